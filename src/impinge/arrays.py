@@ -1,0 +1,186 @@
+"""Border checks: whatever a caller passes becomes a contiguous array of fixed type, or one sentence.
+
+Checked once here, trusted everywhere below. A message names the item, what was found, what was
+expected, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.errors import MeshError, OptionError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+NONE = -1
+"""The absent index."""
+
+INDEX_LIMIT = 2**31 - 1
+"""Ids are int32: this many elements, and no more, fit into one body."""
+
+
+def as_numbers(x: Any, name: str) -> NDArray[Any]:
+    """Turn ``x`` into an array of real numbers, or say why it is none."""
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise MeshError(f"{name} are ragged: rows differ in length; expected one rectangular array") from error
+    if array.size == 0 and array.dtype == object:
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "fiub":
+        kind = {"c": "complex numbers", "O": "Python objects", "U": "strings", "S": "byte strings"}
+        found = kind.get(array.dtype.kind, f"values of type {array.dtype}")
+        raise MeshError(f"{name} hold {found}; expected real numbers, convert them first")
+    return array
+
+
+def as_positions(x: Any, *, name: str = "vertices", count: int | None = None, check: bool = True) -> Floats:
+    """Turn ``x`` into C-contiguous float64 positions of shape (n, 3); no copy if it is that already."""
+    array = as_numbers(x, name)
+    if array.shape == (0,):
+        array = array.reshape(0, 3)
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise MeshError(f"{name} have shape {array.shape}, expected (n, 3){_shape_remedy(array)}")
+    if count is not None and len(array) != count:
+        raise MeshError(
+            f"{name} have {len(array)} rows, but the body has {count} vertices; "
+            "use add_vertices to add vertices, or make a new body"
+        )
+    positions = np.ascontiguousarray(array, dtype=np.float64)
+    if check:
+        check_finite(positions, name)
+    return positions
+
+
+def _shape_remedy(array: NDArray[Any]) -> str:
+    if array.ndim == 2 and array.shape[0] == 3:
+        return "; transpose them (coordinates go along the second axis)"
+    if array.ndim == 2 and array.shape[1] == 2:
+        return "; these look like 2-D points, add a column of zeros for z"
+    return ""
+
+
+def check_finite(positions: Floats, name: str) -> None:
+    """Refuse NaN and infinity, naming the first vertex that has one."""
+    # A finite sum proves that all terms are finite, in one pass and without a temporary array. The
+    # converse fails when finite terms overflow, so only then are they looked at one by one.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.add.reduce(positions, axis=None)):
+            return
+    bad = ~np.isfinite(positions).all(axis=1)
+    if bad.any():
+        first = int(np.argmax(bad))
+        more = int(bad.sum()) - 1
+        also = f" (and {more} more)" if more else ""
+        raise MeshError(
+            f"{name}[{first}] is {_row(positions[first])}{also}; all coordinates must be finite, "
+            "pass validate='drop' to leave out the faces that use such vertices"
+        )
+
+
+def as_indices(x: Any, *, name: str, columns: int) -> Ints:
+    """Turn ``x`` into C-contiguous int32 rows of ``columns`` vertex ids."""
+    array = as_numbers(x, name)
+    if array.size == 0:
+        if array.ndim == 2 and array.shape[1] not in (0, columns):
+            raise MeshError(f"{name} have shape {array.shape}, expected (m, {columns})")
+        return np.zeros((0, columns), dtype=np.int32)
+    if array.dtype.kind == "b":
+        raise MeshError(f"{name} hold booleans; expected vertex ids, whole numbers from 0")
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise MeshError(f"{name} have shape {array.shape}, expected (m, {columns}){_columns_remedy(array, columns)}")
+    if len(array) > INDEX_LIMIT:
+        raise MeshError(f"{name} have {len(array)} rows, but ids are int32: at most {INDEX_LIMIT}; split the body")
+    if array.dtype.kind == "f":
+        _check_whole(array, name)
+    if array.dtype != np.int32:
+        _check_int32(array, name)
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def _columns_remedy(array: NDArray[Any], columns: int) -> str:
+    if array.ndim == 2 and array.shape[0] == columns:
+        return "; transpose them (corners go along the second axis)"
+    if array.ndim == 2 and (columns, array.shape[1]) == (3, 4):
+        return "; four columns are tetrahedra (use TetMesh) or quads (split each into two triangles)"
+    return ""
+
+
+def _check_whole(array: NDArray[Any], name: str) -> None:
+    whole = np.isfinite(array) & (array == np.floor(array))
+    if not whole.all():
+        row, column = np.argwhere(~whole)[0]
+        raise MeshError(f"{name}[{row}, {column}] is {array[row, column]}; vertex ids are whole numbers")
+
+
+def _check_int32(array: NDArray[Any], name: str) -> None:
+    """Refuse ids that would wrap around when they become int32."""
+    too_large = (array > INDEX_LIMIT) | (array < -INDEX_LIMIT)
+    if too_large.any():
+        row, column = np.argwhere(too_large)[0]
+        raise MeshError(f"{name}[{row}, {column}] is {array[row, column]}, but ids are int32: at most {INDEX_LIMIT}")
+
+
+def out_of_range(indices: Ints, vertex_count: int) -> Bools:
+    """Mark the rows that name a vertex that does not exist."""
+    if len(indices) and indices.min() >= 0 and indices.max() < vertex_count:
+        return np.zeros(len(indices), dtype=np.bool_)
+    bad: Bools = ((indices < 0) | (indices >= vertex_count)).any(axis=1)
+    return bad
+
+
+def check_range(indices: Ints, vertex_count: int, name: str) -> None:
+    """Refuse ids outside of ``0 .. vertex_count - 1``, naming the first row that has one."""
+    bad = out_of_range(indices, vertex_count)
+    if bad.any():
+        first = int(np.argmax(bad))
+        row = indices[first]
+        vertex = int(row[(row < 0) | (row >= vertex_count)][0])
+        what = "ids start at 0" if vertex < 0 else f"there are {vertex_count} vertices"
+        raise MeshError(
+            f"{name}[{first}] refers to vertex {vertex}, but {what}; pass validate='drop' to leave such rows out"
+        )
+
+
+def as_ids(x: Any, *, name: str, count: int) -> Ints:
+    """Turn ids, or a mask of length ``count``, into sorted unique ids below ``count``."""
+    array = as_numbers(x, name)
+    if array.dtype.kind == "b":
+        if array.shape != (count,):
+            raise OptionError(f"{name} is a mask of shape {array.shape}, expected ({count},): one flag per element")
+        return np.flatnonzero(array).astype(np.int32)
+    array = np.atleast_1d(array)
+    if array.ndim != 1:
+        raise OptionError(f"{name} has shape {array.shape}, expected a flat list of ids")
+    if array.dtype.kind == "f":
+        if not (np.isfinite(array) & (array == np.floor(array))).all():
+            raise OptionError(f"{name} hold fractions; ids are whole numbers")
+        array = array.astype(np.int64)
+    if array.size and (array.min() < 0 or array.max() >= count):
+        wrong = array[(array < 0) | (array >= count)][0]
+        raise OptionError(f"{name} contains id {wrong}, but ids go from 0 to {count - 1}")
+    return np.unique(array).astype(np.int32)
+
+
+def as_transform(x: Any, name: str) -> Floats | None:
+    """Turn ``x`` into an affine 4x4 matrix (last row 0 0 0 1), or None."""
+    if x is None:
+        return None
+    matrix = as_numbers(x, name)
+    if matrix.shape != (4, 4):
+        raise OptionError(f"{name} has shape {matrix.shape}, expected (4, 4)")
+    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    if not np.isfinite(matrix).all():
+        raise OptionError(f"{name} has a NaN or infinite entry; all sixteen must be finite")
+    if not np.array_equal(matrix[3], (0.0, 0.0, 0.0, 1.0)):
+        raise OptionError(f"{name} has the last row {_row(matrix[3])}, expected [0, 0, 0, 1]: affine, not projective")
+    return matrix
+
+
+def _row(values: Floats) -> str:
+    return "[" + ", ".join(f"{value:g}" for value in values) + "]"

@@ -1,0 +1,1 @@
+"""The engine room: compiling, caching, threads, clocks, scans and sorts."""

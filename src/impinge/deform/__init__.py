@@ -1,0 +1,1 @@
+"""Motion: what moves the vertices of a body."""

@@ -1,0 +1,30 @@
+"""The few errors of impinge. Each message says what was found, what was expected, and the remedy."""
+
+from __future__ import annotations
+
+
+class ImpingeError(Exception):
+    """Root of every error that impinge raises on purpose."""
+
+
+class MeshError(ImpingeError, ValueError):
+    """A body that cannot be used as it is."""
+
+
+class FileError(ImpingeError, OSError):
+    """A file that cannot be read or written as a mesh."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class OptionError(ImpingeError, ValueError):
+    """An option outside of its range, or one that does not fit the bodies it is used with."""
+
+
+class MissingExtra(ImpingeError, ImportError):  # noqa: N818 - the name users are told to look for
+    """An optional package is needed and not installed; the message names the extra."""
+
+
+class MeshWarning(UserWarning):
+    """Something was left out or repaired on request; the message names it."""

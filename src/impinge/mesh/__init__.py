@@ -1,0 +1,1 @@
+"""Bodies: triangle and tetrahedral meshes whose vertices move."""

@@ -1,0 +1,89 @@
+"""A pool of triangles or tetrahedra: ids are stable, removed elements are dead, not renumbered.
+
+Adding costs O(added) amortised (capacity grows by half), removing O(removed). Rows are never overwritten and
+``live`` is made anew after a change, so that the arrays of an earlier snapshot stay as they were.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from impinge.arrays import Bools, Ints
+
+
+class Elements:
+    """Rows of vertex ids, shape (m, 3) or (m, 4), of which some are alive."""
+
+    def __init__(self, rows: Ints) -> None:
+        self.version = 0
+        self._rows = rows
+        self._alive = np.ones(len(rows), dtype=np.bool_)
+        self._count = len(rows)
+        self._dead_count = 0
+        self._live: Ints | None = None
+
+    @property
+    def rows(self) -> Ints:
+        """All rows ever added, dead ones too; a row's position is its id."""
+        return self._rows[: self._count]
+
+    @property
+    def alive(self) -> Bools:
+        """Which ids are alive, shape (m,)."""
+        return self._alive[: self._count]
+
+    @property
+    def live_count(self) -> int:
+        """How many elements are alive."""
+        return self._count - self._dead_count
+
+    @property
+    def live(self) -> Ints:
+        """Sorted ids of the elements that are alive."""
+        if self._live is None:
+            self._live = np.flatnonzero(self.alive).astype(np.int32)
+        return self._live
+
+    @property
+    def live_rows(self) -> Ints:
+        """The rows that are alive, in the order of their ids."""
+        return self.rows if self._dead_count == 0 else self.rows[self.live]
+
+    def append(self, rows: Ints) -> Ints:
+        """Add rows; return their ids."""
+        first, count = self._count, self._count + len(rows)
+        if count > len(self._rows):
+            capacity = max(count, len(self._rows) + len(self._rows) // 2)
+            grown = np.zeros((capacity, self._rows.shape[1]), dtype=np.int32)
+            grown[:first] = self.rows
+            alive = np.zeros(capacity, dtype=np.bool_)
+            alive[:first] = self.alive
+            self._rows, self._alive = grown, alive
+        self._rows[first:count] = rows
+        self._alive[first:count] = True
+        self._count = count
+        self._changed()
+        return np.arange(first, count, dtype=np.int32)
+
+    def remove(self, ids: Ints) -> Ints:
+        """Let ``ids`` be dead; return those of them that were alive until now."""
+        ids = ids[self._alive[ids]]
+        if len(ids):
+            self._alive[ids] = False
+            self._dead_count += len(ids)
+            self._changed()
+        return ids
+
+    def compact(self) -> Ints:
+        """Renumber the live elements from 0; return the map old to new, -1 for the dead."""
+        new_id = np.full(self._count, -1, dtype=np.int32)
+        new_id[self.live] = np.arange(self.live_count, dtype=np.int32)
+        self._rows = np.ascontiguousarray(self.live_rows)
+        self._count, self._dead_count = len(self._rows), 0
+        self._alive = np.ones(self._count, dtype=np.bool_)
+        self._changed()
+        return new_id
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._live = None

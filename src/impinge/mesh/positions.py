@@ -1,0 +1,85 @@
+"""Positions that change every frame, and the counter that tells who has seen them.
+
+One ``Positions`` may serve two bodies: a tet mesh and its boundary surface. Its version grows with every
+change of either, so that a structure built for one version knows when it is stale.
+
+``update`` writes into a buffer of its own and swaps it in; it never writes into an array that a query in
+another thread may still be reading. The buffer of the frame before last is used again when nobody else
+refers to it any more, so that a steady animation allocates nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+
+from impinge.arrays import Floats
+
+_OWN_REFERENCES = 2
+"""What ``sys.getrefcount`` says of an array that only one attribute refers to: that one, and its own argument."""
+
+_CAN_REUSE = getattr(sys, "_is_gil_enabled", lambda: True)() and sys.implementation.name == "cpython"
+"""Reference counts are exact only under a global interpreter lock."""
+
+
+class Positions:
+    """Current positions, shape (n, 3), their version, and a spare buffer for the next frame."""
+
+    def __init__(self, vertices: Floats) -> None:
+        self.lock = threading.RLock()
+        self.version = 0
+        self._buffer = vertices
+        self._count = len(vertices)
+        self._spare: Floats | None = None
+        self._buffer_is_ours = True
+
+    @property
+    def vertices(self) -> Floats:
+        """The current positions. Treat as read-only: they are the snapshot that queries keep."""
+        return self._buffer[: self._count]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def bump(self) -> None:
+        """Tell that something besides the positions changed: elements were added or removed."""
+        with self.lock:
+            self.version += 1
+
+    def update(self, vertices: Floats, *, copy: bool) -> None:
+        """Make ``vertices`` the current positions; with ``copy=False`` keep that very array."""
+        with self.lock:
+            if copy:
+                target = self._take_spare()
+                np.copyto(target[: self._count], vertices)
+            else:
+                target = vertices
+            self._swap_in(target, ours=copy)
+            self.version += 1
+
+    def append(self, vertices: Floats) -> int:
+        """Add vertices behind the last one, amortised O(added); return the id of the first."""
+        with self.lock:
+            first = self._count
+            count = first + len(vertices)
+            if count > len(self._buffer) or not self._buffer_is_ours:
+                grown = np.zeros((max(count, len(self._buffer) + len(self._buffer) // 2), 3))
+                grown[:first] = self._buffer[:first]
+                self._buffer, self._spare, self._buffer_is_ours = grown, None, True
+            self._buffer[first:count] = vertices
+            self._count = count
+            self.version += 1
+            return first
+
+    def _take_spare(self) -> Floats:
+        """A buffer that nobody reads: the one before the current one if it is free, else a new one."""
+        if self._spare is not None and sys.getrefcount(self._spare) == _OWN_REFERENCES:
+            spare, self._spare = self._spare, None
+            return spare
+        return np.zeros_like(self._buffer)
+
+    def _swap_in(self, target: Floats, *, ours: bool) -> None:
+        self._spare = self._buffer if self._buffer_is_ours and _CAN_REUSE else None
+        self._buffer, self._buffer_is_ours = target, ours
