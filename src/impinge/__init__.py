@@ -1,1 +1,92 @@
-"""Collision detection between deformable bodies."""
+"""Collision detection between deformable bodies: exact, update-first, on NumPy arrays.
+
+    import impinge
+
+    a = impinge.load("bunny.ply")
+    b = impinge.TriMesh(vertices, faces)
+    result = impinge.triangle_pairs(a, b)     # every pair of triangles that meet
+    b.update(new_vertices)                    # next frame
+
+Names are loaded when first used, so that ``import impinge`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from impinge import scenes as scenes
+    from impinge.backend.jit import set_threads, thread_count
+    from impinge.backend.stages import time_stages
+    from impinge.detect.brute_force import BruteForce
+    from impinge.detect.results import (
+        Changes,
+        ClosestPoints,
+        Contacts,
+        Curves,
+        Distance,
+        Kind,
+        Proximity,
+        SphereContacts,
+        TrianglePairs,
+        VertexContacts,
+        VolumeOverlap,
+    )
+    from impinge.errors import FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
+    from impinge.io.sequence import Sequence
+    from impinge.mesh import shapes as shapes
+    from impinge.mesh.body import load, save
+    from impinge.mesh.tet_mesh import TetMesh
+    from impinge.mesh.transform import transform_points
+    from impinge.mesh.tri_mesh import TriMesh
+    from impinge.mesh.validation import ValidationReport, validate
+    from impinge.queries import Report, check, collides, self_pairs, triangle_pairs
+    from impinge.warming import warmup
+
+_NAMES_OF = {
+    "impinge.mesh.tri_mesh": ["TriMesh"],
+    "impinge.mesh.tet_mesh": ["TetMesh"],
+    "impinge.mesh.body": ["load", "save"],
+    "impinge.mesh.transform": ["transform_points"],
+    "impinge.mesh.validation": ["validate", "ValidationReport"],
+    "impinge.io.sequence": ["Sequence"],
+    "impinge.queries": ["triangle_pairs", "self_pairs", "collides", "check", "Report"],
+    "impinge.detect.brute_force": ["BruteForce"],
+    "impinge.detect.results": [
+        "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
+        "Distance", "Proximity", "Curves", "Contacts",
+    ],
+    "impinge.backend.jit": ["set_threads", "thread_count"],
+    "impinge.backend.stages": ["time_stages"],
+    "impinge.warming": ["warmup"],
+    "impinge.errors": ["ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning"],
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+_MODULE_OF_MODULE = {"scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"}
+
+__all__ = [
+    "TriMesh", "TetMesh", "load", "save", "validate", "ValidationReport", "transform_points", "Sequence",
+    "triangle_pairs", "self_pairs", "collides", "check", "Report",
+    "BruteForce",
+    "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
+    "Distance", "Proximity", "Curves", "Contacts",
+    "scenes", "shapes",
+    "set_threads", "thread_count", "time_stages", "warmup",
+    "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF_MODULE:
+        value: Any = import_module(_MODULE_OF_MODULE[name])
+    elif name in _MODULE_OF:
+        value = getattr(import_module(_MODULE_OF[name]), name)
+    else:
+        raise AttributeError(f"module 'impinge' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -46,6 +46,8 @@ def as_positions(x: Any, *, name: str = "vertices", count: int | None = None, ch
         array = array.reshape(0, 3)
     if array.ndim != 2 or array.shape[1] != 3:
         raise MeshError(f"{name} have shape {array.shape}, expected (n, 3){_shape_remedy(array)}")
+    if len(array) > INDEX_LIMIT:
+        raise MeshError(f"{name} have {len(array)} rows, but ids are int32: at most {INDEX_LIMIT}; split the body")
     if count is not None and len(array) != count:
         raise MeshError(
             f"{name} have {len(array)} rows, but the body has {count} vertices; "
@@ -58,14 +60,14 @@ def as_positions(x: Any, *, name: str = "vertices", count: int | None = None, ch
 
 
 def _shape_remedy(array: NDArray[Any]) -> str:
-    if array.ndim == 2 and array.shape[0] == 3:
-        return "; transpose them (coordinates go along the second axis)"
     if array.ndim == 2 and array.shape[1] == 2:
         return "; these look like 2-D points, add a column of zeros for z"
+    if array.ndim == 2 and array.shape[0] == 3:
+        return "; transpose them (coordinates go along the second axis)"
     return ""
 
 
-def check_finite(positions: Floats, name: str) -> None:
+def check_finite(positions: Floats, name: str, *, remedy: str = "") -> None:
     """Refuse NaN and infinity, naming the first vertex that has one."""
     # A finite sum proves that all terms are finite, in one pass and without a temporary array. The
     # converse fails when finite terms overflow, so only then are they looked at one by one.
@@ -77,10 +79,7 @@ def check_finite(positions: Floats, name: str) -> None:
         first = int(np.argmax(bad))
         more = int(bad.sum()) - 1
         also = f" (and {more} more)" if more else ""
-        raise MeshError(
-            f"{name}[{first}] is {_row(positions[first])}{also}; all coordinates must be finite, "
-            "pass validate='drop' to leave out the faces that use such vertices"
-        )
+        raise MeshError(f"{name}[{first}] is {_row(positions[first])}{also}; all coordinates must be finite{remedy}")
 
 
 def as_indices(x: Any, *, name: str, columns: int) -> Ints:
@@ -97,6 +96,7 @@ def as_indices(x: Any, *, name: str, columns: int) -> Ints:
     if len(array) > INDEX_LIMIT:
         raise MeshError(f"{name} have {len(array)} rows, but ids are int32: at most {INDEX_LIMIT}; split the body")
     if array.dtype.kind == "f":
+        array = array.astype(np.float64)  # float32 cannot tell the limit from the next number
         _check_whole(array, name)
     if array.dtype != np.int32:
         _check_int32(array, name)
@@ -130,11 +130,10 @@ def out_of_range(indices: Ints, vertex_count: int) -> Bools:
     """Mark the rows that name a vertex that does not exist."""
     if len(indices) and indices.min() >= 0 and indices.max() < vertex_count:
         return np.zeros(len(indices), dtype=np.bool_)
-    bad: Bools = ((indices < 0) | (indices >= vertex_count)).any(axis=1)
-    return bad
+    return np.asarray(((indices < 0) | (indices >= vertex_count)).any(axis=1))
 
 
-def check_range(indices: Ints, vertex_count: int, name: str) -> None:
+def check_range(indices: Ints, vertex_count: int, name: str, *, remedy: str = "") -> None:
     """Refuse ids outside of ``0 .. vertex_count - 1``, naming the first row that has one."""
     bad = out_of_range(indices, vertex_count)
     if bad.any():
@@ -142,9 +141,7 @@ def check_range(indices: Ints, vertex_count: int, name: str) -> None:
         row = indices[first]
         vertex = int(row[(row < 0) | (row >= vertex_count)][0])
         what = "ids start at 0" if vertex < 0 else f"there are {vertex_count} vertices"
-        raise MeshError(
-            f"{name}[{first}] refers to vertex {vertex}, but {what}; pass validate='drop' to leave such rows out"
-        )
+        raise MeshError(f"{name}[{first}] refers to vertex {vertex}, but {what}{remedy}")
 
 
 def as_ids(x: Any, *, name: str, count: int) -> Ints:
@@ -157,13 +154,12 @@ def as_ids(x: Any, *, name: str, count: int) -> Ints:
     array = np.atleast_1d(array)
     if array.ndim != 1:
         raise OptionError(f"{name} has shape {array.shape}, expected a flat list of ids")
-    if array.dtype.kind == "f":
-        if not (np.isfinite(array) & (array == np.floor(array))).all():
-            raise OptionError(f"{name} hold fractions; ids are whole numbers")
-        array = array.astype(np.int64)
+    if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all():
+        raise OptionError(f"{name} hold fractions; ids are whole numbers")
     if array.size and (array.min() < 0 or array.max() >= count):
-        wrong = array[(array < 0) | (array >= count)][0]
-        raise OptionError(f"{name} contains id {wrong}, but ids go from 0 to {count - 1}")
+        wrong = int(array[(array < 0) | (array >= count)][0])
+        have = f"ids go from 0 to {count - 1}" if count else "there are no elements"
+        raise OptionError(f"{name} contains id {wrong}, but {have}")
     return np.unique(array).astype(np.int32)
 
 

@@ -10,8 +10,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from impinge.arrays import Bools, Ints
 
@@ -87,7 +85,8 @@ class Adjacency:
     @property
     def open_edges(self) -> Bools:
         """Edges that border one triangle only."""
-        return self.edge_degree == 1
+        is_open: Bools = self.edge_degree == 1
+        return is_open
 
     @property
     def nonmanifold_edges(self) -> Bools:
@@ -97,7 +96,8 @@ class Adjacency:
     @property
     def flipped_edges(self) -> Bools:
         """Edges whose two triangles disagree on which side is outside."""
-        return (self.edge_degree == 2) & (self.edge_balance != 0)
+        flipped: Bools = (self.edge_degree == 2) & (self.edge_balance != 0)
+        return flipped
 
     @property
     def is_closed(self) -> bool:
@@ -112,6 +112,9 @@ class Adjacency:
     @cached_property
     def component(self) -> tuple[int, Ints]:
         """Pieces connected through shared vertices: (count, piece of each triangle)."""
+        from scipy.sparse import coo_array  # takes longer to import than most queries
+        from scipy.sparse.csgraph import connected_components
+
         used, compact = np.unique(self.faces, return_inverse=True)
         corner = compact.reshape(-1, 3)
         rows = np.concatenate([corner[:, 0], corner[:, 1]])

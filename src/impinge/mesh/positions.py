@@ -38,7 +38,8 @@ class Positions:
     @property
     def vertices(self) -> Floats:
         """The current positions. Treat as read-only: they are the snapshot that queries keep."""
-        return self._buffer[: self._count]
+        with self.lock:  # a buffer and a count that belong together
+            return self._buffer[: self._count]
 
     def __len__(self) -> int:
         return self._count

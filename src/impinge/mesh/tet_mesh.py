@@ -16,7 +16,7 @@ from impinge.errors import MeshError
 from impinge.mesh.adjacency import TET_FACES, tet_face_neighbours
 from impinge.mesh.elements import Elements
 from impinge.mesh.positions import Positions
-from impinge.mesh.tri_mesh import Snapshot, TriMesh, Validate, check_elements
+from impinge.mesh.tri_mesh import Snapshot, TriMesh, Validate, box_around, check_elements
 
 
 def signed_volumes(vertices: Floats, tets: Ints) -> Floats:
@@ -37,6 +37,7 @@ class TetMesh:
         self._positions = Positions(x.copy())
         self._elements = Elements(rows.copy())
         self._surface: TetSurface | None = None
+        self._inverted: Bools | None = None
         self._structures: dict[Any, Any] = {}
 
     # positions ---------------------------------------------------------------------------------------
@@ -55,20 +56,24 @@ class TetMesh:
 
     def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:
         """Set new positions, shape (n, 3), as ``TriMesh.update`` does; the surface follows."""
-        self._positions.update(as_positions(vertices, count=len(self._positions), check=check), copy=copy)
+        x = as_positions(vertices, count=len(self._positions), check=check)
+        with self._positions.lock:
+            self._inverted_at_rest()  # while they are at rest
+            self._positions.update(x, copy=copy)
 
     @property
     def bounds(self) -> Floats:
         """Lowest and highest corner of the box around all live tets, shape (2, 3); lo > hi if there are none."""
-        used = self._positions.vertices[np.unique(self._elements.live_rows)]
-        if not len(used):
-            return np.array([[np.inf] * 3, [-np.inf] * 3])
-        return np.stack([used.min(axis=0), used.max(axis=0)])
+        with self._positions.lock:
+            x, rows = self._positions.vertices, self._elements.live_rows
+        return box_around(x, rows)
 
     @property
     def volumes(self) -> Floats:
         """Signed volume of each live tet; negative means inverted."""
-        return signed_volumes(self._positions.vertices, self._elements.live_rows)
+        with self._positions.lock:
+            x, rows = self._positions.vertices, self._elements.live_rows
+        return signed_volumes(x, rows)
 
     @property
     def volume(self) -> float:
@@ -107,17 +112,22 @@ class TetMesh:
     def snapshot(self) -> Snapshot:
         """Positions, tets and live ids that belong together, safe from later changes."""
         with self._positions.lock:
-            return Snapshot(
-                self._positions.vertices, self._elements.rows, self._elements.live, self._positions.version
-            )
+            return Snapshot(self._positions.vertices, self._elements.rows, self._elements.live, self._positions.version)
 
     @property
     def surface(self) -> TetSurface:
         """The boundary: faces of exactly one live tet, looking outwards at rest. Shares positions and version."""
         with self._positions.lock:
             if self._surface is None:
-                self._surface = TetSurface(self._positions, self._elements)
+                self._surface = TetSurface(self._positions, self._elements, self._inverted_at_rest())
             return self._surface
+
+    def _inverted_at_rest(self) -> Bools:
+        """Which tets had a negative volume before the first update: it decides what is outside, for good."""
+        if self._inverted is None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._inverted = signed_volumes(self._positions.vertices, self._elements.rows) < 0.0
+        return self._inverted
 
     def remove_tets(self, ids: Any) -> None:
         """Remove tets by id or by mask; the surface follows. Ids that are dead already are passed over."""
@@ -130,11 +140,14 @@ class TetMesh:
     def compact(self) -> Ints:
         """Forget dead tets and number the others anew; return the map old to new id, -1 for the dead.
 
-        Vertices keep their numbers. The surface is made anew: ask for ``surface`` again.
+        Vertices keep their numbers, and so do the triangles of the surface.
         """
         with self._positions.lock:
+            inverted = self._inverted_at_rest()
             new_id = self._elements.compact()
-            self._surface = None
+            self._inverted = inverted[new_id >= 0]
+            if self._surface is not None:
+                self._surface.tets_renumbered(new_id)
             self._positions.bump()
         return new_id
 
@@ -159,24 +172,26 @@ class TetSurface(TriMesh):
     ``face_tet`` tells which tet lies behind each triangle.
     """
 
-    def __init__(self, positions: Positions, tets: Elements) -> None:
+    def __init__(self, positions: Positions, tets: Elements, inverted: Bools) -> None:
         self._tets = tets
         rows = tets.rows
         self._neighbour = _live_neighbours(tets)
         # Slot 4 t + k is face k of tet t. Corners are ordered for positive volume; swap two otherwise.
         self._slot_face = rows[:, TET_FACES].reshape(-1, 3)
-        inverted = np.repeat(signed_volumes(positions.vertices, rows) < 0.0, 4)
-        self._slot_face[inverted] = self._slot_face[inverted][:, [0, 2, 1]]
+        swap = np.repeat(inverted, 4)
+        self._slot_face[swap] = self._slot_face[swap][:, [0, 2, 1]]
         slots = np.flatnonzero((self._neighbour.reshape(-1) < 0) & np.repeat(tets.alive, 4))
         self._slot_triangle = np.full(4 * len(rows), -1, dtype=np.int32)
         self._slot_triangle[slots] = np.arange(len(slots), dtype=np.int32)
-        self._face_tet = [slots // 4]
+        self._face_tet = [(slots // 4).astype(np.int32)]
         self._adopt(positions, Elements(np.ascontiguousarray(self._slot_face[slots])))
 
     @property
     def face_tet(self) -> Ints:
-        """The tet behind each triangle, shape (m,)."""
-        return np.concatenate(self._face_tet).astype(np.int32)
+        """The tet behind each triangle, shape (m,); a dead triangle's tet may be gone (-1 after ``compact``)."""
+        with self._positions.lock:
+            self._face_tet = [np.concatenate(self._face_tet)]
+            return self._face_tet[0].copy()
 
     def tets_removed(self, removed: Ints) -> None:
         """Drop the faces of removed tets and expose the faces of the tets behind them."""
@@ -184,17 +199,26 @@ class TetSurface(TriMesh):
         gone = self._slot_triangle[own]
         self._elements.remove(gone[gone >= 0])
         self._slot_triangle[own] = -1
-        exposed = []
-        for t in removed:
-            for behind in self._neighbour[t]:
-                if behind >= 0 and self._tets.alive[behind]:
-                    k = int(np.flatnonzero(self._neighbour[behind] == t)[0])
-                    self._neighbour[behind, k] = -1
-                    exposed.append(4 * int(behind) + k)
-        if exposed:
-            slots = np.array(exposed)
+        behind = np.unique(self._neighbour[removed])
+        behind = behind[behind >= 0]
+        behind = behind[self._tets.alive[behind]]
+        # A live tet forgets a dead neighbour at once, so that those which it still has were removed just now.
+        row, k = np.nonzero((self._neighbour[behind] >= 0) & ~self._tets.alive[self._neighbour[behind]])
+        if len(row):
+            tet = behind[row]
+            self._neighbour[tet, k] = -1
+            slots = 4 * tet + k
             self._slot_triangle[slots] = self._elements.append(self._slot_face[slots])
-            self._face_tet.append(slots // 4)
+            self._face_tet.append(tet)
+
+    def tets_renumbered(self, new_id: Ints) -> None:
+        """Follow the tets to their new ids; triangles keep theirs."""
+        kept = new_id >= 0
+        new_id = np.append(new_id, np.int32(-1))  # none stays none: -1 picks the last entry
+        self._neighbour = new_id[self._neighbour[kept]]
+        self._slot_face = self._slot_face.reshape(-1, 4, 3)[kept].reshape(-1, 3)
+        self._slot_triangle = self._slot_triangle.reshape(-1, 4)[kept].reshape(-1)
+        self._face_tet = [new_id[self.face_tet]]
 
     def _refuse(self, verb: str) -> NoReturn:
         raise MeshError(

@@ -12,7 +12,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints, as_ids, as_indices, as_positions, check_range, out_of_range
+from impinge.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    as_ids,
+    as_indices,
+    as_positions,
+    check_finite,
+    check_range,
+    out_of_range,
+)
 from impinge.errors import MeshError, MeshWarning, OptionError
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.elements import Elements
@@ -34,16 +44,16 @@ class Snapshot(NamedTuple):
     version: int
 
 
-def check_elements(
-    vertices: Any, elements: Any, *, columns: int, name: str, validate: Validate
-) -> tuple[Floats, Ints]:
+def check_elements(vertices: Any, elements: Any, *, columns: int, name: str, validate: Validate) -> tuple[Floats, Ints]:
     """Turn arrays of any kind into positions and vertex ids that are safe to use, as ``validate`` says."""
     if validate not in _VALIDATE_MODES:
         raise OptionError(f"validate is {validate!r}, expected one of {', '.join(map(repr, _VALIDATE_MODES))}")
-    x = as_positions(vertices, check=validate == "raise")
+    x = as_positions(vertices, check=False)
+    if validate == "raise":
+        check_finite(x, "vertices", remedy=f", pass validate='drop' to leave out the {name} that use such vertices")
     rows = as_indices(elements, name=name, columns=columns)
     if validate == "raise":
-        check_range(rows, len(x), name)
+        check_range(rows, len(x), name, remedy=f"; pass validate='drop' to leave such {name} out")
     if validate == "drop":
         x, rows = _drop_bad(x, rows, name)
     return x, rows
@@ -51,7 +61,7 @@ def check_elements(
 
 def _drop_bad(x: Floats, rows: Ints, name: str) -> tuple[Floats, Ints]:
     """Leave out rows with bad ids or non-finite corners, and say which; such corners move to the origin."""
-    finite = np.isfinite(x).all(axis=1)
+    finite = np.asarray(np.isfinite(x).all(axis=1))
     bad = out_of_range(rows, len(x))
     inside = ~bad
     bad[inside] = ~finite[rows[inside]].all(axis=1)
@@ -64,9 +74,24 @@ def _drop_bad(x: Floats, rows: Ints, name: str) -> tuple[Floats, Ints]:
             f"left out {len(ids)} of {len(rows)} {name} (rows {shown or 'none'}) that use a missing or non-finite "
             f"vertex; {int((~finite).sum())} non-finite vertices moved to the origin; ids count the rows that stay",
             MeshWarning,
-            stacklevel=5,
+            stacklevel=4,  # the line that makes the body
         )
     return x, np.ascontiguousarray(rows[~bad])
+
+
+def used_ids(rows: Ints, vertex_count: int) -> Ints:
+    """Sorted ids of the vertices that occur in ``rows``."""
+    mask = np.zeros(vertex_count, dtype=np.bool_)
+    mask[rows.reshape(-1)] = True
+    return np.flatnonzero(mask).astype(np.int32)
+
+
+def box_around(x: Floats, rows: Ints) -> Floats:
+    """Lowest and highest corner of the vertices that occur in ``rows``, shape (2, 3); lo > hi if there are none."""
+    if not len(rows):
+        return np.array([[np.inf] * 3, [-np.inf] * 3])
+    used = x[used_ids(rows, len(x))]
+    return np.stack([used.min(axis=0), used.max(axis=0)])
 
 
 class TriMesh:
@@ -84,7 +109,7 @@ class TriMesh:
     def _adopt(self, positions: Positions, elements: Elements) -> None:
         self._positions = positions
         self._elements = elements
-        self._adjacency: tuple[int, Adjacency] | None = None
+        self._adjacency: tuple[tuple[int, int], Adjacency] | None = None
         self._bounds: tuple[int, Floats] | None = None
         self._structures: dict[Any, Any] = {}
 
@@ -113,14 +138,12 @@ class TriMesh:
     @property
     def bounds(self) -> Floats:
         """Lowest and highest corner of the box around all live triangles, shape (2, 3); lo > hi if there are none."""
-        version = self.version
-        if self._bounds is None or self._bounds[0] != version:
-            used = self._positions.vertices[self.used_vertices]
-            box = np.array([[np.inf] * 3, [-np.inf] * 3])
-            if len(used):
-                box = np.stack([used.min(axis=0), used.max(axis=0)])
-            self._bounds = (version, box)
-        return self._bounds[1].copy()
+        cached = self._bounds
+        if cached is None or cached[0] != self.version:
+            with self._positions.lock:
+                version, x, rows = self.version, self._positions.vertices, self._elements.live_rows
+            self._bounds = cached = (version, box_around(x, rows))
+        return cached[1].copy()
 
     # topology ----------------------------------------------------------------------------------------
 
@@ -149,9 +172,7 @@ class TriMesh:
     def snapshot(self) -> Snapshot:
         """Positions, faces and live ids that belong together, safe from later changes."""
         with self._positions.lock:
-            return Snapshot(
-                self._positions.vertices, self._elements.rows, self._elements.live, self._positions.version
-            )
+            return Snapshot(self._positions.vertices, self._elements.rows, self._elements.live, self._positions.version)
 
     def add_vertices(self, vertices: Any) -> Ints:
         """Add vertices behind the last one; return their ids."""
@@ -165,7 +186,8 @@ class TriMesh:
         x = as_positions([] if vertices is None else vertices)
         rows = as_indices(faces, name="faces", columns=3)
         with self._positions.lock:
-            check_range(rows, len(self._positions) + len(x), "faces")
+            count = len(self._positions) + len(x)
+            check_range(rows, count, "faces", remedy="; pass new vertices along (vertices=)")
             if len(x):
                 self._positions.append(x)
             ids = self._elements.append(rows)
@@ -191,17 +213,18 @@ class TriMesh:
     @property
     def adjacency(self) -> Adjacency:
         """Edges and neighbours of the live triangles (rows count live triangles, in the order of their ids)."""
-        version = self._elements.version
-        if self._adjacency is None or self._adjacency[0] != version:
-            self._adjacency = (version, Adjacency(self._elements.live_rows, len(self._positions)))
-        return self._adjacency[1]
+        with self._positions.lock:
+            key = (self._elements.version, len(self._positions))
+            if self._adjacency is None or self._adjacency[0] != key:
+                self._adjacency = (key, Adjacency(self._elements.live_rows, len(self._positions)))
+            return self._adjacency[1]
 
     @property
     def used_vertices(self) -> Ints:
         """Sorted ids of the vertices that live triangles use."""
-        mask = np.zeros(len(self._positions), dtype=np.bool_)
-        mask[self._elements.live_rows.reshape(-1)] = True
-        return np.flatnonzero(mask).astype(np.int32)
+        with self._positions.lock:
+            count, rows = len(self._positions), self._elements.live_rows
+        return used_ids(rows, count)
 
     @property
     def is_closed(self) -> bool:
@@ -211,14 +234,16 @@ class TriMesh:
     @property
     def volume(self) -> float:
         """Enclosed volume, by the divergence theorem; negative if the surface is inside out."""
-        adjacency = self.adjacency
+        with self._positions.lock:
+            adjacency, x = self.adjacency, self._positions.vertices
         if not adjacency.is_oriented:
             raise MeshError(
                 f"the surface encloses no volume: {int(adjacency.open_edges.sum())} open and "
-                f"{int(adjacency.flipped_edges.sum())} flipped edges; close and orient it first (impinge.validate tells more)"
+                f"{int(adjacency.flipped_edges.sum())} flipped edges; "
+                "close and orient it first (impinge.validate tells more)"
             )
-        x = self._positions.vertices
-        corner = x[self._elements.live_rows] - self.bounds.mean(axis=0)  # near the surface: less is lost to rounding
+        corner = x[adjacency.faces]
+        corner -= box_around(x, adjacency.faces).mean(axis=0)  # near the surface: less is lost to rounding
         return float(np.einsum("ij,ij->", corner[:, 0], np.cross(corner[:, 1], corner[:, 2])) / 6.0)
 
     def __len__(self) -> int:

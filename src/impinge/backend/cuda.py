@@ -1,0 +1,91 @@
+"""One body, two devices: the CUDA side.
+
+A kernel body is a plain compiled function ``body(i, inputs..., outputs...)`` that writes only the rows it owns,
+allocates nothing and raises nothing. The CPU runs it in a ``prange`` loop (``backend.jit.kernel``), CUDA in a grid:
+
+    @grid_kernel
+    def classify_pairs(..., kind):
+        i = cuda.grid(1)
+        if i < len(kind):
+            classify_pair(i, ..., kind)
+
+    classify_pairs.launch(count, ..., kind)
+
+Compiled without fused multiply-add, so that both devices compute the same bits. What needs exact arithmetic answers
+"uncertain" here and is settled on the CPU. ``ptx`` compiles for a given architecture without any device, which
+together with Numba's simulator is how kernels are proved on machines that have none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from impinge.errors import MissingExtra, OptionError
+
+__all__ = ["GridKernel", "cuda", "grid_kernel", "require_device"]
+
+THREADS_PER_BLOCK = 128
+
+try:
+    from numba import cuda
+except ImportError as error:
+    raise MissingExtra("running on a GPU needs numba-cuda; install impinge[cuda]") from error
+
+
+def require_device() -> None:
+    """Say in one sentence what is missing for ``device="cuda"``."""
+    if not cuda.is_available():
+        raise OptionError("device='cuda' needs an NVIDIA GPU and its driver, and none was found; use device='cpu'")
+
+
+@contextlib.contextmanager
+def _no_fused_multiply_add() -> Iterator[None]:
+    """Let NVVM keep every product and sum apart; it fuses them by default, which changes signs of determinants."""
+    from numba.cuda.cudadrv import nvvm
+
+    compile_ir = nvvm.compile_ir
+    nvvm.compile_ir = functools.partial(compile_ir, fma=False)
+    try:
+        yield
+    finally:
+        nvvm.compile_ir = compile_ir
+
+
+class GridKernel:
+    """A function with one CUDA thread per index."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    @functools.cached_property
+    def _kernel(self) -> Any:
+        return cuda.jit(self._function)
+
+    def launch(self, count: int, *args: Any) -> None:
+        """Run indices 0 .. count - 1; arrays of the host are copied there and back by Numba."""
+        if count:
+            with _no_fused_multiply_add() if hasattr(cuda, "cudadrv") else contextlib.nullcontext():
+                self._kernel[-(-count // THREADS_PER_BLOCK), THREADS_PER_BLOCK](*args)
+
+    def ptx(self, signature: tuple[Any, ...], compute_capability: tuple[int, int]) -> str:
+        """Compile for an architecture, with or without a device of that kind."""
+        from numba.cuda import dispatcher
+
+        get_current_device = dispatcher.get_current_device
+        dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=compute_capability)
+        try:
+            with _no_fused_multiply_add():
+                text, _ = cuda.compile_ptx(self._function, signature, cc=compute_capability, device=False)
+        finally:
+            dispatcher.get_current_device = get_current_device
+        return str(text)
+
+
+def grid_kernel(function: Callable[..., None]) -> GridKernel:
+    """Make a CUDA kernel of a function that handles index ``cuda.grid(1)``."""
+    return GridKernel(function)

@@ -1,0 +1,235 @@
+"""The command line. One function per command; a new command is a new function under ``@app.command()``.
+
+Exit codes: 0 clear (or done), 1 colliding, 2 bad input. Errors are one sentence on stderr, never a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import impinge
+
+if TYPE_CHECKING:
+    from impinge.mesh.validation import ValidationReport
+    from impinge.queries import Report
+
+CLEAR, COLLIDING, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+EXTRAS = {
+    "io": ("trimesh", "meshio"),
+    "soft": ("netgen", "fast_simplification"),
+    "view": ("viser",),
+    "picture": ("pyvista", "matplotlib"),
+    "cuda": ("numba_cuda",),
+    "cluster": ("distributed", "pyarrow"),
+}
+
+app = typer.Typer(
+    name="impinge",
+    help="Collision detection between deformable bodies. Exit codes: 0 clear, 1 colliding, 2 bad input.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out = Console()
+err = Console(stderr=True)
+
+MeshPath = Annotated[Path, typer.Argument(help="A mesh file: ply obj stl off glb msh vtk vtu mesh, also .gz.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    typer.echo(json.dumps(data, indent=2))
+
+
+def _table(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    for name, value in rows:
+        table.add_row(escape(name), escape(str(value)))
+    return table
+
+
+@app.command()
+def check(
+    a: MeshPath,
+    b: MeshPath,
+    method: Annotated[str, typer.Option(help="How to find the pairs: auto or brute_force.")] = "auto",
+    picture: Annotated[Path | None, typer.Option(help="Write a picture of what was found, e.g. out.png.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell whether two bodies collide, and where.
+
+    Example: impinge check liver.obj tool.stl --picture found.png
+    """
+    report = impinge.check(impinge.load(a), impinge.load(b), method=method)
+    if picture is not None:
+        report.pairs.plot(picture)
+    if as_json:
+        _print_json({"a": str(a), "b": str(b), **report.to_dict()})
+    else:
+        _print_report(report, a, b, picture)
+    raise typer.Exit(COLLIDING if report else CLEAR)
+
+
+def _print_report(report: Report, a: Path, b: Path, picture: Path | None) -> None:
+    pairs = report.pairs
+    rows: list[tuple[str, Any]] = [("relation", report.relation), ("triangle pairs", len(pairs))]
+    rows += [(f"  {kind}", count) for kind, count in pairs.count_by_kind().items()]
+    rows.append(("complete", "yes" if pairs.complete else f"no: {pairs.reason}"))
+    rows.append(("method", f"{pairs.method}, {pairs.elapsed_ms:.1f} ms"))
+    if picture is not None:
+        rows.append(("picture", picture))
+    out.print(_table(f"{escape(a.name)} and {escape(b.name)}", rows))
+
+
+@app.command()
+def validate(file: MeshPath, as_json: AsJson = False) -> None:
+    """Count what is unusual in a mesh: open edges, doubled faces, inverted tets, ...
+
+    Example: impinge validate scan.ply
+    """
+    report = impinge.validate(impinge.load(file))
+    if as_json:
+        _print_json({"file": str(file), **report.to_dict()})
+    else:
+        _print_validation(report, file)
+
+
+def _print_validation(report: ValidationReport, file: Path) -> None:
+    data = report.to_dict()
+    first = data.pop("first")
+    rows = []
+    for name, value in data.items():
+        shown = ("yes" if value else "no") if isinstance(value, bool) else value
+        where = f"   (first: {'-'.join(map(str, first[name]))})" if name in first else ""
+        rows.append((name.replace("_", " "), f"{shown}{where}"))
+    out.print(_table(escape(file.name), rows))
+    out.print("clean" if report.clean else "usable; whether the above matters depends on the question asked")
+
+
+@app.command()
+def scenes() -> None:
+    """List the scenes that come with impinge.
+
+    Example: impinge scenes
+    """
+    table = Table(box=None, pad_edge=False)
+    for column in ("scene", "what it shows", "tags"):
+        table.add_column(column)
+    for name in impinge.scenes.names():
+        scene = impinge.scenes.get(name)
+        table.add_row(name, escape(scene.title), escape(", ".join(scene.tags)))
+    out.print(table)
+
+
+@app.command()
+def info(as_json: AsJson = False) -> None:
+    """Tell the version, threads, devices and optional packages found.
+
+    Example: impinge info
+    """
+    from impinge.backend import jit
+
+    facts = {
+        "impinge": impinge.__version__,
+        "python": platform.python_version(),
+        "numpy": importlib.metadata.version("numpy"),
+        "numba": importlib.metadata.version("numba"),
+        "threads": f"{jit.thread_count()} ({jit.thread_layer()})",
+        "cuda device": _cuda_device(),
+        "kernel cache": str(jit.cache_folder()),
+    }
+    extras = {name: all(map(importlib.util.find_spec, modules)) for name, modules in EXTRAS.items()}
+    if as_json:
+        _print_json({**facts, "extras": extras})
+        return
+    missing = [name for name, found in extras.items() if not found]
+    found = ", ".join(name for name, is_there in extras.items() if is_there) or "none"
+    out.print(_table("", [*facts.items(), ("extras found", found), ("extras missing", ", ".join(missing) or "none")]))
+
+
+def _cuda_device() -> str:
+    if importlib.util.find_spec("numba_cuda") is None:
+        return "no (numba-cuda is not installed; pip install 'impinge[cuda]')"
+    from numba import cuda
+
+    return "yes" if cuda.is_available() else "no (no NVIDIA GPU or driver found)"
+
+
+@app.command()
+def warmup() -> None:
+    """Compile everything now, so that no later call has to wait.
+
+    Example: impinge warmup
+    """
+    from rich.progress import track
+
+    from impinge import warming as jobs
+
+    seconds = 0.0
+    for job in track(jobs.run_jobs(), total=len(jobs.JOBS), description="compiling", console=err):
+        seconds += job.seconds
+    out.print(f"{len(jobs.JOBS)} groups of kernels ready in {seconds:.1f} s")
+
+
+@app.command()
+def demo(folder: Annotated[Path, typer.Argument(help="Where to put the picture.")] = Path("demo-output")) -> None:
+    """Deform two bodies into each other, find every pair of triangles that meet, and draw it.
+
+    Example: impinge demo
+    """
+    from impinge.demo import run
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for line in run(folder):
+        out.print(escape(line), highlight=False, soft_wrap=True)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    err.print(f"warning: {escape(str(message))}", soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line; turn every failure into one sentence and an exit code."""
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except impinge.ImpingeError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        err.print("stopped")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; nothing is wrong
+    except MemoryError:
+        _fail("the memory of this machine does not suffice; use smaller meshes or fewer at a time")
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except Exception as error:  # the last line of defence: no traceback reaches a user
+        if os.environ.get("IMPINGE_TRACEBACK"):
+            raise
+        _fail(f"unexpected {type(error).__name__}: {error}; set IMPINGE_TRACEBACK=1 to see where, and please report it")
+
+
+def _fail(sentence: str) -> None:
+    err.print(f"error: {escape(sentence)}", soft_wrap=True, highlight=False)
+    sys.exit(BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

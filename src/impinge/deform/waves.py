@@ -1,0 +1,72 @@
+"""Deformations by formula: waves, twists and bursts, to move bodies without simulating them.
+
+A deformation maps rest positions, shape (n, 3), to new ones; pass the result to ``update``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from impinge.arrays import Floats, as_positions
+from impinge.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Travelling waves: each coordinate swings with the next one, ``x_i + A sin(k x_(i+1) + w t)``.
+
+    The change has the Lipschitz constant A k: below 1 the map is one to one, so that a body neither folds
+    nor passes through itself. (Between vertices triangles stay flat; fine meshes follow the map closely.)
+    """
+
+    amplitude: float
+    """A [input unit]."""
+    wave_number: float
+    """k [1 / input unit]: one wave is 2π / k long."""
+    angular_speed: float = 1.0
+    """w [1 / unit of t]."""
+
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, (self.amplitude, self.wave_number, self.angular_speed))):
+            raise OptionError(f"{self} has an infinite or undefined number; all three must be finite")
+        steepness = abs(self.amplitude * self.wave_number)
+        if steepness >= 1.0:
+            raise OptionError(f"amplitude · wave_number is {steepness:g}, expected less than 1: steeper waves fold")
+
+    def __call__(self, rest_positions: Any, t: float) -> Floats:
+        """Positions at time ``t``, shape (n, 3)."""
+        x = as_positions(rest_positions, name="rest_positions")
+        return x + self.amplitude * np.sin(self.wave_number * x[:, [1, 2, 0]] + self.angular_speed * t)
+
+
+def twist(positions: Any, angle_per_length: float, *, axis: int = 2) -> Floats:
+    """Turn each slice across ``axis`` (0, 1 or 2) by ``angle_per_length`` [rad] times its coordinate."""
+    if axis not in (0, 1, 2):
+        raise OptionError(f"axis is {axis!r}, expected 0, 1 or 2")
+    x = as_positions(positions, name="positions")
+    u, v = (axis + 1) % 3, (axis + 2) % 3
+    angle = angle_per_length * x[:, axis]
+    twisted = x.copy()
+    twisted[:, u] = np.cos(angle) * x[:, u] - np.sin(angle) * x[:, v]
+    twisted[:, v] = np.sin(angle) * x[:, u] + np.cos(angle) * x[:, v]
+    return twisted
+
+
+def explode(positions: Any, amount: float, *, seed: int = 0) -> Floats:
+    """Throw vertices away from their mean, each by its own share, up to ``amount``, of its distance.
+
+    Neighbours part company: the hardest case for a structure that is refitted and not rebuilt.
+    """
+    if not 0.0 <= amount < math.inf:
+        raise OptionError(f"amount is {amount}, expected a finite number of at least 0")
+    x = as_positions(positions, name="positions")
+    if not len(x):
+        return x.copy()
+    share = np.random.default_rng(seed).random((len(x), 1))
+    centre = x.mean(axis=0)
+    thrown: Floats = centre + (1.0 + amount * share) * (x - centre)
+    return thrown

@@ -1,0 +1,49 @@
+"""From candidate pairs to exact answers, the last stage of every detector of triangle pairs."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Ints
+from impinge.detect import narrow_phase_kernels as kernels
+from impinge.detect.pair_query import Keys, Side, pack
+from impinge.errors import OptionError
+from impinge.exact.kinds import NONE, UNCERTAIN
+
+Neighbours: TypeAlias = Literal["exact", "skip"]
+
+
+def check_neighbours(neighbours: str) -> bool:
+    """Whether pairs that share a vertex are to be skipped."""
+    if neighbours not in ("exact", "skip"):
+        raise OptionError(f"neighbours is {neighbours!r}, expected 'exact' or 'skip'")
+    return neighbours == "skip"
+
+
+def classify(a: Side, b: Side, pair_a: Ints, pair_b: Ints, stats: dict[str, int]) -> Keys:
+    """Keys of those candidates of two bodies that meet."""
+    kind = np.zeros(len(pair_a), dtype=np.int8)
+    arrays = (a.vertices, a.faces, b.vertices, b.faces, pair_a, pair_b)
+    kernels.classify_pairs.over(len(kind))(*arrays, kind)
+    rows = np.flatnonzero(kind == UNCERTAIN)
+    kernels.settle_pairs.over(len(rows))(*arrays, rows, kind)
+    return _hits(pair_a, pair_b, kind, len(rows), stats)
+
+
+def classify_self(a: Side, pair_a: Ints, pair_b: Ints, skip_neighbours: bool, stats: dict[str, int]) -> Keys:
+    """Keys of those candidates of one body that meet beyond what they share."""
+    kind = np.zeros(len(pair_a), dtype=np.int8)
+    kernels.classify_self_pairs.over(len(kind))(a.vertices, a.faces, pair_a, pair_b, skip_neighbours, kind)
+    rows = np.flatnonzero(kind == UNCERTAIN)
+    kernels.settle_self_pairs.over(len(rows))(a.vertices, a.faces, pair_a, pair_b, rows, kind)
+    return _hits(pair_a, pair_b, kind, len(rows), stats)
+
+
+def _hits(pair_a: Ints, pair_b: Ints, kind: NDArray[np.int8], exact_count: int, stats: dict[str, int]) -> Keys:
+    stats["triangle_tests"] = stats.get("triangle_tests", 0) + len(kind)
+    stats["exact_tests"] = stats.get("exact_tests", 0) + exact_count
+    hit = np.flatnonzero(kind != NONE)
+    return pack(pair_a[hit], pair_b[hit], kind[hit])

@@ -1,0 +1,145 @@
+"""What all queries for triangle pairs share: their options, and how candidates become a sorted result.
+
+    options  ->  two sides (positions as transformed, live and active triangles)
+    detector ->  candidate pairs, in any order
+    narrow   ->  kinds by the exact test; hits packed into keys, sorted, filtered, cut at max_pairs
+
+A pair travels as one 64-bit key: triangle of a, triangle of b, and two bits for the kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Floats, Ints, as_ids, as_indices, as_transform
+from impinge.backend.sort import sort_keys
+from impinge.detect.results import Reason, TrianglePairs
+from impinge.errors import OptionError
+from impinge.mesh.transform import transform_points
+from impinge.mesh.tri_mesh import TriMesh
+
+KIND_BITS = 2
+ID_BITS = 31
+Keys = NDArray[np.uint64]
+
+
+class Cancel(Protocol):
+    """Anything with ``is_set()``, such as a ``threading.Event``."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One body as a query sees it."""
+
+    vertices: Floats
+    """Positions after the transform, shape (n, 3)."""
+    faces: Ints
+    """All triangles, dead ones too, shape (m, 3)."""
+    ids: Ints
+    """Sorted ids of the triangles to test."""
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """Options of every query for pairs."""
+
+    transform_a: Any = None
+    transform_b: Any = None
+    active_a: Any = None
+    active_b: Any = None
+    ignore: Any = None
+    max_pairs: int | None = None
+    cancel: Cancel | None = None
+
+    def __post_init__(self) -> None:
+        limit = self.max_pairs
+        if limit is not None and (not isinstance(limit, int | np.integer) or isinstance(limit, bool) or limit < 1):
+            raise OptionError(f"max_pairs is {limit!r}, expected a whole number from 1, or None for all pairs")
+        if self.cancel is not None and not hasattr(self.cancel, "is_set"):
+            raise OptionError(f"cancel is {self.cancel!r}, expected an object with is_set(), like threading.Event")
+
+    def side_a(self, body: TriMesh) -> Side:
+        """The first body with its transform and active triangles."""
+        return make_side(body, self.transform_a, self.active_a, "a")
+
+    def side_b(self, body: TriMesh) -> Side:
+        """The second body with its transform and active triangles."""
+        return make_side(body, self.transform_b, self.active_b, "b")
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller wants the query to stop."""
+        return self.cancel is not None and self.cancel.is_set()
+
+
+def make_side(body: TriMesh, transform: Any, active: Any, letter: str) -> Side:
+    """Snapshot of a body, moved by ``transform`` and narrowed to ``active`` triangles (ids or mask)."""
+    snapshot = body.snapshot()
+    matrix = as_transform(transform, f"transform_{letter}")
+    vertices = snapshot.vertices if matrix is None else transform_points(matrix, snapshot.vertices)
+    ids = snapshot.live
+    if active is not None:
+        chosen = as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))
+        ids = np.intersect1d(chosen, ids, assume_unique=True)
+    return Side(vertices, snapshot.elements, ids)
+
+
+def pack(pair_a: Ints, pair_b: Ints, kind: NDArray[np.int8]) -> Keys:
+    """Pairs as 64-bit keys that sort by (a, b)."""
+    key = (pair_a.astype(np.uint64) << np.uint64(ID_BITS)) | pair_b.astype(np.uint64)
+    return (key << np.uint64(KIND_BITS)) | kind.astype(np.uint64)
+
+
+def unpack(keys: Keys) -> tuple[Ints, NDArray[np.int8]]:
+    """Keys as pairs, shape (k, 2), and kinds, shape (k,)."""
+    pairs = np.zeros((len(keys), 2), dtype=np.int32)
+    pairs[:, 0] = keys >> np.uint64(ID_BITS + KIND_BITS)
+    pairs[:, 1] = (keys >> np.uint64(KIND_BITS)) & np.uint64((1 << ID_BITS) - 1)
+    return pairs, (keys & np.uint64((1 << KIND_BITS) - 1)).astype(np.int8)
+
+
+def finish_pairs(
+    keys: Keys,
+    options: PairOptions,
+    *,
+    is_self: bool,
+    method: str,
+    stats: dict[str, Any],
+    reason: Reason | None,
+    bodies: tuple[TriMesh, ...],
+    elapsed_ms: float,
+) -> TrianglePairs:
+    """Sort, leave out ignored pairs, cut at ``max_pairs``, and say so."""
+    keys = sort_keys(keys, low_bit=KIND_BITS)
+    if options.ignore is not None:
+        keys = keys[~np.isin(keys >> np.uint64(KIND_BITS), _ignored(options.ignore, is_self))]
+    if options.max_pairs is not None and len(keys) > options.max_pairs:
+        keys, reason = keys[: options.max_pairs], reason or "limit"
+    pairs, kind = unpack(keys)
+    return TrianglePairs(
+        pairs=pairs,
+        kind=kind,
+        complete=reason is None,
+        reason=reason,
+        method=method,
+        stats=stats,
+        elapsed_ms=elapsed_ms,
+        bodies=bodies,
+    )
+
+
+def _ignored(ignore: Any, is_self: bool) -> Keys:
+    """Pairs to leave out, as keys without a kind; of one body, in either order."""
+    pairs = as_indices(ignore, name="ignore", columns=2)
+    if (pairs < 0).any():
+        raise OptionError("ignore holds a negative triangle id; ids start at 0")
+    if is_self:
+        pairs = np.sort(pairs, axis=1)
+    return pack(pairs[:, 0], pairs[:, 1], np.zeros(len(pairs), dtype=np.int8)) >> np.uint64(KIND_BITS)

@@ -1,0 +1,311 @@
+"""What queries return: frozen arrays, one row per thing found, sorted so that runs compare equal.
+
+Every result says how it was found (``method``), what that took (``stats``, ``elapsed_ms``) and whether it is
+all there is (``complete``; if not, ``reason`` is "budget", "limit" or "cancelled").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Bools, Floats, Ints
+from impinge.errors import OptionError
+from impinge.exact import kinds
+
+Reason: TypeAlias = Literal["budget", "limit", "cancelled"]
+
+
+class Kind(IntEnum):
+    """How two triangles meet; see ``impinge.exact.kinds`` for the definition by sets."""
+
+    TOUCHING = kinds.TOUCHING
+    CROSSING = kinds.CROSSING
+    COPLANAR = kinds.COPLANAR
+
+
+class Changes(NamedTuple):
+    """What became of the contacts since an earlier result; rows of the keys that identify a contact."""
+
+    entered: NDArray[np.int64]
+    persisting: NDArray[np.int64]
+    left: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """What all results have in common."""
+
+    complete: bool = True
+    """Whether nothing was left out."""
+    reason: Reason | None = None
+    """Why it is not complete."""
+    method: str = ""
+    """The method that found it."""
+    stats: dict[str, Any] = field(default_factory=dict)
+    """Counters of the work done, and milliseconds per stage where stages are timed."""
+    elapsed_ms: float = 0.0
+    """Wall time of the query."""
+
+    _rows: ClassVar[str] = ""
+    """The field with one row per thing found."""
+    _identity: ClassVar[tuple[str, ...]] = ()
+    """The fields whose rows together identify a thing from one frame to the next."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._rows))
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        return len(self) > 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, numbers and strings, ready for JSON; NaN and infinity, which JSON lacks, become None."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
+
+    def changes(self, previous: Result) -> Changes:
+        """Which things entered, persist and left since ``previous``, a result of the same kind."""
+        if type(previous) is not type(self):
+            raise OptionError(f"changes compares two {type(self).__name__}, but got a {type(previous).__name__}")
+        now, before = self._keys(), previous._keys()
+        is_old, is_kept = _rows_in(now, before), _rows_in(before, now)
+        return Changes(now[~is_old], now[is_old], before[~is_kept])
+
+    def _keys(self) -> NDArray[np.int64]:
+        columns = [np.asarray(getattr(self, name), dtype=np.int64) for name in self._identity]
+        return np.concatenate([c[:, None] if c.ndim == 1 else c for c in columns], axis=1)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        plain = value.tolist()
+        is_finite = value.dtype.kind != "f" or bool(np.isfinite(value).all())
+        return plain if is_finite else _plain(plain)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _rows_in(rows: NDArray[np.int64], others: NDArray[np.int64]) -> Bools:
+    """Which of ``rows`` occur among ``others``."""
+    _, group = np.unique(np.concatenate([others, rows]), axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    known = np.zeros(len(group) + 1, dtype=np.bool_)
+    known[group[: len(others)]] = True
+    found: Bools = known[group[len(others) :]]
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrianglePairs(Result):
+    """Pairs of triangles that meet, sorted by (triangle of a, triangle of b), each once."""
+
+    pairs: Ints
+    """Triangle of a, triangle of b (self-collision: i < j), shape (k, 2)."""
+    kind: NDArray[np.int8]
+    """How they meet, a ``Kind``, shape (k,)."""
+    bodies: tuple[Any, ...] = field(default=(), repr=False)
+    """The bodies that were asked about, for pictures; not part of ``to_dict``."""
+
+    _rows = "pairs"
+    _identity = ("pairs",)
+
+    @property
+    def faces_a(self) -> Ints:
+        """Sorted ids of a's triangles that occur in a pair."""
+        return np.unique(self.pairs[:, 0])
+
+    @property
+    def faces_b(self) -> Ints:
+        """Sorted ids of b's triangles that occur in a pair."""
+        return np.unique(self.pairs[:, 1])
+
+    def count_by_kind(self) -> dict[str, int]:
+        """How many pairs touch, cross and are coplanar."""
+        return {kind.name.lower(): int((self.kind == kind).sum()) for kind in Kind}
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw the bodies as they are now, their colliding triangles in colour; to a file if ``path`` is given."""
+        from importlib import import_module
+
+        return import_module("impinge.view.picture").plot_pairs(self, path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VertexContacts(Result):
+    """Vertices inside tetrahedra, sorted by (body, vertex, in_body, tet)."""
+
+    body: Ints
+    """The body that the vertex belongs to, shape (k,)."""
+    vertex: Ints
+    in_body: Ints
+    """The body that it is inside of."""
+    tet: Ints
+    barycentric: Floats
+    """Weights of the tet's corners, shape (k, 4)."""
+    is_self: Bools
+    """Whether a body's vertex is in its own tet."""
+    depth: Floats | None = None
+    """How far it is to the surface along ``direction``."""
+    direction: Floats | None = None
+    """Unit vectors out of the penetrated body, shape (k, 3)."""
+
+    _rows = "vertex"
+    _identity = ("body", "vertex", "in_body", "tet")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VolumeOverlap(Result):
+    """The volume that two closed bodies share, as spans along rays."""
+
+    volume: float
+    spans: Floats
+    """First and last depth of each span of the overlap, shape (k, 2)."""
+    pixel: Ints
+    """Column and row of the ray that each span lies on, shape (k, 2)."""
+    region: Floats
+    """Lowest and highest corner of the box that was looked at, shape (2, 3)."""
+    centroid: Floats
+    """Centre of the overlap, NaN if there is none, shape (3,)."""
+
+    _rows = "spans"
+    _identity = ("pixel",)
+
+    def __bool__(self) -> bool:
+        """Whether they overlap; bodies that only touch do not."""
+        return self.volume > 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SphereContacts(Result):
+    """Pairs of spheres that meet; ``certain`` ones only grow with the budget, ``possible`` ones only settle."""
+
+    certain: Ints
+    """Sphere of a, sphere of b, shape (k, 2)."""
+    possible: Ints
+    """Pairs that overlap so far but were not followed to the leaves, shape (p, 2)."""
+    level: int
+    """Depth of the tree that was reached everywhere."""
+    point: Floats
+    """Contact points of the certain pairs, shape (k, 3)."""
+    normal: Floats
+    """Unit vectors from a to b, shape (k, 3)."""
+    depth: Floats
+    """How far the spheres overlap, shape (k,)."""
+
+    _rows = "certain"
+    _identity = ("certain",)
+
+    def __bool__(self) -> bool:
+        """Whether they may meet: anything certain or possible."""
+        return len(self.certain) + len(self.possible) > 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClosestPoints(Result):
+    """For each query point the nearest point of a surface."""
+
+    distance: Floats
+    """Never negative, shape (n,)."""
+    point: Floats
+    """Shape (n, 3)."""
+    triangle: Ints
+    barycentric: Floats
+    """Weights of the triangle's corners, shape (n, 3)."""
+    inside: Bools | None = None
+    """Whether the query point is inside, where the surface is closed."""
+
+    _rows = "distance"
+    _identity = ("triangle",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Distance(Result):
+    """The smallest distance of two bodies, 0 if they meet."""
+
+    distance: float
+    point_a: Floats
+    point_b: Floats
+
+    def __len__(self) -> int:
+        return 1
+
+    def __bool__(self) -> bool:
+        """Whether they meet."""
+        return self.distance == 0.0
+
+    def changes(self, previous: Result) -> Changes:
+        """Refuse: a distance is one number."""
+        raise OptionError(f"a distance has no rows to compare; subtract the numbers (got a {type(previous).__name__})")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Proximity(Result):
+    """Vertex-face and edge-edge pairs nearer than a margin."""
+
+    vertex_face: Ints
+    """Vertex, face, shape (k, 2)."""
+    vertex_face_distance: Floats
+    vertex_face_weights: Floats
+    """Weights of the face's corners, shape (k, 3)."""
+    edge_edge: Ints
+    """Edge, edge, shape (m, 2)."""
+    edge_edge_distance: Floats
+    edge_edge_weights: Floats
+    """Position along each edge, 0 to 1, shape (m, 2)."""
+
+    _identity = ("vertex_face",)
+    _rows = "vertex_face"
+
+    def __len__(self) -> int:
+        return len(self.vertex_face) + len(self.edge_edge)
+
+    def _keys(self) -> NDArray[np.int64]:
+        """A vertex-face pair is (0, vertex, face), an edge-edge pair (1, edge, edge)."""
+        kinds_ = np.repeat([0, 1], [len(self.vertex_face), len(self.edge_edge)])[:, None]
+        return np.concatenate([kinds_, np.concatenate([self.vertex_face, self.edge_edge])], axis=1).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curves(Result):
+    """The segments in which triangles meet, and the curves that they form."""
+
+    segments: Floats
+    """Both ends of each segment, shape (k, 2, 3)."""
+    pairs: Ints
+    """The triangles that meet in each segment, shape (k, 2)."""
+    loops: list[Ints]
+    """Segments of each curve, in order."""
+
+    _rows = "segments"
+    _identity = ("pairs",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contacts(Result):
+    """Contacts of a world: where, which way out, how deep (the contact contract)."""
+
+    body_a: Ints
+    body_b: Ints
+    point: Floats
+    """Shape (k, 3)."""
+    normal: Floats
+    """Unit vectors from a to b: moving b by ``depth`` along it resolves the contact, shape (k, 3)."""
+    depth: Floats
+    """Never negative, shape (k,)."""
+    feature_a: Ints
+    feature_b: Ints
+    id: NDArray[np.int64]  # noqa: RUF100
+    """Stays the same while the same features stay in contact."""
+
+    _rows = "depth"
+    _identity = ("id",)

@@ -1,0 +1,131 @@
+"""Triangles of one mesh that share vertices: do they meet beyond what they share?
+
+Two triangles that share an edge or a vertex (by id) always touch there. They count as colliding only if
+they have a point in common outside of it. Let v (and w) be shared, T1 = (v, a, b) or (v, w, a), T2 = (v, c, d) or
+(v, w, c).
+
+One vertex.  T1 ∩ T2 is convex and contains v. If it contains another point, walk from v through that point until T1
+             or T2 ends: that is on ab or on cd. So they meet beyond v iff ab meets T2 or cd meets T1. A
+             triangle whose corners are collinear is the union of its segments va and vb, each tested as such.
+An edge.     They meet beyond vw iff they lie in one plane with a and c on the same side of vw. If one is
+             collinear, it lies on the line vw, of which the other has only vw. If both are, everything is on one
+             line, and they go on together beyond v or beyond w.
+All three.   The same triangle twice: it counts.
+
+A face that repeats an id is a degenerate triangle; what it shares is counted by distinct ids.
+"""
+
+from impinge.backend.jit import compiled
+from impinge.exact.kinds import NONE
+from impinge.exact.orientation import orient2d, orient3d, point
+from impinge.exact.planar import drop_axis, higher, lower, projection_axis
+from impinge.exact.segment_triangle import segment_proper_triangle, segment_segment
+from impinge.exact.triangle_triangle import triangle_triangle, triangle_triangle_exact
+
+
+@compiled
+def _is_corner(v, tri):
+    return v in (tri[0], tri[1], tri[2])
+
+
+@compiled
+def shared_count(s, t):
+    """How many distinct vertex ids two faces (tuples of three ids) share."""
+    count = 0
+    if _is_corner(s[0], t):
+        count += 1
+    if s[1] != s[0] and _is_corner(s[1], t):
+        count += 1
+    if s[2] not in (s[0], s[1]) and _is_corner(s[2], t):
+        count += 1
+    return count
+
+
+@compiled
+def neighbours_kind(x, s, t):
+    """Kind of two faces of one mesh; NONE if they meet only in what they share."""
+    count = shared_count(s, t)
+    p1, q1, r1 = point(x, s[0]), point(x, s[1]), point(x, s[2])
+    p2, q2, r2 = point(x, t[0]), point(x, t[1]), point(x, t[2])
+    if count == 0:
+        return triangle_triangle(p1, q1, r1, p2, q2, r2)
+    if count == 1 and not _meet_beyond_vertex_of(x, s, t):
+        return NONE
+    if count == 2 and not _meet_beyond_edge_of(x, s, t):
+        return NONE
+    return triangle_triangle_exact(p1, q1, r1, p2, q2, r2)
+
+
+@compiled
+def _meet_beyond_vertex_of(x, s, t):
+    """Turn both faces until the shared vertex comes first."""
+    i = 0 if _is_corner(s[0], t) else 1 if _is_corner(s[1], t) else 2
+    j = 0 if t[0] == s[i] else 1 if t[1] == s[i] else 2
+    return meet_beyond_vertex(
+        point(x, s[i]), point(x, s[(i + 1) % 3]), point(x, s[(i + 2) % 3]),
+        point(x, t[(j + 1) % 3]), point(x, t[(j + 2) % 3]),
+    )  # fmt: skip
+
+
+@compiled
+def _meet_beyond_edge_of(x, s, t):
+    """Name the two shared vertices and the third corner of each face (which may repeat a shared one)."""
+    i = 0 if not _is_corner(s[0], t) else 1 if not _is_corner(s[1], t) else 2
+    if _is_corner(s[i], t):  # all corners are shared, so an id is repeated: its second copy is the third corner
+        i = 1 if s[0] == s[1] else 2
+    v, w = s[(i + 1) % 3], s[(i + 2) % 3]
+    j = 0 if t[0] not in (v, w) else 1 if t[1] not in (v, w) else 2
+    if t[j] in (v, w):
+        j = 1 if t[0] == t[1] else 2
+    return meet_beyond_edge(point(x, v), point(x, w), point(x, s[i]), point(x, t[j]))
+
+
+@compiled
+def meet_beyond_vertex(v, a, b, c, d):
+    """Whether the triangles vab and vcd have more in common than v."""
+    a_side, b_side = orient3d(v, c, d, a), orient3d(v, c, d, b)
+    if a_side * b_side > 0:
+        return False
+    c_side, d_side = orient3d(v, a, b, c), orient3d(v, a, b, d)
+    if c_side * d_side > 0:
+        return False
+    axis1, axis2 = projection_axis(v, a, b), projection_axis(v, c, d)
+    if axis1 >= 0 and axis2 >= 0:
+        return (
+            segment_proper_triangle(a, b, v, c, d, axis2) != NONE
+            or segment_proper_triangle(c, d, v, a, b, axis1) != NONE
+        )
+    if axis2 >= 0:
+        return _spoke_meets(v, a, c, d, axis2) or _spoke_meets(v, b, c, d, axis2)
+    if axis1 >= 0:
+        return _spoke_meets(v, c, a, b, axis1) or _spoke_meets(v, d, a, b, axis1)
+    return _same_ray(v, a, c) or _same_ray(v, a, d) or _same_ray(v, b, c) or _same_ray(v, b, d)
+
+
+@compiled
+def _spoke_meets(v, a, c, d, axis):
+    """Whether segment va meets triangle vcd beyond v: where it ends, or where it leaves through cd."""
+    return a != v and (segment_proper_triangle(a, a, v, c, d, axis) != NONE or segment_segment(v, a, c, d) != NONE)
+
+
+@compiled
+def _same_ray(v, a, c):
+    """Whether a and c lie in the same direction from v."""
+    return a != v and c != v and (a < v) == (c < v) and projection_axis(v, a, c) < 0
+
+
+@compiled
+def meet_beyond_edge(v, w, a, c):
+    """Whether the triangles vwa and vwc have more in common than vw."""
+    if orient3d(v, w, a, c) != 0:
+        return False
+    axis1, axis2 = projection_axis(v, w, a), projection_axis(v, w, c)
+    if axis1 >= 0 and axis2 >= 0:
+        v2, w2 = drop_axis(v, axis1), drop_axis(w, axis1)
+        return orient2d(v2, w2, drop_axis(a, axis1)) == orient2d(v2, w2, drop_axis(c, axis1))
+    if axis1 >= 0 or axis2 >= 0:
+        return False
+    if v == w:
+        return _same_ray(v, a, c)
+    low, high = lower(v, w), higher(v, w)
+    return (a < low and c < low) or (a > high and c > high)

@@ -1,0 +1,199 @@
+"""Do two closed triangles in space meet, and how? Two versions with one meaning.
+
+``triangle_triangle_filtered`` is the fast path: plain doubles and one rounding bound for the whole pair. It
+answers NONE, CROSSING or UNCERTAIN, needs no scratch memory and runs on any device. On generic data it
+decides everything.
+
+``triangle_triangle_exact`` answers always: touching, coplanar and degenerate triangles (segments, points).
+
+Method [GuigueDevillers2003], signs only:
+1. Sides.     Sides of the corners of each triangle against the plane of the other. All strictly on one side: NONE.
+2. Rotate.    Turn each triangle until its first corner p is alone on its side of the other's plane; swap the
+              other's q and r where needed so that p is on the positive side.
+3. Intervals. Both planes meet in a line, each triangle in an interval of it. The intervals overlap iff
+              orient3d(q1, p2, p1, q2) <= 0 and orient3d(p1, p2, r1, r2) <= 0; strictly iff they share inside points.
+
+Departures  a pair in which all three sides of one triangle are zero is coplanar or degenerate, and goes to the
+            planar tests; nothing is decided by an epsilon.
+Bound       All coordinates differ by at most dx, dy, dz, so that the permanent of ``orientation`` is at most
+            6 dx dy dz; 9 u · 6 dx dy dz bounds the error of every determinant of the pair. Underflow cannot
+            add to that while dx dy dz > 2^-800 and no extent exceeds 2^200.
+"""
+
+from impinge.backend.jit import compiled
+from impinge.exact.kinds import CROSSING, NONE, TOUCHING, UNCERTAIN
+from impinge.exact.orientation import BOUND_3D, orient3d
+from impinge.exact.planar import drop_axis, projection_axis, segment_ends, triangles_2d
+from impinge.exact.segment_triangle import segment_proper_triangle, segment_segment
+
+PAIR_BOUND = 6.0 * BOUND_3D
+SMALLEST_VOLUME = 2.0**-800
+LARGEST_EXTENT = 2.0**200
+
+
+@compiled
+def triangle_triangle(p1, q1, r1, p2, q2, r2):
+    """Kind of two triangles: the filter, then the exact test where it is uncertain."""
+    kind = triangle_triangle_filtered(p1, q1, r1, p2, q2, r2)
+    if kind == UNCERTAIN:
+        return triangle_triangle_exact(p1, q1, r1, p2, q2, r2)
+    return kind
+
+
+# The filter -------------------------------------------------------------------------------------------
+
+
+@compiled
+def _extent(p1, q1, r1, p2, q2, r2, axis):
+    low = min(min(p1[axis], q1[axis], r1[axis]), min(p2[axis], q2[axis], r2[axis]))
+    high = max(max(p1[axis], q1[axis], r1[axis]), max(p2[axis], q2[axis], r2[axis]))
+    return high - low
+
+
+@compiled
+def _minus(a, b):
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+@compiled
+def _cross(a, b):
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+@compiled
+def _dot(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@compiled
+def _determinant(a, b, c, d):
+    """((b - a) × (c - a)) · (d - a) in doubles."""
+    return _dot(_cross(_minus(b, a), _minus(c, a)), _minus(d, a))
+
+
+@compiled
+def triangle_triangle_filtered(p1, q1, r1, p2, q2, r2):
+    """NONE or CROSSING where doubles can tell, else UNCERTAIN."""
+    dx = _extent(p1, q1, r1, p2, q2, r2, 0)
+    dy = _extent(p1, q1, r1, p2, q2, r2, 1)
+    dz = _extent(p1, q1, r1, p2, q2, r2, 2)
+    volume = dx * dy * dz
+    if not (volume > SMALLEST_VOLUME and max(dx, dy, dz) < LARGEST_EXTENT):
+        return UNCERTAIN
+    bound = PAIR_BOUND * volume
+
+    n2 = _cross(_minus(p2, r2), _minus(q2, r2))
+    sp1, sq1, sr1 = _dot(n2, _minus(p1, r2)), _dot(n2, _minus(q1, r2)), _dot(n2, _minus(r1, r2))
+    if min(sp1, sq1, sr1) > bound or max(sp1, sq1, sr1) < -bound:
+        return NONE
+    n1 = _cross(_minus(p1, r1), _minus(q1, r1))
+    sp2, sq2, sr2 = _dot(n1, _minus(p2, r1)), _dot(n1, _minus(q2, r1)), _dot(n1, _minus(r2, r1))
+    if min(sp2, sq2, sr2) > bound or max(sp2, sq2, sr2) < -bound:
+        return NONE
+    if min(abs(sp1), abs(sq1), abs(sr1), abs(sp2), abs(sq2), abs(sr2)) <= bound:
+        return UNCERTAIN
+
+    if (sp1 > 0.0) == (sq1 > 0.0):
+        p1, q1, r1, sp1 = r1, p1, q1, sr1
+    elif (sp1 > 0.0) == (sr1 > 0.0):
+        p1, q1, r1, sp1 = q1, r1, p1, sq1
+    if (sp2 > 0.0) == (sq2 > 0.0):
+        p2, q2, r2, sp2 = r2, p2, q2, sr2
+    elif (sp2 > 0.0) == (sr2 > 0.0):
+        p2, q2, r2, sp2 = q2, r2, p2, sq2
+    if sp1 < 0.0:
+        q2, r2 = r2, q2
+    if sp2 < 0.0:
+        q1, r1 = r1, q1
+
+    first, second = _determinant(q1, p2, p1, q2), _determinant(p1, p2, r1, r2)
+    if first > bound or second > bound:
+        return NONE
+    return CROSSING if first < -bound and second < -bound else UNCERTAIN
+
+
+# The exact test ---------------------------------------------------------------------------------------
+
+
+@compiled
+def triangle_triangle_exact(p1, q1, r1, p2, q2, r2):
+    """Kind of two triangles, whatever their position."""
+    sp1, sq1, sr1 = orient3d(p2, q2, r2, p1), orient3d(p2, q2, r2, q1), orient3d(p2, q2, r2, r1)
+    if abs(sp1 + sq1 + sr1) == 3:
+        return NONE
+    sp2, sq2, sr2 = orient3d(p1, q1, r1, p2), orient3d(p1, q1, r1, q2), orient3d(p1, q1, r1, r2)
+    if abs(sp2 + sq2 + sr2) == 3:
+        return NONE
+    if (sp1 == 0 and sq1 == 0 and sr1 == 0) or (sp2 == 0 and sq2 == 0 and sr2 == 0):
+        return _flat_pair(p1, q1, r1, p2, q2, r2)
+    both_straddle = min(sp1, sq1, sr1) < 0 < max(sp1, sq1, sr1) and min(sp2, sq2, sr2) < 0 < max(
+        sp2, sq2, sr2
+    )  # strictly
+
+    alone1, side1 = _alone(sp1, sq1, sr1)
+    alone2, side2 = _alone(sp2, sq2, sr2)
+    p1, q1, r1 = _rotate(p1, q1, r1, alone1)
+    p2, q2, r2 = _rotate(p2, q2, r2, alone2)
+    if side1 < 0:
+        q2, r2 = r2, q2
+    if side2 < 0:
+        q1, r1 = r1, q1
+
+    first = orient3d(q1, p2, p1, q2)
+    if first > 0:
+        return NONE
+    second = orient3d(p1, p2, r1, r2)
+    if second > 0:
+        return NONE
+    return CROSSING if both_straddle and first < 0 and second < 0 else TOUCHING
+
+
+@compiled
+def _alone(sp, sq, sr):
+    """Which corner is alone on its side, and that side; some sign is not zero, and not all are equal.
+
+    Alone is a corner with the others on or beyond the plane; else a corner on the plane whose two mates share
+    a side, and it stands for the opposite one.
+    """
+    if sp != 0 and sq != sp and sr != sp:
+        return 0, sp
+    if sq != 0 and sr != sq and sp != sq:
+        return 1, sq
+    if sr != 0 and sp != sr and sq != sr:
+        return 2, sr
+    if sp == 0:
+        return 0, -sq
+    if sq == 0:
+        return 1, -sr
+    return 2, -sp
+
+
+@compiled
+def _rotate(p, q, r, first):
+    if first == 0:
+        return p, q, r
+    if first == 1:
+        return q, r, p
+    return r, p, q
+
+
+@compiled
+def _flat_pair(p1, q1, r1, p2, q2, r2):
+    """Kind of two triangles of which all corners of one lie in the "plane" of the other, which may be none."""
+    axis1, axis2 = projection_axis(p1, q1, r1), projection_axis(p2, q2, r2)
+    if axis1 >= 0 and axis2 >= 0:
+        return triangles_2d(
+            drop_axis(p1, axis1),
+            drop_axis(q1, axis1),
+            drop_axis(r1, axis1),
+            drop_axis(p2, axis1),
+            drop_axis(q2, axis1),
+            drop_axis(r2, axis1),
+        )
+    a1, b1 = segment_ends(p1, q1, r1)  # of a triangle that is a segment; not used of another
+    a2, b2 = segment_ends(p2, q2, r2)
+    if axis1 >= 0:
+        return segment_proper_triangle(a2, b2, p1, q1, r1, axis1)
+    if axis2 >= 0:
+        return segment_proper_triangle(a1, b1, p2, q2, r2, axis2)
+    return segment_segment(a1, b1, a2, b2)

@@ -1,0 +1,407 @@
+"""The scenes, by name. Bodies are made when they are first looked at, so that listing costs nothing.
+
+Tags     small       two bodies, at most about a thousand triangles each
+         degenerate  bodies that touch, lie in one plane or cross at edges
+         smooth, cad, cloth, tets     the class of input
+         paper-003, paper-004         setups of a published experiment (docs: references)
+
+Answers in ``expected`` follow from the geometry by hand; sets are closed, so that touching counts.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from impinge.arrays import Floats
+from impinge.deform.waves import Wave
+from impinge.errors import OptionError
+from impinge.mesh import shapes
+from impinge.mesh.tet_mesh import TetMesh
+from impinge.mesh.tri_mesh import TriMesh
+
+Body: TypeAlias = TriMesh | TetMesh
+Build: TypeAlias = Callable[[], Iterable[Body]]
+Motion: TypeAlias = Callable[[tuple[Floats, ...], float], tuple[Floats | None, ...]]
+"""Rest positions of all bodies and a time to new positions; None for a body that stays as it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Bodies with a name, perhaps a motion, and perhaps known answers.
+
+    The bodies belong to this object: ``get`` makes a new one each time, so that nobody moves another's.
+    """
+
+    name: str
+    title: str
+    """What is to be seen, one sentence."""
+    build: Build = field(repr=False)
+    """Make the bodies anew."""
+    motion: Motion | None = field(default=None, repr=False)
+    expected: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Answers known by hand, about the first body (a) and the second (b); any may be absent.
+
+    pairs                 intersecting pairs of surface triangles
+    kinds                 how many of them are "crossing", "touching" and "coplanar", by name if any
+    relation              "disjoint", "touching", "crossing", "a in b" or "b in a"
+    overlap_volume        volume common to both
+    penetrating_vertices  vertices of either tet mesh in the other
+    """
+    tags: frozenset[str] = frozenset()
+
+    @cached_property
+    def _built(self) -> tuple[tuple[Body, ...], tuple[Floats, ...]]:
+        bodies = tuple(self.build())
+        return bodies, tuple(body.vertices.copy() for body in bodies)
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """The bodies, the same objects every time."""
+        return self._built[0]
+
+    @property
+    def surfaces(self) -> tuple[TriMesh, ...]:
+        """A triangle mesh for each body: itself, or the boundary of a tet mesh, which moves with it."""
+        return tuple(body.surface if isinstance(body, TetMesh) else body for body in self.bodies)
+
+    @property
+    def rest_positions(self) -> tuple[Floats, ...]:
+        """Where the vertices were at first, one array for each body."""
+        return self._built[1]
+
+    def positions(self, t: float) -> tuple[Floats | None, ...]:
+        """New positions for each body at time ``t``; None for a body that does not move."""
+        if self.motion is None:
+            return (None,) * len(self.bodies)
+        return self.motion(self.rest_positions, t)
+
+    def move(self, t: float) -> None:
+        """Update all bodies to time ``t``."""
+        for body, x in zip(self.bodies, self.positions(t)):
+            if x is not None:
+                body.update(x)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_SCENES: dict[str, Scene] = {}
+
+
+def names(tag: str | None = None) -> tuple[str, ...]:
+    """Names of all scenes, or of those with a tag, in the order of this file."""
+    known = {each for scene in _SCENES.values() for each in scene.tags}
+    if tag is not None and tag not in known:
+        raise OptionError(f"there is no tag {tag!r}; {_suggest(tag, known)}")
+    return tuple(name for name, scene in _SCENES.items() if tag is None or tag in scene.tags)
+
+
+def get(name: str) -> Scene:
+    """The scene of that name, with bodies of its own."""
+    if name not in _SCENES:
+        raise OptionError(f"there is no scene {name!r}; {_suggest(name, _SCENES)}")
+    return replace(_SCENES[name])
+
+
+def _suggest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.4)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(sorted(known))}"
+
+
+def _add(
+    name: str,
+    title: str,
+    build: Build,
+    *,
+    tags: str,
+    motion: Motion | None = None,
+    expected: dict[str, Any] | None = None,
+) -> None:
+    answers = MappingProxyType(expected or {})
+    _SCENES[name] = Scene(name, title, build, motion, answers, frozenset(tags.split()))
+
+
+# placing and moving ----------------------------------------------------------------------------------
+
+
+def _rotation(axis: Any, angle: float) -> Floats:
+    """Turn by ``angle`` about ``axis`` (Rodrigues' formula)."""
+    x, y, z = np.asarray(axis, dtype=np.float64) / np.linalg.norm(axis)
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    rotation: Floats = np.eye(3) + np.sin(angle) * cross + (1.0 - np.cos(angle)) * cross @ cross
+    return rotation
+
+
+def _place(body: Body, *, rotation: Floats, shift: Any) -> Body:
+    """Turn the body about the origin, then shift it."""
+    body.update(body.vertices @ rotation.T + np.asarray(shift))
+    return body
+
+
+def _pile(
+    make: Callable[[], TetMesh], grid: tuple[int, int, int], spacing: tuple[float, float, float], tilt: float
+) -> list[Body]:
+    """Copies on a lattice, each turned by up to ``tilt`` about an axis of its own, near enough to meet."""
+    rng = np.random.default_rng(3)
+    return [
+        _place(
+            make(),
+            rotation=_rotation(rng.normal(size=3), tilt * rng.random()),
+            shift=cell * np.array(spacing),
+        )
+        for cell in np.argwhere(np.ones(grid))
+    ]
+
+
+def _waves(amplitude: float, wave_number: float) -> Motion:
+    """Waves through all bodies, each at its own time: in step they would deform all space and no contact."""
+    wave = Wave(amplitude, wave_number, angular_speed=2.0)
+    return lambda rest, t: tuple(wave(x, t + 1.7 * i) for i, x in enumerate(rest))
+
+
+# tiny scenes with known answers ----------------------------------------------------------------------
+
+
+def _triangles(a: Any, b: Any) -> tuple[TriMesh, TriMesh]:
+    return TriMesh(a, [[0, 1, 2]]), TriMesh(b, [[0, 1, 2]])
+
+
+_FLAT = ((0, 0, 0), (4, 0, 0), (0, 4, 0))
+
+_add(
+    "crossing_triangles",
+    "One triangle goes through the middle of another.",
+    lambda: _triangles(_FLAT, ((1, 1, -1), (1, 1, 1), (2, 2, 1))),
+    tags="small",
+    expected={"pairs": 1, "kinds": {"crossing": 1}, "relation": "crossing"},
+)
+_add(
+    "touching_triangles",
+    "One triangle stands on another with the tip of a corner.",
+    lambda: _triangles(_FLAT, ((1, 1, 0), (2, 1, 3), (1, 2, 3))),
+    tags="small degenerate",
+    expected={"pairs": 1, "kinds": {"touching": 1}, "relation": "touching"},
+)
+_add(
+    "coplanar_triangles",
+    "Two triangles overlap in one plane.",
+    lambda: _triangles(_FLAT, ((1, 1, 0), (5, 1, 0), (1, 5, 0))),
+    tags="small degenerate",
+    expected={"pairs": 1, "kinds": {"coplanar": 1}},
+)
+
+# Diagonals of a box's faces run from the lowest to the highest corner. In the common plane, body a shows
+# 2 halves of a square (h), its 4 edges (e), where triangles of the sides end, and 4 corners (c), where the
+# sides' other triangles end: (y, z) = (1, 1) twice, (0, 1), (1, 0). For body b the corners are (0, 0) twice,
+# (0, 1), (1, 0). Closed sets meet as follows; only the two pairs of equal halves share more than an edge.
+#   h-h 2 · 2 = 4       h-e and e-h 2 · (2 · 4) = 16     e-e 4 · 3 = 12      e-c and c-e 2 · (4 · 2) = 16
+#   h-c and c-h: a corner on the diagonal lies in both halves, 2 · (2 · 2 + 1 + 1) = 12     c-c 1 + 1 = 2
+_add(
+    "two_boxes_sharing_a_face",
+    "Two unit boxes stand side by side with one face in common.",
+    lambda: (shapes.box(center=(-0.5, 0, 0)), shapes.box(center=(0.5, 0, 0))),
+    tags="small degenerate",
+    expected={
+        "pairs": 62,
+        "kinds": {"touching": 60, "coplanar": 2},
+        "relation": "touching",
+        "overlap_volume": 0.0,
+    },
+)
+# a = [0, 1]³, b = [½, 3/2]³. Six pairs of faces meet (x = 1 of a with y = ½ and z = ½ of b, and so on), each
+# in a segment of length ½ that ends on a diagonal of a's face and on one of b's: one end each. So one pair
+# of triangles shares the segment, and two pairs an end of it: 6 · 3.
+_add(
+    "boxes_overlapping_by_half",
+    "Two unit boxes overlap by half an edge in each direction.",
+    lambda: (shapes.box(center=(0.5, 0.5, 0.5)), shapes.box(center=(1, 1, 1))),
+    tags="small degenerate",
+    expected={
+        "pairs": 18,
+        "kinds": {"crossing": 6, "touching": 12},
+        "relation": "crossing",
+        "overlap_volume": 0.125,
+    },
+)
+_add(
+    "nested_spheres",
+    "A small sphere hangs inside a large one and touches it nowhere.",
+    lambda: (shapes.icosphere(2, radius=0.5), shapes.icosphere(3)),
+    tags="small smooth",
+    expected={"pairs": 0, "relation": "a in b"},
+)
+_add(
+    "disjoint_spheres",
+    "Two spheres are apart although their boxes overlap.",
+    lambda: (shapes.icosphere(3), shapes.icosphere(3, center=(1.3, 1.3, 1.3))),
+    tags="small smooth",
+    expected={"pairs": 0, "relation": "disjoint", "overlap_volume": 0.0},
+)
+
+
+def _crossed_tets() -> tuple[TetMesh, TetMesh]:
+    """Wedges edge against edge.
+
+    At height z, a is the rectangle |x| <= 3 (1 - s), |y| <= s with s = (1 - z) / 6, and b the rectangle
+    |x| <= r, |y| <= 3 (1 - r) with r = (1 + z) / 6, both for z in [-1, 1]. Only the two long sides of each
+    meet: 4 pairs. The common volume is the integral of 4 r s, 4 / 27.
+    """
+    a = np.array([(-3, 0, 1), (3, 0, 1), (0, 1, -5), (0, -1, -5)])
+    b = a[:, [1, 0, 2]] * (1, 1, -1)
+    return TetMesh(a, [[0, 1, 2, 3]]), TetMesh(b, [[0, 1, 2, 3]])
+
+
+def _poked_tet() -> tuple[TetMesh, TetMesh]:
+    """The tip of b is in a, cut off by the plane x + y + z = 6 at 3 / 7 of its height: (3 / 7)³ · 112 / 6."""
+    a = [(0, 0, 0), (6, 0, 0), (0, 6, 0), (0, 0, 6)]
+    b = [(1, 1, 1), (6, 2, 2), (2, 6, 2), (2, 2, 6)]
+    return TetMesh(a, [[0, 1, 2, 3]]), TetMesh(b, [[0, 1, 2, 3]])
+
+
+_add(
+    "crossed_tets",
+    "Two tetrahedra cross edge against edge, and no vertex of one is in the other.",
+    _crossed_tets,
+    tags="small tets",
+    expected={
+        "pairs": 4,
+        "kinds": {"crossing": 4},
+        "relation": "crossing",
+        "overlap_volume": 4 / 27,
+        "penetrating_vertices": 0,
+    },
+)
+_add(
+    "poked_tet",
+    "A tetrahedron pokes its tip through one face of another.",
+    _poked_tet,
+    tags="small tets",
+    expected={
+        "pairs": 3,
+        "kinds": {"crossing": 3},
+        "relation": "crossing",
+        "overlap_volume": 72 / 49,
+        "penetrating_vertices": 1,
+    },
+)
+
+
+# deforming surfaces ----------------------------------------------------------------------------------
+
+
+def _bumpy_spheres(subdivisions: int) -> tuple[TriMesh, TriMesh]:
+    return shapes.bumpy_sphere(subdivisions), shapes.bumpy_sphere(subdivisions, center=(1.1, 0.4, 0.2))
+
+
+def _knots(first: tuple[int, int, int, int], second: tuple[int, int, int, int]) -> tuple[Body, Body]:
+    """Two knots (p, q, rings, sides), the second on edge and passing through the first."""
+    upright = _rotation((1.0, 0.2, 0.1), np.pi / 2.0)
+    return shapes.torus_knot(*first), _place(shapes.torus_knot(*second), rotation=upright, shift=(0.7, 0.1, 0.05))
+
+
+def _cloth_on_ball() -> tuple[TriMesh, TriMesh]:
+    """A sheet rolled over the ball from its top, wrinkled so that it dips into the ball and out again."""
+    cloth, ball = shapes.cloth_grid(100, 100, size=3.0), shapes.icosphere(5)
+    x, y = cloth.vertices[:, 0], cloth.vertices[:, 1]
+    r, azimuth = np.hypot(x, y), np.arctan2(y, x)
+    theta = np.minimum(r, np.pi / 2.0)
+    wrinkle = 1.0 + 0.02 * np.sin(6.0 * azimuth) * np.sin(theta)
+    side = wrinkle * np.sin(theta)
+    height = wrinkle * np.cos(theta) - (r - theta)  # beyond the equator it hangs straight down
+    cloth.update(np.stack([side * np.cos(azimuth), side * np.sin(azimuth), height], axis=1))
+    return cloth, ball
+
+
+def _cad_parts() -> tuple[Body, Body]:
+    across = _rotation((1.0, 0.3, 0.2), 1.2)
+    return shapes.cad_part(segments=64), _place(
+        shapes.cad_part((2, 2), segments=96, size=(2.5, 2.5, 0.4)), rotation=across, shift=(0.3, 0.2, 0.1)
+    )
+
+
+for _subdivisions, _size, _tags in ((3, "1k", "small smooth"), (5, "20k", "smooth"), (6, "82k", "smooth")):
+    _add(
+        f"bumpy_spheres_{_size}",
+        f"Two bumpy spheres of {20 * 4**_subdivisions} triangles each overlap while waves run through them.",
+        partial(_bumpy_spheres, _subdivisions),
+        tags=_tags,
+        motion=_waves(0.05, 4.0),
+    )
+
+_KNOT_12K, _KNOT_50K, _KNOT_110K = (2, 3, 300, 20), (3, 5, 1000, 25), (4, 7, 2200, 25)
+_KNOT_150K, _KNOT_520K = (5, 8, 2500, 30), (5, 9, 6500, 40)
+
+for _name, _first, _second in (
+    ("knots_12k", _KNOT_12K, _KNOT_12K),
+    ("knots_12k_50k", _KNOT_12K, _KNOT_50K),
+    ("knots_50k_110k", _KNOT_50K, _KNOT_110K),
+    ("knots_110k_150k", _KNOT_110K, _KNOT_150K),
+    ("knots_12k_520k", _KNOT_12K, _KNOT_520K),
+):
+    _add(
+        _name,
+        f"Torus knots T{_first[:2]} and T{_second[:2]} pass through each other.",
+        partial(_knots, _first, _second),
+        tags="smooth paper-004",
+        motion=_waves(0.03, 4.0),
+    )
+
+_add(
+    "cloth_on_ball",
+    "A wrinkled sheet hangs over a ball and touches it in many places.",
+    _cloth_on_ball,
+    tags="cloth",
+    motion=_waves(0.02, 5.0),
+)
+_add(
+    "cad_parts",
+    "Two drilled plates of long thin triangles are stuck through each other.",
+    _cad_parts,
+    tags="cad",
+)
+
+
+# many tet meshes -------------------------------------------------------------------------------------
+
+
+def _vessels() -> tuple[Body, Body]:
+    lying = _rotation((1.0, 0.0, 0.1), np.pi / 2.0)
+    make = partial(shapes.tet_tube, 2, 18, 57, inner_radius=0.8, outer_radius=1.0, length=10.0)
+    return make(), _place(make(), rotation=lying, shift=(1.7, 0.2, 0.1))
+
+
+_BOX, _PLATE = partial(shapes.tet_box, 2, 1, 1), partial(shapes.tet_box, 10, 10, 1)
+
+_add_hashing = partial(_add, tags="tets paper-003", motion=_waves(0.1, 2.0))
+_add_hashing(
+    "hashing_setup_a",
+    "100 boxes of 10 tets each lie in a heap: 1000 tets, 1200 vertices.",
+    partial(_pile, _BOX, (5, 5, 4), (1.8, 1.3, 1.3), np.pi),
+)
+_add_hashing(
+    "hashing_setup_b",
+    "8 plates of 500 tets each lie in stacks: 4000 tets, 1936 vertices.",
+    partial(_pile, _PLATE, (2, 2, 2), (10.4, 10.4, 1.4), 0.12),
+)
+_add_hashing(
+    "hashing_setup_c",
+    "20 plates of 500 tets each lie in stacks: 10000 tets, 4840 vertices.",
+    partial(_pile, _PLATE, (2, 2, 5), (10.4, 10.4, 1.4), 0.12),
+)
+_add_hashing(
+    "hashing_setup_d",
+    "Two vessels cross wall through wall: 20520 tets, 6264 vertices.",
+    _vessels,
+)
+_add_hashing(
+    "hashing_setup_e",
+    "100 plates of 500 tets each lie in stacks: 50000 tets, 24200 vertices.",
+    partial(_pile, _PLATE, (5, 5, 4), (10.4, 10.4, 1.4), 0.12),
+)

@@ -1,0 +1,57 @@
+"""Compile everything up front, so that no later query waits for the compiler.
+
+Each job runs a query on a few triangles, once serial and once on threads: what runs is what is compiled, so the
+list below is complete if it asks every question once. A test counts what is still compiled afterwards: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+from impinge import queries, scenes
+from impinge.backend import jit
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """One job done."""
+
+    name: str
+    seconds: float
+
+
+def _pairs() -> None:
+    queries.triangle_pairs(*scenes.get("crossing_triangles").bodies)
+
+
+def _self_pairs() -> None:
+    queries.self_pairs(scenes.get("crossing_triangles").bodies[0])
+
+
+def _containment() -> None:
+    queries.check(*scenes.get("nested_spheres").bodies)
+
+
+JOBS: dict[str, Callable[[], None]] = {
+    "triangle pairs": _pairs,
+    "self-collision": _self_pairs,
+    "containment": _containment,
+}
+"""What is asked, by name; one entry per question that compiles kernels of its own."""
+
+
+def run_jobs() -> Iterator[Warmed]:
+    """Run the jobs one by one, telling of each as it ends."""
+    for name, job in JOBS.items():
+        began = perf_counter()
+        job()
+        with jit.launch_always_parallel():
+            job()
+        yield Warmed(name, perf_counter() - began)
+
+
+def warmup() -> float:
+    """Compile all kernels for this machine, or load them from the cache; returns the seconds that it took."""
+    return sum(job.seconds for job in run_jobs())

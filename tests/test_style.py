@@ -1,0 +1,118 @@
+"""House rules that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import impinge
+
+SOURCE = Path(impinge.__file__).parent
+TESTS = Path(__file__).parent
+
+STAGES = ["io", "mesh", "deform", "detect", "contact", "respond"]
+"""From left to right: a stage imports stages to its left, never to its right."""
+FOUNDATION = {"errors", "arrays", "exact", "backend"}
+"""Serve all and import none of the stages."""
+ABOVE = {
+    "soft_body": {"mesh", "deform", "io"},
+    "scenes": {"mesh", "deform"},
+    "queries": {"io", "mesh", "deform", "detect", "contact"},
+    "auto": {"io", "mesh", "deform", "detect", "contact"},
+    "world": {*STAGES, "queries", "auto", "soft_body"},
+    "simulate": {*STAGES, "queries", "auto", "soft_body", "world"},
+}
+"""What stands on the stages, and what it may use."""
+TOP = {"view", "cluster", "bench", "cli", "warming", "demo", "__init__", "__main__"}
+"""Nothing below imports these."""
+DETECTORS = {"brute_force", "box_tree", "breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree"}
+"""Detectors never import one another."""
+
+
+def imports_of(path: Path) -> set[str]:
+    """Modules of the package that a file imports at run time, without the package's name."""
+    names: set[str] = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name.removeprefix("impinge.") for name in names if name.startswith("impinge.")}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def allowed_for(part: str) -> set[str]:
+    if part in ("errors",):
+        return set()
+    if part in FOUNDATION:
+        return FOUNDATION
+    if part in STAGES:
+        return FOUNDATION | set(STAGES[: STAGES.index(part) + 1])
+    if part in ABOVE:
+        return FOUNDATION | ABOVE[part] | {part}
+    return FOUNDATION | set(STAGES) | set(ABOVE) | TOP
+
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_to_the_left(path: Path):
+    """Let each part import only what stands to its left or below it."""
+    part = part_of(path)
+    used = {name.split(".")[0] for name in imports_of(path)}
+
+    assert part in FOUNDATION | set(STAGES) | set(ABOVE) | TOP, f"say in this test where {part} stands"
+    assert used <= allowed_for(part)
+
+
+def test_detectors_do_not_import_one_another():
+    """Keep detectors apart: what two of them need has a module of its own."""
+    for path in (SOURCE / "detect").glob("*.py"):
+        owner = next((name for name in DETECTORS if path.stem.startswith(name)), None)
+        others = {name.split(".")[1] for name in imports_of(path) if name.startswith("detect.")}
+        strangers = {name for name in others if any(name.startswith(d) for d in DETECTORS if d != owner)}
+        if owner is not None:
+            assert not strangers, path.name
+
+
+def test_kernels_import_no_class_of_ours():
+    """Let modules of compiled code import compiled code and constants only."""
+    for path in SOURCE.rglob("*_kernels.py"):
+        for name in imports_of(path):
+            assert name.startswith(("exact.", "backend.")) or "_kernels" in name, f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_module_says_what_it_is(path: Path):
+    """Open every module with a docstring."""
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_every_test_says_what_it_demands():
+    """Give every test a docstring."""
+    for path in TESTS.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                assert ast.get_docstring(node), f"{path.name}::{node.name}"
+
+
+def test_public_names_are_listed_once():
+    """Keep the list of public names, the lazy look-up and the modules in step."""
+    lazy = set(impinge._MODULE_OF) | set(impinge._MODULE_OF_MODULE)
+
+    assert set(impinge.__all__) == lazy
+    assert len(impinge.__all__) == len(lazy)
+    for name in impinge.__all__:
+        assert getattr(impinge, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        impinge.nonsense  # noqa: B018 - the look-up is the test
