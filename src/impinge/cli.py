@@ -1,12 +1,15 @@
 """The command line. One function per command; a new command is a new function under ``@app.command()``.
 
 Exit codes: 0 clear (or done), 1 colliding, 2 bad input. Errors are one sentence on stderr, never a traceback.
+Names of files are printed as they are: no markup, no emoji codes, and no line breaks that a pipe would trip over.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
+import io
 import json
 import os
 import platform
@@ -14,11 +17,10 @@ import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 import impinge
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
     from impinge.mesh.validation import ValidationReport
     from impinge.queries import Report
 
-CLEAR, COLLIDING, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+CLEAR, COLLIDING, BAD_INPUT, INTERRUPTED, NO_READER = 0, 1, 2, 130, 141
+"""The last two as shells report SIGINT and SIGPIPE; a reader that goes away must not look like a collision."""
+
+PIPE_WIDTH = 10_000
+"""Columns of a table that is not on a terminal: enough for one line per row."""
 
 EXTRAS = {
     "io": ("trimesh", "meshio"),
@@ -46,22 +52,37 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console()
-err = Console(stderr=True)
+
+
+class _Console(Console):
+    """Rich's console, but with an exit code of our own when the reader goes away (``impinge scenes | head -1``)."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(NO_READER)
+
+
+out = _Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+err = _Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 MeshPath = Annotated[Path, typer.Argument(help="A mesh file: ply obj stl off glb msh vtk vtu mesh, also .gz.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def _print_json(data: dict[str, Any]) -> None:
-    typer.echo(json.dumps(data, indent=2))
+    try:
+        typer.echo(json.dumps(data, indent=2))
+    except BrokenPipeError:
+        out.on_broken_pipe()
 
 
-def _table(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+def _print_rows(rows: Iterable[tuple[str, Any]], *, title: str | None = None) -> None:
+    rows = list(rows)
+    if title is not None:
+        out.print(title, style="bold")
+    width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        table.add_row(escape(name), escape(str(value)))
-    return table
+        out.print(f"{name:<{width}}  {value}")
 
 
 @app.command()
@@ -94,7 +115,7 @@ def _print_report(report: Report, a: Path, b: Path, picture: Path | None) -> Non
     rows.append(("method", f"{pairs.method}, {pairs.elapsed_ms:.1f} ms"))
     if picture is not None:
         rows.append(("picture", picture))
-    out.print(_table(f"{escape(a.name)} and {escape(b.name)}", rows))
+    _print_rows(rows, title=f"{a.name} and {b.name}")
 
 
 @app.command()
@@ -118,7 +139,7 @@ def _print_validation(report: ValidationReport, file: Path) -> None:
         shown = ("yes" if value else "no") if isinstance(value, bool) else value
         where = f"   (first: {'-'.join(map(str, first[name]))})" if name in first else ""
         rows.append((name.replace("_", " "), f"{shown}{where}"))
-    out.print(_table(escape(file.name), rows))
+    _print_rows(rows, title=file.name)
     out.print("clean" if report.clean else "usable; whether the above matters depends on the question asked")
 
 
@@ -133,8 +154,8 @@ def scenes() -> None:
         table.add_column(column)
     for name in impinge.scenes.names():
         scene = impinge.scenes.get(name)
-        table.add_row(name, escape(scene.title), escape(", ".join(scene.tags)))
-    out.print(table)
+        table.add_row(name, scene.title, ", ".join(sorted(scene.tags)))
+    out.print(table, soft_wrap=False, width=None if out.is_terminal else PIPE_WIDTH)
 
 
 @app.command()
@@ -160,7 +181,7 @@ def info(as_json: AsJson = False) -> None:
         return
     missing = [name for name, found in extras.items() if not found]
     found = ", ".join(name for name, is_there in extras.items() if is_there) or "none"
-    out.print(_table("", [*facts.items(), ("extras found", found), ("extras missing", ", ".join(missing) or "none")]))
+    _print_rows([*facts.items(), ("extras found", found), ("extras missing", ", ".join(missing) or "none")])
 
 
 def _cuda_device() -> str:
@@ -187,6 +208,39 @@ def warmup() -> None:
     out.print(f"{len(jobs.JOBS)} groups of kernels ready in {seconds:.1f} s")
 
 
+BENCHMARKS = ("start_up", "triangle_test")
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(BENCHMARKS)}; all if none.")] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Write a CSV per benchmark to this folder.")] = None,
+    quick: Annotated[bool, typer.Option(help="Few rounds: a smoke run, not a measurement.")] = False,
+) -> None:
+    """Measure, and print the figures with their ratios.
+
+    Example: impinge bench triangle_test --out results
+    """
+    from impinge.bench import measure
+
+    unknown = set(names or ()) - set(BENCHMARKS)
+    if unknown:
+        raise impinge.OptionError(f"no benchmark {', '.join(sorted(unknown))}; expected any of {', '.join(BENCHMARKS)}")
+    out.print(escape(measure.machine()), highlight=False)
+    for name in names or BENCHMARKS:
+        with err.status(f"measuring {name} ..."):
+            rows = importlib.import_module(f"impinge.bench.{name}").run(quick=quick)
+        table = Table(title=name, title_justify="left", box=None, pad_edge=False)
+        for column in ("scene", "candidate", "min ms", "median ms", "ratio", "note"):
+            table.add_column(column, justify="right" if column in ("min ms", "median ms", "ratio") else "left")
+        for row in rows:
+            figures = (f"{row.min_ms:.3g}", f"{row.median_ms:.3g}", f"{row.ratio:.2f}")
+            table.add_row(row.scene, row.candidate, *figures, escape(row.note))
+        out.print(table)
+        if folder is not None:
+            out.print(f"written: {escape(str(measure.write_csv(rows, folder, name)))}")
+
+
 @app.command()
 def demo(folder: Annotated[Path, typer.Argument(help="Where to put the picture.")] = Path("demo-output")) -> None:
     """Deform two bodies into each other, find every pair of triangles that meet, and draw it.
@@ -197,16 +251,19 @@ def demo(folder: Annotated[Path, typer.Argument(help="Where to put the picture."
 
     folder.mkdir(parents=True, exist_ok=True)
     for line in run(folder):
-        out.print(escape(line), highlight=False, soft_wrap=True)
+        out.print(line)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    err.print(f"warning: {escape(str(message))}", soft_wrap=True)
+    err.print(f"warning: {message}", soft_wrap=True)
 
 
 def main() -> None:
     """Run the command line; turn every failure into one sentence and an exit code."""
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except impinge.ImpingeError as error:
@@ -214,8 +271,6 @@ def main() -> None:
     except KeyboardInterrupt:
         err.print("stopped")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; nothing is wrong
     except MemoryError:
         _fail("the memory of this machine does not suffice; use smaller meshes or fewer at a time")
     except OSError as error:
@@ -226,8 +281,8 @@ def main() -> None:
         _fail(f"unexpected {type(error).__name__}: {error}; set IMPINGE_TRACEBACK=1 to see where, and please report it")
 
 
-def _fail(sentence: str) -> None:
-    err.print(f"error: {escape(sentence)}", soft_wrap=True, highlight=False)
+def _fail(sentence: str) -> NoReturn:
+    err.print(f"error: {sentence}", soft_wrap=True)
     sys.exit(BAD_INPUT)
 
 

@@ -65,7 +65,10 @@ class Report:
 
 
 def check(a: Any, b: Any, *, method: str = "auto", **options: Any) -> Report:
-    """How ``a`` and ``b`` stand to each other. A body inside a closed body is found too; options as in ``triangle_pairs``."""
+    """How ``a`` and ``b`` stand to each other; a body inside a closed body is found too.
+
+    Options as in ``triangle_pairs``.
+    """
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
     pairs = triangle_pairs(a, b, method=method, **options)
     return Report(relation=_relation(pairs, a, b, PairOptions(**options)), pairs=pairs)

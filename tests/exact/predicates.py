@@ -47,12 +47,12 @@ def exact_triangle_rows(x, out):
 
 
 @compiled
-def filtered_triangle_rows(x, out):
+def filtered_triangle_rows(x, bound, out):
     """The same by the filter alone."""
     for i in range(len(x)):
         r = x[i]
         out[i] = triangle_triangle_filtered(
-            point(r, 0), point(r, 1), point(r, 2), point(r, 3), point(r, 4), point(r, 5)
+            point(r, 0), point(r, 1), point(r, 2), point(r, 3), point(r, 4), point(r, 5), bound
         )
 
 
@@ -98,5 +98,5 @@ def ray_rows(x, out):
 def over_rows(rows, *arrays):
     """Answers of one of the functions above, as a list of ints."""
     out = np.full(len(arrays[0]), -9, dtype=np.int8)
-    rows(*(np.ascontiguousarray(array) for array in arrays), out)
+    rows(*(np.ascontiguousarray(array) if np.ndim(array) else array for array in arrays), out)
     return out.tolist()

@@ -15,6 +15,7 @@ from predicates import (
 
 import oracle
 from impinge.exact.kinds import CROSSING, NONE, UNCERTAIN
+from impinge.exact.triangle_triangle import error_bound
 
 
 def kinds(x, rows=triangle_rows):
@@ -145,7 +146,8 @@ def test_filter_is_never_wrong_and_rarely_uncertain(rng):
     generic = rng.standard_normal((100_000, 6, 3))
     degenerate = integer_pairs(rng, 20_000, 4)
     for x, most_uncertain in ((generic, 0), (degenerate, 20_000)):
-        filtered = over_rows(filtered_triangle_rows, x)
+        size = x.max(axis=(0, 1)) - x.min(axis=(0, 1))
+        filtered = over_rows(filtered_triangle_rows, x, error_bound(*size))
         exact = over_rows(exact_triangle_rows, x)
 
         assert set(filtered) <= {NONE, CROSSING, UNCERTAIN}

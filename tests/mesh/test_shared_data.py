@@ -4,21 +4,16 @@ The README counts vertices and faces as the file holds them, and edges and piece
 equal positions; so do these tests. All rows agree; there are no exceptions.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+import shared_data
 from impinge.errors import MeshError, MeshWarning
 from impinge.io.sequence import Sequence
 from impinge.mesh.body import as_surface, load, weld_vertices
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.mesh.validation import validate
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for shared_data, when this folder is tested alone
-import shared_data
 
 pytestmark = shared_data.needs_data
 ROWS = shared_data.rows()

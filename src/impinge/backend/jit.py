@@ -144,7 +144,8 @@ class _Cache(FunctionCache):  # type: ignore[misc]
             found = super().load_overload(sig, target_context)
         except Exception as error:  # noqa: BLE001 - a damaged file may raise anything; compiling anew is the remedy
             logger.info("cached kernel %s is unusable (%s), compiling it anew", self._name, error)
-            found = self._forget()
+            self._forget()
+            found = None
         if found is None:
             compilations.append(f"{self._py_func.__module__}.{self._py_func.__qualname__}{sig}")
             _tell_that_compiling()

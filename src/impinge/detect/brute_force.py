@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from impinge.arrays import Floats
 from impinge.backend.scan import exclusive_scan
 from impinge.backend.stages import start_stages
 from impinge.detect import brute_force_kernels as kernels
@@ -66,6 +67,7 @@ class BruteForce:
         is_self = self.b is None
         box_a = _boxes(a)
         box_b = box_a if is_self else _boxes(b)
+        extent = _largest(box_a) + _largest(box_b)  # boxes that overlap lie in a box of this size
         stages.done("boxes")
         count = np.zeros(len(a.ids), dtype=np.int64)
         kernels.count_overlaps.over(len(count))(box_a, box_b, is_self, count)
@@ -86,15 +88,23 @@ class BruteForce:
             )
             stages.done("fill")
             if is_self:
-                found.append(classify_self(a, pair_a, pair_b, self._skip_neighbours, stats))
+                found.append(classify_self(a, pair_a, pair_b, self._skip_neighbours, extent, stats))
             else:
-                found.append(classify(a, b, pair_a, pair_b, stats))
+                found.append(classify(a, b, pair_a, pair_b, extent, stats))
             stages.done("test")
             first = last
         return np.concatenate(found), None
 
 
-def _boxes(side: Side) -> Any:
+def _largest(box: Floats) -> Floats:
+    """The largest extent of any box along each axis."""
+    if not box.shape[1]:
+        return np.zeros(3)
+    with np.errstate(over="ignore"):
+        return np.asarray((box[3:] - box[:3]).max(axis=1))
+
+
+def _boxes(side: Side) -> Floats:
     """Boxes of the triangles to test, shape (6, count): lo xyz, hi xyz."""
     box = np.zeros((6, len(side.ids)))
     kernels.fit_triangle_boxes.over(len(side.ids))(side.vertices, side.faces, side.ids, box)

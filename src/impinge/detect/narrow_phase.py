@@ -7,11 +7,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Ints
+from impinge.arrays import Floats, Ints
 from impinge.detect import narrow_phase_kernels as kernels
 from impinge.detect.pair_query import Keys, Side, pack
 from impinge.errors import OptionError
 from impinge.exact.kinds import NONE, UNCERTAIN
+from impinge.exact.triangle_triangle import error_bound
 
 Neighbours: TypeAlias = Literal["exact", "skip"]
 
@@ -23,20 +24,23 @@ def check_neighbours(neighbours: str) -> bool:
     return neighbours == "skip"
 
 
-def classify(a: Side, b: Side, pair_a: Ints, pair_b: Ints, stats: dict[str, int]) -> Keys:
-    """Keys of those candidates of two bodies that meet."""
+def classify(a: Side, b: Side, pair_a: Ints, pair_b: Ints, extent: Floats, stats: dict[str, int]) -> Keys:
+    """Keys of those candidates of two bodies that meet; ``extent`` is the size of a box that holds any candidate."""
     kind = np.zeros(len(pair_a), dtype=np.int8)
     arrays = (a.vertices, a.faces, b.vertices, b.faces, pair_a, pair_b)
-    kernels.classify_pairs.over(len(kind))(*arrays, kind)
+    kernels.classify_pairs.over(len(kind))(*arrays, error_bound(*extent), kind)
     rows = np.flatnonzero(kind == UNCERTAIN)
     kernels.settle_pairs.over(len(rows))(*arrays, rows, kind)
     return _hits(pair_a, pair_b, kind, len(rows), stats)
 
 
-def classify_self(a: Side, pair_a: Ints, pair_b: Ints, skip_neighbours: bool, stats: dict[str, int]) -> Keys:
-    """Keys of those candidates of one body that meet beyond what they share."""
+def classify_self(
+    a: Side, pair_a: Ints, pair_b: Ints, skip_neighbours: bool, extent: Floats, stats: dict[str, int]
+) -> Keys:
+    """Keys of those candidates of one body that meet beyond what they share; ``extent`` as in ``classify``."""
     kind = np.zeros(len(pair_a), dtype=np.int8)
-    kernels.classify_self_pairs.over(len(kind))(a.vertices, a.faces, pair_a, pair_b, skip_neighbours, kind)
+    bound = error_bound(*extent)
+    kernels.classify_self_pairs.over(len(kind))(a.vertices, a.faces, pair_a, pair_b, skip_neighbours, bound, kind)
     rows = np.flatnonzero(kind == UNCERTAIN)
     kernels.settle_self_pairs.over(len(rows))(a.vertices, a.faces, pair_a, pair_b, rows, kind)
     return _hits(pair_a, pair_b, kind, len(rows), stats)

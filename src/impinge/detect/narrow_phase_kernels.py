@@ -1,7 +1,9 @@
 """Candidate pairs to kinds: the filter for all, then the exact test for the few that it leaves uncertain.
 
 The filter's body runs on any device (no scratch memory, no exact arithmetic); uncertain rows are settled on
-the CPU. Keeping the exact test out of the first loop makes that loop a quarter faster.
+the CPU. Keeping the exact test out of the first loop makes that loop a quarter faster. One bound on rounding serves all
+candidates, so that the filter costs no more than a test in plain doubles; where it is too coarse for a pair, the
+second loop tries the pair's own bound before it turns exact.
 """
 
 # mypy: ignore-errors
@@ -10,7 +12,7 @@ from impinge.backend.jit import compiled, kernel, prange
 from impinge.exact.kinds import NONE, UNCERTAIN
 from impinge.exact.neighbours import neighbours_kind, shared_count
 from impinge.exact.orientation import point
-from impinge.exact.triangle_triangle import triangle_triangle_exact, triangle_triangle_filtered
+from impinge.exact.triangle_triangle import triangle_triangle, triangle_triangle_filtered
 
 
 @compiled
@@ -20,36 +22,42 @@ def face(faces, t):
 
 
 @compiled
-def classify_pair(i, x_a, faces_a, x_b, faces_b, pair_a, pair_b, kind):
+def classify_pair(i, x_a, faces_a, x_b, faces_b, pair_a, pair_b, bound, kind):
     """Filter candidate ``i`` of two bodies; writes ``kind[i]``."""
     s, t = face(faces_a, pair_a[i]), face(faces_b, pair_b[i])
     kind[i] = triangle_triangle_filtered(
-        point(x_a, s[0]), point(x_a, s[1]), point(x_a, s[2]), point(x_b, t[0]), point(x_b, t[1]), point(x_b, t[2])
+        point(x_a, s[0]),
+        point(x_a, s[1]),
+        point(x_a, s[2]),
+        point(x_b, t[0]),
+        point(x_b, t[1]),
+        point(x_b, t[2]),
+        bound,
     )
 
 
 @compiled
-def classify_self_pair(i, x, faces, pair_a, pair_b, skip_neighbours, kind):
+def classify_self_pair(i, x, faces, pair_a, pair_b, skip_neighbours, bound, kind):
     """Filter candidate ``i`` of one body; pairs that share a vertex are uncertain, or skipped on request."""
     s, t = face(faces, pair_a[i]), face(faces, pair_b[i])
     if shared_count(s, t) > 0:
         kind[i] = NONE if skip_neighbours else UNCERTAIN
     else:
-        classify_pair(i, x, faces, x, faces, pair_a, pair_b, kind)
+        classify_pair(i, x, faces, x, faces, pair_a, pair_b, bound, kind)
 
 
 @kernel(parallel_from=512)
-def classify_pairs(x_a, faces_a, x_b, faces_b, pair_a, pair_b, kind):
+def classify_pairs(x_a, faces_a, x_b, faces_b, pair_a, pair_b, bound, kind):
     """Filter all candidates of two bodies."""
     for i in prange(len(kind)):
-        classify_pair(i, x_a, faces_a, x_b, faces_b, pair_a, pair_b, kind)
+        classify_pair(i, x_a, faces_a, x_b, faces_b, pair_a, pair_b, bound, kind)
 
 
 @kernel(parallel_from=512)
-def classify_self_pairs(x, faces, pair_a, pair_b, skip_neighbours, kind):
+def classify_self_pairs(x, faces, pair_a, pair_b, skip_neighbours, bound, kind):
     """Filter all candidates of one body."""
     for i in prange(len(kind)):
-        classify_self_pair(i, x, faces, pair_a, pair_b, skip_neighbours, kind)
+        classify_self_pair(i, x, faces, pair_a, pair_b, skip_neighbours, bound, kind)
 
 
 @kernel(parallel_from=32)
@@ -58,7 +66,7 @@ def settle_pairs(x_a, faces_a, x_b, faces_b, pair_a, pair_b, rows, kind):
     for k in prange(len(rows)):
         i = rows[k]
         s, t = face(faces_a, pair_a[i]), face(faces_b, pair_b[i])
-        kind[i] = triangle_triangle_exact(
+        kind[i] = triangle_triangle(
             point(x_a, s[0]), point(x_a, s[1]), point(x_a, s[2]), point(x_b, t[0]), point(x_b, t[1]), point(x_b, t[2])
         )
 

@@ -39,7 +39,7 @@ class Side:
     """One body as a query sees it."""
 
     vertices: Floats
-    """Positions after the transform, shape (n, 3)."""
+    """Positions after the transform, shape (n, 3), read-only."""
     faces: Ints
     """All triangles, dead ones too, shape (m, 3)."""
     ids: Ints
@@ -83,7 +83,8 @@ def make_side(body: TriMesh, transform: Any, active: Any, letter: str) -> Side:
     """Snapshot of a body, moved by ``transform`` and narrowed to ``active`` triangles (ids or mask)."""
     snapshot = body.snapshot()
     matrix = as_transform(transform, f"transform_{letter}")
-    vertices = snapshot.vertices if matrix is None else transform_points(matrix, snapshot.vertices)
+    vertices = (snapshot.vertices if matrix is None else transform_points(matrix, snapshot.vertices)).view()
+    vertices.flags.writeable = False  # always: Numba would compile every kernel a second time for the other kind
     ids = snapshot.live
     if active is not None:
         chosen = as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))

@@ -3,8 +3,8 @@
 1. Filter.  The determinant is computed in doubles, with a bound on its rounding error. If it is larger than
             the bound, its sign is certain. On generic data this decides everything.
 2. Shape.   A determinant with a row or column of zeros is zero (points in an axis-aligned plane, equal points).
-3. Twice.   The same in double-double arithmetic: products and differences carry their rounding errors along, so
-            that the bound shrinks by 2^-50. This decides what rounding made nearly coplanar.
+3. Twice.   In 3-D, the same with twice the precision, where the bound is 2^-45 of the first one. This decides what
+            rounding made nearly coplanar, such as flat faces after a rotation.
 4. Exact.   What is left goes through the accumulator. Mostly it is truly zero.
 
 Signs    orient3d(a, b, c, d) > 0 iff d lies on the side of plane abc that the normal (b - a) × (c - a) points to.
@@ -20,6 +20,8 @@ Source   the idea of filtered exact predicates is Shewchuk's [Shewchuk1997]; bou
 
 from impinge.backend.jit import compiled
 from impinge.exact.accumulator import add_determinant, add_product, empty_accumulator, sign_of
+from impinge.exact.double_double import BOUND as BOUND_TWICE
+from impinge.exact.double_double import determinant, difference, is_zero
 
 UNIT = 2.0**-53
 BOUND_2D = 5.0 * UNIT
@@ -79,7 +81,7 @@ def orient3d(a, b, c, d):
         return -1
     if _has_zero_line(ux, uy, uz, vx, vy, vz, wx, wy, wz):
         return 0
-    return _orient3d_exact(a, b, c, d)
+    return _orient3d_hard(a, b, c, d, perm)
 
 
 @compiled
@@ -96,9 +98,29 @@ def _has_zero_line(ux, uy, uz, vx, vy, vz, wx, wy, wz):
 
 
 @compiled
+def _orient3d_hard(a, b, c, d, perm):
+    """The sign where doubles cannot tell: with twice the precision, then exactly."""
+    det, is_exact = determinant(a, b, c, d)
+    bound = BOUND_TWICE * perm + UNDERFLOW * (1.0 + abs(d[0] - a[0]) + abs(d[1] - a[1]) + abs(d[2] - a[2]))
+    if det > bound:
+        return 1
+    if det < -bound:
+        return -1
+    if is_exact:
+        return 1 if det > 0.0 else -1 if det < 0.0 else 0
+    return _orient3d_exact(a, b, c, d)
+
+
+@compiled
 def _orient3d_exact(a, b, c, d):
-    """Expand the determinant of differences into determinants of the points themselves, which need no rounding."""
+    """One determinant where the differences are exact; else four of the points themselves, which need no rounding."""
     limbs = empty_accumulator()
+    u, u_low = difference(b, a)
+    v, v_low = difference(c, a)
+    w, w_low = difference(d, a)
+    if is_zero(u_low) and is_zero(v_low) and is_zero(w_low):
+        add_determinant(limbs, 1.0, u, v, w)
+        return sign_of(limbs)
     add_determinant(limbs, 1.0, b, c, d)
     add_determinant(limbs, -1.0, a, c, d)
     add_determinant(limbs, 1.0, a, b, d)

@@ -1,8 +1,8 @@
 """Do two closed triangles in space meet, and how? Two versions with one meaning.
 
-``triangle_triangle_filtered`` is the fast path: plain doubles and one rounding bound for the whole pair. It
-answers NONE, CROSSING or UNCERTAIN, needs no scratch memory and runs on any device. On generic data it
-decides everything.
+``triangle_triangle_filtered`` is the fast path: plain doubles and one rounding bound, given by the caller for a whole
+set of pairs. It answers NONE, CROSSING or UNCERTAIN, needs no scratch memory and runs on any device. On generic
+data it decides everything, at the cost of a test that knows no bound.
 
 ``triangle_triangle_exact`` answers always: touching, coplanar and degenerate triangles (segments, points).
 
@@ -15,10 +15,13 @@ Method [GuigueDevillers2003], signs only:
 
 Departures  a pair in which all three sides of one triangle are zero is coplanar or degenerate, and goes to the
             planar tests; nothing is decided by an epsilon.
-Bound       All coordinates differ by at most dx, dy, dz, so that the permanent of ``orientation`` is at most
-            6 dx dy dz; 9 u · 6 dx dy dz bounds the error of every determinant of the pair. Underflow cannot
-            add to that while dx dy dz > 2^-800 and no extent exceeds 2^200.
+Bound       If the six corners lie in a box of size dx, dy, dz, the permanent of ``orientation`` is at most 6 dx dy dz,
+            and 9 u · 6 dx dy dz bounds the error of every determinant of the pair. Underflow cannot add to that
+            while dx dy dz > 2^-800 and no extent exceeds 2^200. A box that is far too large does no harm: a
+            bound of 1e-15 times its volume still leaves little uncertain.
 """
+
+import numpy as np
 
 from impinge.backend.jit import compiled
 from impinge.exact.kinds import CROSSING, NONE, TOUCHING, UNCERTAIN
@@ -34,7 +37,10 @@ LARGEST_EXTENT = 2.0**200
 @compiled
 def triangle_triangle(p1, q1, r1, p2, q2, r2):
     """Kind of two triangles: the filter, then the exact test where it is uncertain."""
-    kind = triangle_triangle_filtered(p1, q1, r1, p2, q2, r2)
+    dx = _extent(p1, q1, r1, p2, q2, r2, 0)
+    dy = _extent(p1, q1, r1, p2, q2, r2, 1)
+    dz = _extent(p1, q1, r1, p2, q2, r2, 2)
+    kind = triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, error_bound(dx, dy, dz))
     if kind == UNCERTAIN:
         return triangle_triangle_exact(p1, q1, r1, p2, q2, r2)
     return kind
@@ -48,6 +54,15 @@ def _extent(p1, q1, r1, p2, q2, r2, axis):
     low = min(min(p1[axis], q1[axis], r1[axis]), min(p2[axis], q2[axis], r2[axis]))
     high = max(max(p1[axis], q1[axis], r1[axis]), max(p2[axis], q2[axis], r2[axis]))
     return high - low
+
+
+@compiled
+def error_bound(dx, dy, dz):
+    """Bound on the error of every determinant of corners within a box of this size; inf where there is none."""
+    volume = dx * dy * dz
+    if volume > SMALLEST_VOLUME and max(dx, dy, dz) < LARGEST_EXTENT:
+        return PAIR_BOUND * volume
+    return np.inf
 
 
 @compiled
@@ -72,16 +87,8 @@ def _determinant(a, b, c, d):
 
 
 @compiled
-def triangle_triangle_filtered(p1, q1, r1, p2, q2, r2):
-    """NONE or CROSSING where doubles can tell, else UNCERTAIN."""
-    dx = _extent(p1, q1, r1, p2, q2, r2, 0)
-    dy = _extent(p1, q1, r1, p2, q2, r2, 1)
-    dz = _extent(p1, q1, r1, p2, q2, r2, 2)
-    volume = dx * dy * dz
-    if not (volume > SMALLEST_VOLUME and max(dx, dy, dz) < LARGEST_EXTENT):
-        return UNCERTAIN
-    bound = PAIR_BOUND * volume
-
+def triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, bound):
+    """NONE or CROSSING where doubles with errors of up to ``bound`` can tell, else UNCERTAIN."""
     n2 = _cross(_minus(p2, r2), _minus(q2, r2))
     sp1, sq1, sr1 = _dot(n2, _minus(p1, r2)), _dot(n2, _minus(q1, r2)), _dot(n2, _minus(r1, r2))
     if min(sp1, sq1, sr1) > bound or max(sp1, sq1, sr1) < -bound:

@@ -10,21 +10,25 @@ import ctypes.util
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.arrays import Bools, Floats, Ints
 from impinge.detect.results import TrianglePairs
 from impinge.errors import FileError, MissingExtra
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
 HIT_COLOURS = ("#d81b60", "#8e0038")
 SIZE = (1200, 900)
+FILL = 0.8
+"""Share of the picture that the scene takes; the rest is for the title and the labels."""
 EDGES_BELOW = 30_000
 """Bodies with more triangles are drawn without their edges, which would turn into a grey film."""
+FLAT_BELOW = 1e-12
+"""Twice the area below which a triangle has no normal to shade it by; the whole scene is one unit wide."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,9 @@ class Part:
 
 
 def plot_pairs(result: TrianglePairs, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
-    """Draw the bodies of ``result`` as they are now. Writes ``path`` and returns it; without one, returns the pixels."""
+    """Draw the bodies of ``result`` as they are now; write ``path`` and return it, or return the pixels."""
     draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
-    pixels = draw(list(_parts(result)), title or _title(result))
+    pixels = draw(_fit_to_unit(list(_parts(result))), title or _title(result))
     return pixels if path is None else _write(pixels, Path(path))
 
 
@@ -53,11 +57,24 @@ def _parts(result: TrianglePairs) -> Iterator[Part]:
         snapshot = body.snapshot()
         corners = snapshot.vertices[snapshot.elements]
         edges = len(snapshot.live) < EDGES_BELOW
+        hit = np.intersect1d(hit, snapshot.live)  # the body may have been cut since
         others = np.setdiff1d(snapshot.live, hit)
         if len(others):
             yield Part(f"{name}: {len(snapshot.live)} triangles", corners[others], BODY_COLOURS[k], 0.55, edges)
         if len(hit):
             yield Part(f"{name}: {len(hit)} colliding", corners[hit], HIT_COLOURS[k], 1.0, edges)
+
+
+def _fit_to_unit(parts: list[Part]) -> list[Part]:
+    """Move and scale the scene into [-1/2, 1/2]^3: what draws computes in float32, which ends at 1e38."""
+    if not parts:
+        return parts
+    low = np.min([part.corners.min(axis=(0, 1)) for part in parts], axis=0)
+    high = np.max([part.corners.max(axis=(0, 1)) for part in parts], axis=0)
+    half = 0.5 * high - 0.5 * low  # halves, because the difference of two finite numbers may be infinite
+    size = max(float(half.max()), np.finfo(np.float64).tiny)
+    middle = 0.5 * high + 0.5 * low
+    return [replace(part, corners=(0.5 * part.corners - 0.5 * middle) / size) for part in parts]
 
 
 def _title(result: TrianglePairs) -> str:
@@ -93,11 +110,26 @@ def _draw_with_vtk(parts: list[Part], title: str) -> Any:
     plotter.add_text(title, font_size=13, color="black")
     plotter.camera_position = "iso"
     plotter.camera.azimuth = 25
-    plotter.camera.zoom(1.35)
+    _zoom_to_fit(plotter.camera, parts)
     try:
         return plotter.screenshot(return_img=True)
     finally:
         plotter.close()
+
+
+def _zoom_to_fit(camera: Any, parts: list[Part]) -> None:
+    """Let the scene fill most of the picture, and no corner of it leave the picture."""
+    if not parts:
+        return
+    forward = np.subtract(camera.focal_point, camera.position)
+    forward /= np.linalg.norm(forward)
+    right = np.cross(forward, camera.up)
+    right /= np.linalg.norm(right)
+    seen = np.concatenate([part.corners.reshape(-1, 3) for part in parts]) - camera.position
+    half_height = (seen @ forward) * np.tan(np.radians(camera.view_angle) / 2.0)
+    tall = np.abs(seen @ np.cross(right, forward)) / half_height
+    wide = np.abs(seen @ right) / (half_height * SIZE[0] / SIZE[1])
+    camera.zoom(FILL / max(float(np.maximum(tall, wide).max()), 0.1))
 
 
 def _draw_with_matplotlib(parts: list[Part], title: str) -> Any:
@@ -112,19 +144,27 @@ def _draw_with_matplotlib(parts: list[Part], title: str) -> Any:
     canvas = FigureCanvasAgg(figure)
     axes: Any = figure.add_axes((0.0, 0.0, 1.0, 0.95), projection="3d")
     axes.set_axis_off()
-    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=1.6)
+    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=1.4)
+    for set_limits in (axes.set_xlim, axes.set_ylim, axes.set_zlim):
+        set_limits(-0.5, 0.5)
     for part in parts:
-        axes.add_collection3d(Poly3DCollection(part.corners, facecolors=part.colour, alpha=part.opacity, shade=True))
+        flat = _is_flat(part.corners)
+        style = {"alpha": part.opacity, "facecolors": part.colour, "clip_on": False}
+        if not flat.all():
+            axes.add_collection3d(Poly3DCollection(part.corners[~flat], shade=True, **style))
+        if flat.any():
+            axes.add_collection3d(Poly3DCollection(part.corners[flat], edgecolors=part.colour, **style))
     if parts:
-        everything = np.concatenate([part.corners.reshape(-1, 3) for part in parts])
-        low, high = everything.min(axis=0), everything.max(axis=0)
-        half = 0.5 * max(float((high - low).max()), np.finfo(np.float64).tiny)
-        for set_limits, centre in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), 0.5 * (low + high)):
-            set_limits(centre - half, centre + half)
         axes.legend(handles=[Patch(color=part.colour, label=part.label) for part in parts], loc="lower right")
     figure.suptitle(title, x=0.01, ha="left")
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+
+
+def _is_flat(corners: Floats) -> Bools:
+    """Which triangles are so thin that only a line of them is to be seen."""
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    return np.asarray(np.linalg.norm(normal, axis=1) < FLAT_BELOW)
 
 
 def _write(pixels: Any, path: Path) -> Path:
@@ -134,6 +174,6 @@ def _write(pixels: Any, path: Path) -> Path:
         raise MissingExtra("pictures need matplotlib; install impinge[picture]") from error
     try:
         matplotlib.image.imsave(path, pixels)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError) as error:  # KeyError: an ending that Pillow does not know
         raise FileError(f"the picture could not be written to {path} ({error}); choose a writable .png file") from error
     return path

@@ -1,0 +1,120 @@
+"""What a mesh file holds, and the few steps that all formats share on the way to it.
+
+1. Cut.   Polygons become fans of triangles around their first corner, in place.
+2. Count. A header that promises more than follows is refused.
+3. Check. Arrays get a fixed type; a file without triangles and tetrahedra is refused, in words that say what
+          it holds instead. Ids out of range and NaN are left for the bodies to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Floats, Ints, as_indices
+from impinge.errors import FileError, MeshError
+
+CUT_SHORT = "it is cut short or damaged, copy or write it again"
+"""How the message ends that refuses a damaged file."""
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """Arrays as the file holds them; ids are not checked against the number of vertices."""
+
+    vertices: Floats
+    """Positions, shape (n, 3)."""
+    elements: Ints
+    """Vertex ids of triangles (m, 3), or of tetrahedra (m, 4) if the file has any."""
+    indexed: bool
+    """False for formats without vertex ids (stl): there each triangle has its own three vertices."""
+
+
+def content_of(
+    vertices: Any, elements: Any, name: str, others: dict[str, int] | None = None, *, indexed: bool = True
+) -> FileContent:
+    """Make arrays of fixed type; ``others`` counts what else the file ``name`` holds, for the message."""
+    x = np.ascontiguousarray(vertices, dtype=np.float64)
+    if x.ndim == 2 and x.shape[1] == 2:
+        x = np.column_stack([x, np.zeros(len(x))])  # a plane mesh lies at z = 0
+    if not len(elements):
+        held = {"points": len(x), **(others or {})}
+        found = " and ".join(f"{count} {what}" for what, count in held.items() if count)
+        found = f"only {found}" if found else "and no points either"
+        raise MeshError(f"{name} has no triangles or tetrahedra, {found}; a body needs elements to collide")
+    rows = np.asarray(elements)
+    try:
+        ids = as_indices(rows, name="tets" if rows.shape[1] == 4 else "faces", columns=rows.shape[1])
+    except MeshError as error:
+        raise MeshError(f"{name}: {error}") from error
+    return FileContent(x.reshape(-1, 3), ids, indexed)
+
+
+def from_meshio(mesh: Any, name: str) -> FileContent:
+    """Take the tetrahedra of a ``meshio.Mesh``, or its triangles if it has none; ``name`` is for messages."""
+    return from_cells(mesh.points, ((block.type, block.data) for block in mesh.cells), name)
+
+
+def from_cells(points: Any, cells: Iterable[tuple[str, Any]], name: str) -> FileContent:
+    """Take the tets of blocks of cells, or their polygons; refuse what would be lost without a word.
+
+    A block is a type by its name in meshio and rows of vertex ids, shape (m, corners).
+    """
+    tets: list[Any] = []
+    triangles: list[Any] = []
+    line_count = 0
+    for kind, rows in cells:
+        if not len(rows):
+            continue
+        if kind == "tetra":
+            tets.append(rows)
+        elif kind in ("triangle", "quad") or kind.startswith("polygon"):
+            triangles.append(fan_rows(rows))
+        elif kind.startswith("line"):
+            line_count += len(rows)
+        elif not kind.startswith(("vertex", "empty")):
+            raise MeshError(
+                f"{name} has {len(rows)} cells of type {kind}, expected triangles, quads, polygons or "
+                "tetrahedra; convert such cells to these first"
+            )
+    parts = tets or triangles
+    return content_of(points, np.concatenate(parts) if parts else [], name, {"lines": line_count})
+
+
+def fan(counts: Any, corners: Any) -> NDArray[Any]:
+    """Cut polygons into triangles (first, k, k + 1), in order; ``corners`` has ``counts[i]`` ids for each."""
+    counts, corners = np.asarray(counts, dtype=np.int64), np.asarray(corners)
+    triangle_count = np.maximum(counts - 2, 0)
+    polygon = np.repeat(np.arange(len(counts)), triangle_count)
+    first = (np.cumsum(counts) - counts)[polygon]
+    k = np.arange(len(polygon)) - (np.cumsum(triangle_count) - triangle_count)[polygon]
+    return np.stack([corners[first], corners[first + k + 1], corners[first + k + 2]], axis=1)
+
+
+def fan_rows(rows: Any) -> NDArray[Any]:
+    """Cut polygons that all have the same number of corners, shape (m, corners)."""
+    rows = np.asarray(rows)
+    return fan(np.full(len(rows), rows.shape[1]), rows.reshape(-1))
+
+
+def check_promise(name: str, promised: int, found: int, what: str) -> None:
+    """Refuse a file whose header counts more than there is."""
+    if found < promised:
+        raise FileError(f"{name} promises {promised} {what}, but holds {found}; {CUT_SHORT}")
+
+
+def refuse_kind(kind: str, name: str, expected: str) -> NoReturn:
+    """Say that the file ``name`` is not what its ending says."""
+    raise FileError(f"{name} is not a .{kind} file, expected {expected}; check its ending")
+
+
+def as_float32(x: Floats, kind: str) -> NDArray[np.float32]:
+    """Round positions for a format that holds float32, or refuse those that would become infinite."""
+    if (np.abs(x) > np.finfo(np.float32).max).any():
+        largest = float(np.abs(x).max())
+        raise FileError(f"a coordinate of {largest:g} does not fit the float32 of .{kind} files; save as .ply")
+    return x.astype(np.float32)

@@ -1,0 +1,94 @@
+"""OBJ and OFF: lines of numbers, one vertex or polygon each.
+
+OBJ  ``v x y z`` and ``f i j k ...``; ids count from 1, or back from the line if negative, and of ``i/j/k`` only
+     the first is a vertex. All other lines describe looks. There are no counts.
+OFF  the word OFF, the counts, a vertex per line, then a polygon per line with its number of corners first;
+     colours and normals behind them are passed over.
+
+trimesh 4 was tried: it groups OBJ faces by material and splits vertices at texture seams, and returns fewer
+faces without a word from an OFF file that is cut short.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+
+from impinge.arrays import Floats, Ints
+from impinge.errors import FileError
+from impinge.io.content import CUT_SHORT, FileContent, check_promise, content_of, fan, refuse_kind
+
+
+def decode_obj(data: bytes, name: str) -> FileContent:
+    """Read ``v`` and ``f`` lines: positions and the first id of each corner."""
+    vertices: list[list[bytes]] = []
+    polygons: list[list[bytes]] = []
+    seen: list[int] = []  # vertices before each face: a negative id counts back from there
+    line_count = 0
+    for line in re.sub(rb"\\\r?\n", b" ", data).splitlines():
+        match line.partition(b"#")[0].split():
+            case [b"v", *numbers]:
+                vertices.append(numbers[:3])
+            case [b"f", *corners]:
+                polygons.append(corners)
+                seen.append(len(vertices))
+            case [b"l", *_]:
+                line_count += 1
+    if not vertices and not polygons:
+        refuse_kind("obj", name, "lines that begin with v or f")
+    _check_lengths(vertices, "coordinates at vertex", name)
+    _check_lengths(polygons, "corners at face", name)
+    counts = [len(polygon) for polygon in polygons]
+    words = [corner.partition(b"/")[0] for polygon in polygons for corner in polygon]
+    ids = np.array(words, dtype=np.int64)
+    ids = np.where(ids < 0, ids + np.repeat(np.array(seen, dtype=np.int64), counts), ids - 1)
+    return content_of(_positions(vertices), fan(counts, ids), name, {"lines": line_count})
+
+
+def decode_off(data: bytes, name: str) -> FileContent:
+    """Read as many vertices and polygons as the first line counts."""
+    match = re.match(rb"\s*(?:ST)?C?N?OFF\b", re.sub(rb"#[^\r\n]*", b"", data))
+    if not match:
+        refuse_kind("off", name, "the word OFF in the first line (also with ST, C or N before it)")
+    lines = [line for line in (line.split() for line in match.string[match.end() :].splitlines()) if line]
+    vertex_count, face_count = (int(count) for count in lines[0][:2]) if lines else (0, 0)
+    if min(vertex_count, face_count) < 0:
+        raise FileError(f"{name} promises {vertex_count} vertices and {face_count} faces; {CUT_SHORT}")
+    vertices = [line[:3] for line in lines[1 : 1 + vertex_count]]
+    check_promise(name, vertex_count, sum(len(row) == 3 for row in vertices), "vertices")
+    rows = lines[1 + vertex_count : 1 + vertex_count + face_count]
+    counts = [int(row[0]) for row in rows]
+    polygons = [row[1 : 1 + count] for row, count in zip(rows, counts)]
+    whole = sum(len(polygon) == count for polygon, count in zip(polygons, counts))
+    check_promise(name, face_count, whole, "faces")
+    ids = np.array(list(itertools.chain.from_iterable(polygons)), dtype=np.int64)
+    return content_of(_positions(vertices), fan(counts, ids), name, {"lines": counts.count(2)})
+
+
+def encode_obj(x: Floats, faces: Ints) -> bytes:
+    """Write a ``v`` line per vertex and an ``f`` line per triangle."""
+    return _lines("v ", x.tolist()) + _lines("f ", (faces + 1).tolist())
+
+
+def encode_off(x: Floats, faces: Ints) -> bytes:
+    """Write the counts and a line per vertex and triangle."""
+    return f"OFF\n{len(x)} {len(faces)} 0\n".encode() + _lines("", x.tolist()) + _lines("3 ", faces.tolist())
+
+
+def _positions(rows: list[list[bytes]]) -> Floats:
+    return np.array(rows, dtype=np.float64).reshape(-1, 3)
+
+
+def _check_lengths(rows: list[list[bytes]], what: str, name: str) -> None:
+    """Refuse a vertex or face of fewer than three numbers."""
+    for i, row in enumerate(rows):
+        if len(row) < 3:
+            raise FileError(f"{name} has {len(row)} {what} {i}, expected 3 or more; {CUT_SHORT}")
+
+
+def _lines(start: str, rows: list[list[Any]]) -> bytes:
+    """One line per row; ``repr`` is the shortest text that reads back as the same float64."""
+    return "".join(f"{start}{' '.join(map(repr, row))}\n" for row in rows).encode()
