@@ -169,7 +169,7 @@ def test_update_names_bad_vertices_without_advice_for_constructors():
 @pytest.mark.parametrize("make", [lambda: TriMesh(SQUARE, FACES), lambda: TetMesh(SQUARE, [[0, 1, 2, 3]])])
 def test_update_needs_as_many_vertices_as_there_are(make, count):
     """Tell both numbers and the remedy when an update brings another number of vertices."""
-    with pytest.raises(MeshError, match=rf"vertices have {count} rows, but the body has 4 vertices; use add_vertices"):
+    with pytest.raises(MeshError, match=rf"vertices have {count} rows, but the body has 4 vertices; add vertices"):
         make().update(np.zeros((count, 3)))
 
 

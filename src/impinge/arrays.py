@@ -51,7 +51,7 @@ def as_positions(x: Any, *, name: str = "vertices", count: int | None = None, ch
     if count is not None and len(array) != count:
         raise MeshError(
             f"{name} have {len(array)} rows, but the body has {count} vertices; "
-            "use add_vertices to add vertices, or make a new body"
+            "add vertices to a TriMesh with add_vertices, or make a new body"
         )
     positions = np.ascontiguousarray(array, dtype=np.float64)
     if check:

@@ -76,6 +76,12 @@ def _print_json(data: dict[str, Any]) -> None:
         out.on_broken_pipe()
 
 
+def _print_table(table: Table) -> None:
+    if not out.is_terminal:
+        out.width = PIPE_WIDTH
+    out.print(table, soft_wrap=False)
+
+
 def _print_rows(rows: Iterable[tuple[str, Any]], *, title: str | None = None) -> None:
     rows = list(rows)
     if title is not None:
@@ -155,7 +161,7 @@ def scenes() -> None:
     for name in impinge.scenes.names():
         scene = impinge.scenes.get(name)
         table.add_row(name, scene.title, ", ".join(sorted(scene.tags)))
-    out.print(table, soft_wrap=False, width=None if out.is_terminal else PIPE_WIDTH)
+    _print_table(table)
 
 
 @app.command()
@@ -226,7 +232,7 @@ def bench(
     unknown = set(names or ()) - set(BENCHMARKS)
     if unknown:
         raise impinge.OptionError(f"no benchmark {', '.join(sorted(unknown))}; expected any of {', '.join(BENCHMARKS)}")
-    out.print(escape(measure.machine()), highlight=False)
+    out.print(measure.machine())
     for name in names or BENCHMARKS:
         with err.status(f"measuring {name} ..."):
             rows = importlib.import_module(f"impinge.bench.{name}").run(quick=quick)
@@ -235,10 +241,10 @@ def bench(
             table.add_column(column, justify="right" if column in ("min ms", "median ms", "ratio") else "left")
         for row in rows:
             figures = (f"{row.min_ms:.3g}", f"{row.median_ms:.3g}", f"{row.ratio:.2f}")
-            table.add_row(row.scene, row.candidate, *figures, escape(row.note))
-        out.print(table)
+            table.add_row(row.scene, row.candidate, *figures, row.note)
+        _print_table(table)
         if folder is not None:
-            out.print(f"written: {escape(str(measure.write_csv(rows, folder, name)))}")
+            out.print(f"written: {measure.write_csv(rows, folder, name)}")
 
 
 @app.command()

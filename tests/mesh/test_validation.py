@@ -284,3 +284,25 @@ def test_every_number_of_the_report_is_tested_here():
         *COUNTERS,
         *("kind", "vertices", "triangles", "tets", "closed", "oriented", "inside_out", "components", "first"),
     }
+
+
+def test_first_inverted_tet_is_named_by_its_id():
+    """Name a tet by its id where earlier tets are dead."""
+    body = shapes.tet_box(2, 1, 1)
+    tets = np.array(body.tets)
+    tets[3] = tets[3, [1, 0, 2, 3]]
+    flipped = impinge.TetMesh(body.vertices, tets)
+    flipped.remove_tets([0])
+
+    assert validate(flipped).first["inverted_tets"] == [3]
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-150, 1.0, 1e150])
+def test_flat_tets_are_flat_in_any_unit(scale):
+    """Count flat tets by their shape, not their size."""
+    body = shapes.tet_box(1, 1, 1)
+    flat = np.array(body.vertices)
+    flat[:, 2] = 0.0
+
+    assert validate(impinge.TetMesh(scale * np.array(body.vertices), body.tets)).flat_tets == 0
+    assert validate(impinge.TetMesh(scale * flat, body.tets)).flat_tets == 5

@@ -83,8 +83,10 @@ def make_side(body: TriMesh, transform: Any, active: Any, letter: str) -> Side:
     """Snapshot of a body, moved by ``transform`` and narrowed to ``active`` triangles (ids or mask)."""
     snapshot = body.snapshot()
     matrix = as_transform(transform, f"transform_{letter}")
-    vertices = (snapshot.vertices if matrix is None else transform_points(matrix, snapshot.vertices)).view()
-    vertices.flags.writeable = False  # always: Numba would compile every kernel a second time for the other kind
+    vertices = snapshot.vertices
+    if matrix is not None:
+        vertices = transform_points(matrix, vertices)
+        vertices.flags.writeable = False  # as those of a body are: Numba compiles anew for the other kind
     ids = snapshot.live
     if active is not None:
         chosen = as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))

@@ -3,11 +3,11 @@
 Vertices and faces keep the order of the file, vertices are never merged or split, polygons become fans of
 triangles around their first corner (a concave polygon is therefore not cut as a modeller would cut it).
 
-ply                  ``ply``           with NumPy alone, for trimesh 4 cannot keep these promises
-obj, off             ``text_formats``  likewise
-stl                  ``stl``           likewise
-glb, gltf            ``gltf``          trimesh
-msh, vtk, vtu, mesh  ``meshio_formats``  meshio; old Gmsh files in ``gmsh``
+ply                  ``ply``             NumPy alone: trimesh 4 was tried and cannot keep the promises above
+obj, off             ``text_formats``    likewise
+stl                  ``stl``             NumPy alone
+glb, gltf            ``gltf``            trimesh
+msh, vtk, vtu, mesh  ``meshio_formats``  meshio; Gmsh 1 in ``gmsh``
 
 Guarantee  a file that is cut short, or whose header promises more than follows, is refused: either every
            element that the header counts is returned, or none. Two cuts cannot be told: one between the

@@ -33,16 +33,17 @@ def decode_version_1(data: bytes, name: str) -> FileContent:
     words = _section(data, "NOD", name).split()
     node_count = int(words[0])
     check_promise(name, node_count, (len(words) - 1) // 4, "nodes")
-    nodes = np.array(words[1 : 1 + 4 * node_count], dtype=np.float64).reshape(-1, 4)
+    nodes = words[1 : 1 + 4 * node_count]
+    vertex_of = {int(number): i for i, number in enumerate(nodes[::4])}
+    x = np.array(nodes, dtype=np.float64).reshape(-1, 4)[:, 1:]
     lines = [line.split() for line in _section(data, "ELM", name).splitlines() if line.strip()]
     elements = [row for row in lines[1:] if len(row) > 4 and len(row) == 5 + int(row[4])]
     check_promise(name, int(lines[0][0]), len(elements), "elements")
-    vertex_of = {int(number): i for i, number in enumerate(nodes[:, 0])}
     cells = []
     for gmsh_type, group in itertools.groupby(elements, key=lambda row: int(row[1])):
         rows = [[vertex_of.get(int(number), NONE) for number in row[5:]] for row in group]
         cells.append((_TYPES.get(gmsh_type, f"Gmsh {gmsh_type}"), np.array(rows)))
-    return from_cells(nodes[:, 1:], cells, name)
+    return from_cells(x, cells, name)
 
 
 def elements_promised(data: bytes, name: str) -> int:

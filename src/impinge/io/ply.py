@@ -36,7 +36,7 @@ _CODES = {
 _TEXT_CODES = dict.fromkeys(_CODES, "d")
 _ORDERS = {b"ascii": "=", b"binary_little_endian": "<", b"binary_big_endian": ">"}
 _HEADER = re.compile(rb"ply[ \t]*(?:\r\n|\n|\r)(.*?)(?<=[\r\n])end_header[ \t]*(?:\r\n|\n|\r|$)", re.DOTALL)
-_FORMAT = re.compile(rb"(?:^|[\r\n])format[ \t]+(ascii|binary_little_endian|binary_big_endian)\b")
+_FORMAT = re.compile(rb"(?:^|[\r\n])format[ \t]+(ascii|binary_little_endian|binary_big_endian)[ \t]+\S+[ \t]*[\r\n]")
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,22 @@ Adding costs O(added) amortised (capacity grows by half), removing O(removed). R
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from impinge.arrays import Bools, Ints
+
+
+class Mark(NamedTuple):
+    """A point in the history of edits."""
+
+    epoch: int
+    """Grows when ids are renumbered."""
+    added: int
+    """Rows added so far."""
+    removals: int
+    """Calls that removed something so far."""
 
 
 class Elements:
@@ -21,6 +34,17 @@ class Elements:
         self._count = len(rows)
         self._dead_count = 0
         self._live: Ints | None = None
+        self._epoch = 0
+        self._removed: list[Ints] = []
+
+    @property
+    def mark(self) -> Mark:
+        """How far the history of edits has come; what happened since an earlier mark can be asked for."""
+        return Mark(self._epoch, self._count, len(self._removed))
+
+    def removed_between(self, old: Mark, new: Mark) -> Ints:
+        """Ids removed between two marks of one epoch (ids are renumbered between epochs)."""
+        return np.concatenate([np.zeros(0, dtype=np.int32), *self._removed[old.removals : new.removals]])
 
     @property
     def rows(self) -> Ints:
@@ -71,6 +95,7 @@ class Elements:
         if len(ids):
             self._alive[ids] = False
             self._dead_count += len(ids)
+            self._removed.append(ids)
             self._changed()
         return ids
 
@@ -81,6 +106,8 @@ class Elements:
         self._rows = np.ascontiguousarray(self.live_rows)
         self._count, self._dead_count = len(self._rows), 0
         self._alive = np.ones(self._count, dtype=np.bool_)
+        self._epoch += 1
+        self._removed = []
         self._changed()
         return new_id
 

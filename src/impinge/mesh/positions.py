@@ -37,9 +37,14 @@ class Positions:
 
     @property
     def vertices(self) -> Floats:
-        """The current positions. Treat as read-only: they are the snapshot that queries keep."""
+        """The current positions, read-only: they are the snapshot that queries keep.
+
+        Read-only always, whatever array ``copy=False`` brought: Numba compiles kernels anew for the other kind.
+        """
         with self.lock:  # a buffer and a count that belong together
-            return self._buffer[: self._count]
+            view = self._buffer[: self._count]
+        view.flags.writeable = False
+        return view
 
     def __len__(self) -> int:
         return self._count

@@ -45,9 +45,7 @@ class TetMesh:
     @property
     def vertices(self) -> Floats:
         """Current positions, shape (n, 3), a read-only view; ``update`` changes them."""
-        view = self._positions.vertices.view()
-        view.flags.writeable = False
-        return view
+        return self._positions.vertices
 
     @property
     def version(self) -> int:

@@ -118,9 +118,7 @@ class TriMesh:
     @property
     def vertices(self) -> Floats:
         """Current positions, shape (n, 3), a read-only view; ``update`` changes them."""
-        view = self._positions.vertices.view()
-        view.flags.writeable = False
-        return view
+        return self._positions.vertices
 
     @property
     def version(self) -> int:
@@ -238,9 +236,9 @@ class TriMesh:
             adjacency, x = self.adjacency, self._positions.vertices
         if not adjacency.is_oriented:
             raise MeshError(
-                f"the surface encloses no volume: {int(adjacency.open_edges.sum())} open and "
-                f"{int(adjacency.flipped_edges.sum())} flipped edges; "
-                "close and orient it first (impinge.validate tells more)"
+                f"the surface encloses no volume: {int(adjacency.open_edges.sum())} open, "
+                f"{int(adjacency.nonmanifold_edges.sum())} non-manifold and {int(adjacency.flipped_edges.sum())} "
+                "flipped edges; close and orient it first (impinge.validate tells more)"
             )
         corner = x[adjacency.faces]
         corner -= box_around(x, adjacency.faces).mean(axis=0)  # near the surface: less is lost to rounding

@@ -13,7 +13,7 @@ import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
 from impinge.mesh.adjacency import Adjacency
-from impinge.mesh.tet_mesh import TetMesh, signed_volumes
+from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
 
 ZERO_AREA = 1e-14
@@ -94,12 +94,16 @@ def validate(body: TriMesh | TetMesh) -> ValidationReport:
         oriented=adjacency.is_oriented,
         inside_out=adjacency.is_oriented and surface.volume < 0.0,
         components=adjacency.component[0] if len(faces) else 0,
-        first=_first_offenders(offenders, adjacency, snapshot.live),
+        first=_first_offenders(offenders, adjacency, snapshot.live, body.snapshot().live),
         **{name: int(mask.sum()) for name, mask in offenders.items()},
     )
 
 
-def _first_offenders(offenders: dict[str, Bools], adjacency: Adjacency, live: Ints) -> dict[str, list[int]]:
+def _first_offenders(
+    offenders: dict[str, Bools], adjacency: Adjacency, live_faces: Ints, live_elements: Ints
+) -> dict[str, list[int]]:
+    """Where to look first; faces and tets are counted among the live ones and named by their ids."""
+    ids = {"faces": live_faces, "tets": live_elements}
     first = {}
     for name, mask in offenders.items():
         if mask.any():
@@ -107,7 +111,7 @@ def _first_offenders(offenders: dict[str, Bools], adjacency: Adjacency, live: In
             if name.endswith("edges"):
                 first[name] = adjacency.edges[row].tolist()
             else:
-                first[name] = [int(live[row])] if name.endswith("faces") else [row]
+                first[name] = [int(ids[name.rpartition("_")[2]][row])] if not name.endswith("vertices") else [row]
     return first
 
 
@@ -158,7 +162,9 @@ def _flat(body: TriMesh | TetMesh) -> Bools:
         return np.zeros(0, dtype=np.bool_)
     snapshot = body.snapshot()
     corners = snapshot.vertices[snapshot.elements[snapshot.live]]
-    size = (corners.max(axis=1) - corners.min(axis=1)).max(axis=1)
-    volumes = signed_volumes(snapshot.vertices, snapshot.elements[snapshot.live])
-    flat: Bools = np.abs(volumes) <= ZERO_AREA * size**3
+    with np.errstate(over="ignore", invalid="ignore"):
+        edges = corners[:, 1:] - corners[:, :1]
+        size = np.abs(edges).max(axis=(1, 2), initial=0.0)
+        edges /= np.where(size > 0.0, size, 1.0)[:, None, None]  # so that no unit under- or overflows
+        flat: Bools = np.abs(np.linalg.det(edges)) <= 6.0 * ZERO_AREA
     return flat

@@ -52,12 +52,12 @@ def plot_pairs(result: TrianglePairs, path: str | os.PathLike[str] | None = None
 
 def _parts(result: TrianglePairs) -> Iterator[Part]:
     hits: list[Ints] = [result.faces_a, result.faces_b] if len(result.bodies) == 2 else [np.unique(result.pairs)]
-    for k, (body, hit) in enumerate(zip(result.bodies, hits)):
+    for k, (body, found) in enumerate(zip(result.bodies, hits)):
         name = ("a", "b")[k] if len(result.bodies) == 2 else "body"
         snapshot = body.snapshot()
         corners = snapshot.vertices[snapshot.elements]
         edges = len(snapshot.live) < EDGES_BELOW
-        hit = np.intersect1d(hit, snapshot.live)  # the body may have been cut since
+        hit = np.intersect1d(found, snapshot.live)  # the body may have been cut since
         others = np.setdiff1d(snapshot.live, hit)
         if len(others):
             yield Part(f"{name}: {len(snapshot.live)} triangles", corners[others], BODY_COLOURS[k], 0.55, edges)
@@ -102,9 +102,13 @@ def _draw_with_vtk(parts: list[Part], title: str) -> Any:
     plotter = pyvista.Plotter(off_screen=True, window_size=list(SIZE))
     plotter.set_background("white", top="#e9eef4")
     for part in parts:
-        rows = np.arange(3 * len(part.corners)).reshape(-1, 3)
-        mesh = pyvista.PolyData.from_regular_faces(part.corners.reshape(-1, 3), rows)
-        plotter.add_mesh(mesh, color=part.colour, opacity=part.opacity, show_edges=part.edges, edge_opacity=0.12)
+        flat = _is_flat(part.corners)
+        solid = {"show_edges": part.edges, "edge_opacity": 0.12}
+        for corners, style in ((part.corners[~flat], solid), (part.corners[flat], {"style": "wireframe"})):
+            if len(corners):
+                rows = np.arange(3 * len(corners)).reshape(-1, 3)
+                mesh = pyvista.PolyData.from_regular_faces(corners.reshape(-1, 3), rows)
+                plotter.add_mesh(mesh, color=part.colour, opacity=part.opacity, line_width=2.0, **style)
     for k, part in enumerate(reversed(parts)):
         plotter.add_text(part.label, position=(0.015, 0.02 + 0.035 * k), viewport=True, font_size=11, color=part.colour)
     plotter.add_text(title, font_size=13, color="black")
@@ -144,12 +148,14 @@ def _draw_with_matplotlib(parts: list[Part], title: str) -> Any:
     canvas = FigureCanvasAgg(figure)
     axes: Any = figure.add_axes((0.0, 0.0, 1.0, 0.95), projection="3d")
     axes.set_axis_off()
-    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=1.4)
+    axes.computed_zorder = False  # it sorts whole parts by their middle, which hides what collides inside a body
+    axes.set_box_aspect((1.0, 1.0, 1.0), zoom=1.7)
+    reach = max([float(np.linalg.norm(part.corners, axis=2).max()) for part in parts], default=1.0) or 1.0
     for set_limits in (axes.set_xlim, axes.set_ylim, axes.set_zlim):
-        set_limits(-0.5, 0.5)
+        set_limits(-reach, reach)
     for part in parts:
         flat = _is_flat(part.corners)
-        style = {"alpha": part.opacity, "facecolors": part.colour, "clip_on": False}
+        style = {"alpha": part.opacity, "facecolors": part.colour, "clip_on": False, "zorder": part.opacity}
         if not flat.all():
             axes.add_collection3d(Poly3DCollection(part.corners[~flat], shade=True, **style))
         if flat.any():

@@ -1,0 +1,507 @@
+"""The command line as a user meets it: every command in a process of its own, on good, bad and hostile input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import cli, shapes
+
+CLI = [sys.executable, "-m", "impinge.cli"]
+COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
+STRANGE_NAME = "a [red]b[bold] :bear: \\[x] grün.ply"
+"""Markup, an emoji code, a backslash, spaces and a letter that is not ASCII."""
+
+
+def environment(**changes: str) -> dict[str, str]:
+    unwanted = ("COLUMNS", "FORCE_COLOR", "IMPINGE_TRACEBACK", "PYTHONWARNINGS")
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    return {**kept, "PYTHONIOENCODING": "utf-8", **changes}
+
+
+def run(*args: str | Path, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Run a command; no traceback may ever show."""
+    done = subprocess.run(
+        [*CLI, *map(str, args)],
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        cwd=cwd,
+        env=environment(**changes),
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *fragments: str) -> None:
+    """Exit code 2, nothing on stdout, one sentence on stderr that holds the fragments."""
+    assert done.returncode == cli.BAD_INPUT
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert "unexpected" not in done.stderr
+    for fragment in fragments:
+        assert fragment in done.stderr
+
+
+@pytest.fixture(scope="module")
+def meshes(tmp_path_factory) -> Path:
+    """A folder with two spheres that cross, a distant one, and a small one inside the first."""
+    folder = tmp_path_factory.mktemp("meshes")
+    ball = shapes.icosphere(2)
+    bodies = {
+        "ball.ply": ball.vertices,
+        "crossing.obj": ball.vertices + np.array([1.0, 0.2, 0.1]),
+        "far.stl": ball.vertices + 9.0,
+        "small.off": 0.3 * ball.vertices,
+    }
+    for name, vertices in bodies.items():
+        impinge.save(impinge.TriMesh(vertices, ball.faces), folder / name)
+    tets = shapes.tet_box(2, 2, 2)
+    tets.update(
+        tets.vertices + np.array([0.11, 0.13, 0.17])
+    )  # not along the ball's own edges, where triangles only touch
+    impinge.save(tets, folder / "tets.msh")
+    return folder
+
+
+# check ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "relation"),
+    [
+        ("ball.ply", "crossing.obj", "crossing"),
+        ("ball.ply", "far.stl", "disjoint"),
+        ("small.off", "ball.ply", "a in b"),
+        ("ball.ply", "small.off", "b in a"),
+        ("tets.msh", "ball.ply", "crossing"),
+    ],
+)
+def test_check_tells_how_bodies_stand(meshes, a, b, relation):
+    """Exit with 1 where bodies collide, one inside the other too, and with 0 where they do not."""
+    done = run("check", meshes / a, meshes / b)
+
+    assert done.returncode == (cli.CLEAR if relation == "disjoint" else cli.COLLIDING)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[0] == f"{a} and {b}"
+    assert f"relation        {relation}\n" in done.stdout
+
+
+def test_check_prints_the_counts_that_python_gets(meshes):
+    """Print as many pairs of each kind as the function of the same name finds."""
+    done = run("check", "ball.ply", "crossing.obj", "--method", "brute_force", cwd=meshes)
+    expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").pairs
+    shown = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines()[2:6])
+
+    assert shown == {
+        "triangle pairs": str(len(expected)),
+        **{f"  {kind}": str(count) for kind, count in expected.count_by_kind().items()},
+    }
+    assert len(expected) > 0
+
+
+def test_check_as_json(meshes):
+    """Print JSON that holds what the Python function returns."""
+    done = run("check", "ball.ply", "crossing.obj", "--json", cwd=meshes)
+    found = json.loads(done.stdout)
+    expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").to_dict()
+    for varying in ("elapsed_ms", "stats"):
+        expected.pop(varying)
+        found.pop(varying)
+
+    assert done.returncode == cli.COLLIDING
+    assert found == {"a": "ball.ply", "b": "crossing.obj", **json.loads(json.dumps(expected))}
+
+
+def test_check_draws(meshes, tmp_path):
+    """Write a picture that shows something, and name its path in one piece, however long."""
+    import matplotlib.image
+
+    path = tmp_path / ("a long folder " * 8).strip() / "found [red] ü.png"
+    path.parent.mkdir()
+    done = run("check", meshes / "ball.ply", meshes / "crossing.obj", "--picture", path)
+    pixels = matplotlib.image.imread(path)
+
+    assert done.returncode == cli.COLLIDING
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == f"picture         {path}"
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert np.ptp(pixels[:, :, :3]) > 0.5
+
+
+@pytest.mark.parametrize("name", ["missing/x.png", "x.strange", "folder.png"])
+def test_picture_that_cannot_be_written(meshes, tmp_path, name):
+    """Say in a sentence that a picture cannot go where it was wanted."""
+    (tmp_path / "folder.png").mkdir()
+    done = run("check", meshes / "ball.ply", meshes / "far.stl", "--picture", tmp_path / name)
+
+    assert_refused(done, "could not be written", str(tmp_path / name), "choose a writable .png file")
+
+
+def test_check_refuses_an_unknown_method(meshes):
+    """Name the methods that there are."""
+    done = run("check", meshes / "ball.ply", meshes / "far.stl", "--method", "[red]magic")
+
+    assert_refused(done, "method is '[red]magic'", "'auto'", "'brute_force'")
+
+
+PLY = """ply
+format ascii 1.0
+element vertex 3
+property float x
+property float y
+property float z
+element face 1
+property list uchar int vertex_indices
+end_header
+0 0 0
+1 0 0
+{last}
+3 0 1 {index}
+"""
+
+BAD_FILES = {
+    "missing.ply": None,
+    "empty.ply": b"",
+    "empty.stl": b"",
+    "prose.ply": b"Dear Sir or Madam,\n",
+    "noise.stl": bytes(range(256)) * 3,
+    "noise.glb": b"\x00\xff" * 100,
+    "noise.msh": b"\x00\xff" * 100,
+    "truncated.ply": PLY.format(last="0 1 0", index=2)[:-8].encode(),
+    "not_a_number.ply": PLY.format(last="0 nan 0", index=2).encode(),
+    "infinite.ply": PLY.format(last="0 1e999 0", index=2).encode(),
+    "out_of_range.ply": PLY.format(last="0 1 0", index=7).encode(),
+    "negative.ply": PLY.format(last="0 1 0", index=-1).encode(),
+    "damaged.ply.gz": b"\x1f\x8b\x08damaged",
+    "lines_only.obj": b"v 0 0 0\nv 1 0 0\nl 1 2\n",
+    "unknown.xyz": b"0 0 0\n",
+    "no_ending": b"0 0 0\n",
+    "[red] :bear:.ply": b"",
+}
+
+
+@pytest.mark.parametrize("name", [*BAD_FILES, "folder.ply", "folder", "null\0byte.ply"])
+def test_bad_files_get_a_sentence(meshes, tmp_path, name):
+    """Refuse a file that is no mesh with the sentence that Python users get, and exit code 2."""
+    path = tmp_path / name
+    if name.startswith("folder"):
+        path.mkdir()
+    elif BAD_FILES.get(name) is not None:
+        path.write_bytes(BAD_FILES[name])
+    with pytest.raises(impinge.ImpingeError) as error:
+        impinge.load(path)
+    if "\0" in name:
+        return  # no process can be given such an argument
+    command = ["check", meshes / "ball.ply", path] if len(name) % 2 else ["validate", path]
+    done = run(*command)
+
+    assert_refused(done, str(path))
+    assert done.stderr == f"error: {error.value}\n"
+
+
+def test_unreadable_file(tmp_path):
+    """Say that a file may not be read."""
+    path = tmp_path / "secret.ply"
+    path.write_text(PLY.format(last="0 1 0", index=2))
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+
+    assert_refused(run("validate", path), str(path), "permissions")
+
+
+# other commands ---------------------------------------------------------------------------------------
+
+
+def test_validate(meshes, tmp_path):
+    """Print what is unusual, where it is first met, and whether all is well."""
+    whole = impinge.load(meshes / "ball.ply")
+    impinge.save(impinge.TriMesh(whole.vertices, whole.faces[1:]), tmp_path / "open.ply")
+    clean, torn = run("validate", meshes / "ball.ply"), run("validate", tmp_path / "open.ply")
+    lines = [line.split() for line in torn.stdout.splitlines()]
+
+    assert (clean.returncode, torn.returncode) == (0, 0)
+    assert clean.stdout.splitlines()[0] == "ball.ply"
+    assert clean.stdout.endswith("clean\n")
+    assert ["closed", "no"] in lines
+    assert any(line[:3] == ["open", "edges", "3"] and line[3] == "(first:" for line in lines)
+    assert torn.stdout.splitlines()[-1].startswith("usable")
+
+
+@pytest.mark.parametrize("name", ["ball.ply", "tets.msh"])
+def test_validate_as_json(meshes, name):
+    """Print JSON that holds what the Python function returns."""
+    done = run("validate", meshes / name, "--json")
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == {
+        "file": str(meshes / name),
+        **impinge.validate(impinge.load(meshes / name)).to_dict(),
+    }
+
+
+def test_info():
+    """Tell version, threads and the folder of compiled code, as lines and as JSON."""
+    plain, data = run("info"), json.loads(run("info", "--json").stdout)
+
+    assert plain.returncode == 0
+    assert data["impinge"] == impinge.__version__
+    assert data["threads"].startswith(f"{impinge.thread_count()} ")
+    assert data["extras"]["io"] is True
+    for name, value in data.items():
+        if name != "extras":
+            assert f"{name:<14}  {value}\n" in plain.stdout
+
+
+def test_scenes_are_listed_one_per_line():
+    """Print each scene on a line of its own, so that grep finds name and title together."""
+    lines = run("scenes", COLUMNS="40").stdout.splitlines()[1:]
+
+    assert [line.split()[0] for line in lines] == list(impinge.scenes.names())
+    for line, name in zip(lines, impinge.scenes.names()):
+        assert impinge.scenes.get(name).title in line
+
+
+def test_demo(tmp_path):
+    """Run the main job, tell what was found and where the picture is, and leave it there."""
+    folder = tmp_path / "new" / "a b [red] ü"
+    done = run("demo", folder)
+    last = [line for line in done.stdout.splitlines() if line.startswith("picture: ")]
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.count("frame ") == 8
+    assert "'a in b'" in done.stdout
+    assert last == [f"picture: {folder.resolve() / 'bumpy_spheres.png'}"]
+    assert (folder / "bumpy_spheres.png").stat().st_size > 10_000
+
+
+def test_demo_where_it_cannot_write(tmp_path):
+    """Say in a sentence that the folder is a file."""
+    (tmp_path / "file").write_text("")
+
+    assert_refused(run("demo", tmp_path / "file"), str(tmp_path / "file"))
+
+
+def test_bench_refuses_an_unknown_name():
+    """Name the benchmarks that there are."""
+    assert_refused(run("bench", "[red]magic"), "no benchmark [red]magic", "triangle_test")
+
+
+# help and usage ---------------------------------------------------------------------------------------
+
+
+def test_no_arguments_show_the_help():
+    """List the commands and the exit codes where nothing was asked for."""
+    done = run()
+    shown = done.stdout + done.stderr
+
+    assert "0 clear, 1" in shown
+    for command in COMMANDS:
+        assert f"\n  {command} " in shown
+
+
+def test_installed_script():
+    """Offer the same help from the script that pip installs."""
+    script = Path(sys.executable).with_name("impinge")
+    if not script.exists():
+        pytest.skip("impinge is not installed beside this Python")
+    done = subprocess.run([script, "-h"], capture_output=True, encoding="utf-8", env=environment())
+
+    assert done.returncode == 0
+    assert "Collision detection between deformable bodies" in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command):
+    """Show for each command how it is called."""
+    done = run(command, "--help")
+
+    assert done.returncode == 0
+    assert f"Example: impinge {command}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "args", [["frobnicate"], ["check"], ["check", "a.ply"], ["scenes", "too many"], ["info", "--strange"]]
+)
+def test_wrong_usage(args):
+    """Exit with 2 and a hint at the help where the call makes no sense."""
+    done = run(*args)
+
+    assert done.returncode == cli.BAD_INPUT
+    assert "Usage: " in done.stderr
+    assert "-h" in done.stderr
+    assert done.stdout == ""
+
+
+# hostile surroundings ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
+def test_strange_names_are_printed_as_they_are(meshes, tmp_path):
+    """Print markup, emoji codes, spaces and umlauts in a name literally."""
+    path = tmp_path / STRANGE_NAME
+    path.write_bytes((meshes / "ball.ply").read_bytes())
+    checked = run("check", path, meshes / "far.stl")
+    validated = run("validate", STRANGE_NAME, cwd=tmp_path)
+    as_json = run("validate", path, "--json")
+    missing = run("validate", tmp_path / f"no {STRANGE_NAME}")
+
+    assert checked.returncode == cli.CLEAR
+    assert checked.stdout.splitlines()[0] == f"{STRANGE_NAME} and far.stl"
+    assert validated.stdout.splitlines()[0] == STRANGE_NAME
+    assert json.loads(as_json.stdout)["file"] == str(path)
+    assert_refused(missing, f"{tmp_path / f'no {STRANGE_NAME}'} does not exist")
+
+
+def test_terminal_that_cannot_show_a_name(meshes, tmp_path):
+    """Print a name with escapes rather than fail, where the encoding lacks its letters."""
+    path = tmp_path / "grün.ply"
+    path.write_bytes((meshes / "ball.ply").read_bytes())
+    done = run("validate", path, PYTHONIOENCODING="ascii")
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == r"gr\xfcn.ply"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a name may be any bytes")
+def test_name_that_is_no_text(meshes, tmp_path):
+    """Print a name with escapes rather than fail, where its bytes are no text."""
+    path = os.fsencode(tmp_path) + b"/b\xff.ply"
+    Path(os.fsdecode(path)).write_bytes((meshes / "ball.ply").read_bytes())
+    done = subprocess.run([*CLI, "validate", path], capture_output=True, env=environment())
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == rb"b\udcff.ply"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes end differently there")
+@pytest.mark.parametrize("args", [["scenes"], ["info"], ["info", "--json"]], ids=" ".join)
+def test_reader_that_goes_away(args):
+    """Stop in silence where nobody reads on, with a code that does not mean a collision."""
+    with subprocess.Popen([*CLI, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaints = process.stderr.read()
+
+    assert complaints == b""
+    assert process.returncode == cli.NO_READER
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_head_takes_one_line():
+    """Let a shell take the first line and leave the rest."""
+    command = f"'{sys.executable}' -m impinge.cli scenes | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", env=environment())
+
+    assert done.stdout.split() == ["scene", "what", "it", "shows", "tags"]
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("args", [["scenes"], ["info", "--json"]], ids=" ".join)
+def test_full_disk(args):
+    """Say in a sentence that the output cannot be written."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*CLI, *args], stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=environment())
+
+    assert done.returncode == cli.BAD_INPUT
+    assert done.stderr.startswith("error: ")
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ there")
+def test_interrupt(tmp_path):
+    """Stop at Ctrl-C with the usual exit code and no traceback.
+
+    The handler is set by hand, because a shell without job control starts what it runs with SIGINT ignored.
+    """
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        f"sys.argv = ['impinge', 'demo', {str(tmp_path)!r}];"
+        "from impinge.cli import main; main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, complaints = process.communicate()
+
+    assert "20480 triangles" in first
+    assert process.returncode == cli.INTERRUPTED
+    assert "picture:" not in rest
+    assert "Traceback" not in complaints
+
+
+def test_info_needs_no_cache(tmp_path):
+    """Answer without a word of complaint where compiled code cannot be kept, since nothing is compiled."""
+    (tmp_path / "file").write_text("")
+    done = run("info", IMPINGE_CACHE_DIR=str(tmp_path / "file"))
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (impinge.MeshError("[red] is no mesh"), cli.BAD_INPUT, "error: [red] is no mesh\n"),
+        (MemoryError(), cli.BAD_INPUT, "error: the memory of this machine does not suffice; use smaller meshes"),
+        (PermissionError(13, "Permission denied", "x [b]"), cli.BAD_INPUT, "error: x [b]: Permission denied\n"),
+        (RuntimeError("[bold] oh"), cli.BAD_INPUT, "error: unexpected RuntimeError: [bold] oh; set IMPINGE_TRACEBACK"),
+        (KeyboardInterrupt(), cli.INTERRUPTED, ""),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_whatever_fails_gets_a_sentence(meshes, monkeypatch, capsys, error, code, sentence):
+    """Turn errors of any kind, foreseen or not, into one sentence and an exit code."""
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(impinge, "check", fail, raising=False)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it; put it back afterwards
+    monkeypatch.setattr(sys, "argv", ["impinge", "check", str(meshes / "ball.ply"), str(meshes / "far.stl")])
+    monkeypatch.delenv("IMPINGE_TRACEBACK", raising=False)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+
+    assert stop.value.code == code
+    assert capsys.readouterr().err.startswith(sentence)
+
+
+def test_developers_get_their_traceback(meshes, monkeypatch):
+    """Let an unforeseen error through where IMPINGE_TRACEBACK is set."""
+
+    def fail(*_, **__):
+        raise RuntimeError("oh")
+
+    monkeypatch.setattr(impinge, "check", fail, raising=False)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(sys, "argv", ["impinge", "check", str(meshes / "ball.ply"), str(meshes / "far.stl")])
+    monkeypatch.setenv("IMPINGE_TRACEBACK", "1")
+
+    with pytest.raises(RuntimeError, match="oh"):
+        cli.main()
+
+
+def test_warnings_are_one_line(capsys):
+    """Print a warning as it is, without the line of code that gave it."""
+    cli._show_warning(UserWarning("[red] left out " + "many " * 40), UserWarning, "file.py", 3)
+
+    assert capsys.readouterr().err == f"warning: [red] left out {'many ' * 40}\n"

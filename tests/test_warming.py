@@ -1,0 +1,165 @@
+"""After ``impinge warmup`` nothing is left to compile, whatever is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from impinge import warming
+
+PRELUDE = """
+import json
+import numpy as np
+import impinge
+from impinge.backend import jit
+
+def parallel_triangles(n, *, along):
+    "n triangles in planes x = i (along=1) or y = i (along=0): each of one set crosses each of the other"
+    x = np.zeros((n, 3, 3))
+    x[:, :, 1 - along] = np.arange(n)[:, None]
+    x[:, :, along] = [-2.0 * n, 3.0 * n, 0.5 * n]
+    x[:, :, 2] = [-1.0 - along, -1.0 - along, 100.0]
+    return impinge.TriMesh(x.reshape(-1, 3), np.arange(3 * n).reshape(-1, 3))
+
+def pair():
+    return impinge.TriMesh(np.random.default_rng(1).random((6, 3)), [[0, 1, 2], [3, 4, 5]])
+
+def scene(name):
+    return impinge.scenes.get(name).bodies[:2]
+
+def ask_all(a, b, **options):
+    own = {name: value for name, value in options.items() if not name.endswith("_b")}
+    impinge.triangle_pairs(a, b, **options)
+    impinge.check(a, b, **options)
+    impinge.self_pairs(a, **own)
+    impinge.self_pairs(a, neighbours="skip", **own)
+"""
+
+CASES = {
+    "two triangles": "ask_all(*scene('crossing_triangles'))",
+    "coplanar triangles": "ask_all(*scene('coplanar_triangles'))",
+    "a body in a body": "ask_all(*scene('nested_spheres'))",
+    "a thousand triangles": "ask_all(*scene('bumpy_spheres_1k'))",
+    "twenty thousand triangles": "impinge.check(*scene('bumpy_spheres_20k'))",
+    "needles": "ask_all(*scene('cad_parts'))",
+    "tets": "ask_all(*scene('hashing_setup_a'))",
+    "more pairs than one thread sorts": """
+        report = impinge.check(parallel_triangles(400, along=0), parallel_triangles(400, along=1))
+        assert len(report.pairs) == 160_000
+    """,
+    "more triangles than one thread scans": "impinge.triangle_pairs(parallel_triangles(70_000, along=1), pair())",
+    "no triangles": """
+        nothing = impinge.TriMesh([], [])
+        ask_all(nothing, nothing); ask_all(nothing, pair()); ask_all(pair(), nothing)
+    """,
+    "transforms": """
+        for matrix in (np.eye(4), np.eye(4).T, np.eye(4, dtype=int), np.eye(4)[::-1][::-1], np.eye(4).tolist()):
+            ask_all(*scene("nested_spheres"), transform_a=matrix)
+            ask_all(*scene("nested_spheres"), transform_a=matrix, transform_b=matrix)
+    """,
+    "active triangles": """
+        a, b = scene("nested_spheres")
+        for ids in ([0], np.arange(5, dtype=np.int64), np.arange(9)[::2], np.arange(len(b)) < 3, []):
+            impinge.check(a, b, active_b=ids)
+            impinge.check(b, a, active_a=ids, transform_a=np.eye(4))
+    """,
+    "ignored pairs and a limit": """
+        for pairs in ([[0, 0]], np.zeros((1, 2), np.int64), np.zeros((2, 1), np.int32).T, np.zeros((0, 2), np.int64)):
+            ask_all(*scene("boxes_overlapping_by_half"), ignore=pairs, max_pairs=np.int64(3))
+    """,
+    "lists and small numbers": """
+        ask_all((CORNERS.tolist(), [[0, 1, 2]]), (CORNERS.astype(np.float32), np.array([[0, 1, 2]], dtype=np.uint8)))
+        ask_all((CORNERS.astype(int), np.array([[0, 1, 2]], dtype=np.int64)), (CORNERS.astype(">f8"), [[0, 1, 2]]))
+    """,
+    "arrays of any layout": """
+        for x in (np.asfortranarray(CORNERS), np.repeat(CORNERS, 2, axis=1)[:, ::2], CORNERS[::-1]):
+            for copy in (True, False):
+                body = impinge.TriMesh(x, np.asfortranarray([[0, 1, 2], [0, 2, 1]]))
+                body.update(x, copy=copy)
+                ask_all(body, pair()); ask_all(pair(), body)
+    """,
+    "positions that may not be written": """
+        fixed = CORNERS.copy()
+        fixed.flags.writeable = False
+        body = impinge.TriMesh(fixed, [[0, 1, 2]])
+        body.update(fixed, copy=False)
+        ask_all(body, body); ask_all(body, pair()); ask_all(pair(), body); ask_all(body, pair(), transform_a=np.eye(4))
+        ask_all(*scene("nested_spheres"))
+        outer = scene("nested_spheres")[1]
+        far = impinge.TriMesh(fixed, [[0, 1, 2]]); far.update(0.001 * fixed, copy=False)
+        impinge.check(far, outer); impinge.check(outer, far)
+    """,
+    "edited bodies": """
+        body = pair()
+        body.add_triangles([[6, 7, 8]], vertices=CORNERS); ask_all(body, pair())
+        body.remove_triangles([0]); ask_all(body, pair()); ask_all(pair(), body)
+        body.compact(); ask_all(body, pair())
+    """,
+    "other thread counts": """
+        for count in (1, jit.thread_count()):
+            impinge.set_threads(count); ask_all(*scene("bumpy_spheres_1k"))
+    """,
+}
+"""Questions by name, as Python code."""
+
+
+def run(*command: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "IMPINGE_CACHE_DIR": str(cache)}
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """A cache that ``impinge warmup`` has just filled; takes about half a minute."""
+    folder = tmp_path_factory.mktemp("cache") / "not there yet"
+    done = run("-m", "impinge.cli", "warmup", cache=folder)
+
+    assert done.returncode == 0, done.stderr
+    assert f"{len(warming.JOBS)} groups of kernels ready" in done.stdout
+    assert "Traceback" not in done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compiled_by(cache) -> dict[str, list[str]]:
+    """What each question made Numba compile, asked one after the other in a new process."""
+    lines = [PRELUDE, "CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])", "compiled = {}"]
+    for name, code in CASES.items():
+        lines += [textwrap.dedent(code), f"compiled[{name!r}] = list(jit.compilations); jit.compilations.clear()"]
+    done = run("-c", "\n".join([*lines, "print(json.dumps(compiled))"]), cache=cache)
+
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("question", CASES)
+def test_nothing_is_left_to_compile(compiled_by, question):
+    """Answer from the cache that warming up has filled, whatever arrays and options come.
+
+    A single pair is not sorted, so that a warm-up with two triangles left the sorting kernels out; and Numba compiles
+    anew for arrays that may not be written, unless all that kernels read are of that kind.
+    """
+    assert compiled_by[question] == []
+
+
+def test_second_warmup_compiles_nothing(cache):
+    """Find everything in the cache the second time, from Python as from the command line."""
+    code = "import impinge; from impinge.backend import jit; print(impinge.warmup() > 0.0, jit.compilations)"
+    done = run("-c", code, cache=cache)
+
+    assert done.stdout.strip() == "True []", done.stderr
+
+
+def test_jobs_are_told_one_by_one():
+    """Tell of each job as it ends, so that a progress bar can move."""
+    done = list(warming.run_jobs())
+
+    assert [job.name for job in done] == list(warming.JOBS)
+    assert all(job.seconds > 0.0 for job in done)

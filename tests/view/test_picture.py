@@ -1,0 +1,224 @@
+"""Pictures without a screen: both ways of drawing, and every kind of result."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import shapes
+from impinge.errors import FileError, MissingExtra
+from impinge.view import picture
+
+pytest.importorskip("pyvista")
+pytest.importorskip("matplotlib")
+
+CROSSED = [[0, 0, 0], [4, 0, 0], [0, 4, 0], [1, 1, -1], [1, 1, 1], [3, 3, 0]]
+"""Two triangles through each other: faces (0, 1, 2) and (3, 4, 5)."""
+
+
+@pytest.fixture(params=["vtk", "matplotlib"])
+def back_end(request, monkeypatch):
+    """Draw with VTK, then with what stands in for it where there is no OpenGL."""
+    if request.param == "matplotlib":
+        monkeypatch.setattr(picture, "_can_use_opengl", lambda: False)
+    elif not picture._can_use_opengl():
+        pytest.skip("this system has no OpenGL library")
+    return request.param
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Record what would be drawn: a list of (parts, title)."""
+    calls = []
+    monkeypatch.setattr(picture, "_can_use_opengl", lambda: False)
+    monkeypatch.setattr(picture, "_draw_with_matplotlib", lambda parts, title: calls.append((parts, title)))
+    return calls
+
+
+def crossed(scale=1.0, offset=0.0):
+    return impinge.TriMesh(scale * np.array(CROSSED) + offset, [[0, 1, 2], [3, 4, 5]])
+
+
+def colliding_pixels(pixels):
+    """How many pixels outside of title and labels are wine red, shaded or not, as nothing else in a picture is."""
+    red, green, blue = np.moveaxis(pixels[60:750].astype(np.float64), 2, 0)
+    return int(((red > 50) & (green < 0.45 * red) & (blue < 0.75 * red)).sum())
+
+
+def coloured_pixels(pixels):
+    """How many pixels are neither white nor grey nor the faint blue of the background."""
+    return int((np.ptp(pixels, axis=2) > 25).sum())
+
+
+def assert_is_picture(pixels):
+    assert pixels.shape == (picture.SIZE[1], picture.SIZE[0], 3)
+    assert pixels.dtype == np.uint8
+
+
+@pytest.mark.parametrize("scene", ["crossing_triangles", "bumpy_spheres_1k"])
+def test_colliding_triangles_have_their_colour(back_end, scene):
+    """Show the colliding triangles of two bodies in a colour that nothing else has."""
+    pixels = picture.plot_pairs(impinge.triangle_pairs(*impinge.scenes.get(scene).bodies))
+
+    assert_is_picture(pixels)
+    assert colliding_pixels(pixels) > 1000
+
+
+def test_self_collision(back_end):
+    """Show the colliding triangles of one body."""
+    pixels = picture.plot_pairs(impinge.self_pairs(crossed()))
+
+    assert_is_picture(pixels)
+    assert colliding_pixels(pixels) > 1000
+
+
+def test_bodies_apart(back_end):
+    """Show both bodies and no colliding triangle where nothing was found."""
+    pixels = picture.plot_pairs(impinge.triangle_pairs(shapes.box(), crossed(offset=3.0)))
+
+    assert colliding_pixels(pixels) == 0
+    assert coloured_pixels(pixels) > 1000
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["both empty", "one empty"])
+def test_bodies_without_triangles(back_end, full):
+    """Draw what there is, if only the title."""
+    pixels = picture.plot_pairs(impinge.triangle_pairs(impinge.TriMesh([], []), crossed() if full else ([], [])))
+
+    assert_is_picture(pixels)
+    assert colliding_pixels(pixels) == 0
+    assert (coloured_pixels(pixels) > 1000) == full
+    assert pixels.min() < 100, "the title is black"
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_any_scale(back_end, scale):
+    """Draw bodies of any size alike; VTK and matplotlib by themselves lose what float32 cannot hold."""
+    expected = picture.plot_pairs(impinge.self_pairs(crossed()))
+    pixels = picture.plot_pairs(impinge.self_pairs(crossed(scale)))
+
+    assert abs(colliding_pixels(pixels) - colliding_pixels(expected)) < 200
+
+
+def test_triangles_without_area(back_end):
+    """Draw triangles that are a line or a point, for which matplotlib's shading has no normal."""
+    flat = impinge.TriMesh([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [[0, 1, 2], [0, 0, 0]])
+    pixels = picture.plot_pairs(impinge.triangle_pairs(flat, flat))
+
+    assert_is_picture(pixels)
+    assert colliding_pixels(pixels) > 100
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (1, 1, 9), (9, 1, 1), (9, 9, 1)])
+def test_nothing_leaves_the_picture(back_end, size):
+    """Let bodies of any proportion fit into the frame."""
+    low, high = shapes.box().bounds
+    box = impinge.TriMesh((shapes.box().vertices - low) / (high - low) * size, shapes.box().faces)
+    pixels = picture.plot_pairs(impinge.triangle_pairs(box, box))
+    frame = np.concatenate([pixels[[0, -1]].reshape(-1, 3), pixels[:, [0, -1]].reshape(-1, 3)])
+
+    assert colliding_pixels(pixels) > 1000
+    assert np.ptp(frame, axis=1).max() < 25
+
+
+def test_path_or_pixels(back_end, tmp_path):
+    """Return pixels without a path; with one, write them there and return it."""
+    import matplotlib.image
+
+    result = impinge.triangle_pairs(*impinge.scenes.get("crossing_triangles").bodies)
+    pixels = result.plot()
+    path = result.plot(str(tmp_path / "a b ü [red].png"))
+
+    assert path == tmp_path / "a b ü [red].png"
+    written = np.round(255 * matplotlib.image.imread(path)[:, :, :3]).astype(np.uint8)
+    np.testing.assert_array_equal(written, pixels)
+
+
+@pytest.mark.parametrize("name", ["missing/x.png", "x.strange", "no-ending", "folder.png", ""])
+def test_path_that_cannot_be_written(name, tmp_path):
+    """Name the path and the remedy where the picture cannot be written."""
+    (tmp_path / "folder.png").mkdir()
+
+    with pytest.raises(FileError, match=r"could not be written to .*choose a writable \.png file"):
+        picture._write(np.zeros((4, 4, 3), dtype=np.uint8), tmp_path / name)
+
+
+def test_title_counts_pairs(drawn):
+    """Say how many pairs meet, and how, or what the caller wants."""
+    result = impinge.triangle_pairs(*impinge.scenes.get("crossing_triangles").bodies)
+    picture.plot_pairs(result)
+    picture.plot_pairs(result, title="my own")
+
+    assert [title for _, title in drawn] == ["1 pairs of triangles meet (1 crossing)", "my own"]
+
+
+def test_incomplete_result_says_so(drawn):
+    """Say in the title that a result was cut short, and why."""
+    bodies = impinge.scenes.get("boxes_overlapping_by_half").bodies
+    picture.plot_pairs(impinge.triangle_pairs(*bodies, max_pairs=2))
+    picture.plot_pairs(impinge.triangle_pairs(*bodies))
+
+    assert drawn[0][1].startswith("2 pairs")
+    assert "cut short: limit" in drawn[0][1]
+    assert "cut short" not in drawn[1][1]
+
+
+def test_labels_count_triangles(drawn):
+    """Label each body with its triangles and its colliding ones."""
+    bodies = impinge.scenes.get("crossing_triangles").bodies
+    picture.plot_pairs(impinge.triangle_pairs(*bodies))
+    picture.plot_pairs(impinge.self_pairs(shapes.box()))
+
+    assert [[part.label for part in parts] for parts, _ in drawn] == [
+        ["a: 1 colliding", "b: 1 colliding"],
+        ["body: 12 triangles"],
+    ]
+
+
+def test_body_that_was_cut_since(drawn):
+    """Draw the body as it is now, although the result names triangles that are gone."""
+    body = crossed()
+    result = impinge.self_pairs(body)
+    body.remove_triangles([1])
+    picture.plot_pairs(result)
+    body.compact()
+    picture.plot_pairs(result)
+
+    assert [sum(len(part.corners) for part in parts) for parts, _ in drawn] == [1, 1]
+
+
+def test_result_without_bodies(drawn):
+    """Draw an empty picture of a result that does not know its bodies."""
+    picture.plot_pairs(impinge.TrianglePairs(pairs=np.zeros((1, 2), np.int32), kind=np.ones(1, np.int8)))
+
+    assert drawn[0][0] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "display", "expected"),
+    [(None, None, False), ("EGL", None, True), ("OSMesa", None, True), (None, ":0", True)],
+)
+def test_search_for_opengl(found, display, expected, monkeypatch):
+    """Use VTK only where a screen or a library for drawing in memory is there."""
+    environment = {} if display is None else {"DISPLAY": display}
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "environ", environment)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if name == found else None)
+
+    assert picture._can_use_opengl() == expected
+    assert ("VTK_DEFAULT_OPENGL_WINDOW" in environment) == (found is not None)
+
+
+@pytest.mark.parametrize("missing", ["pyvista", "matplotlib.backends.backend_agg"])
+def test_missing_package_is_named(missing, monkeypatch):
+    """Name the extra to install where a package for pictures is missing."""
+    monkeypatch.setattr(picture, "_can_use_opengl", lambda: missing == "pyvista")
+    monkeypatch.setitem(sys.modules, missing, None)
+
+    with pytest.raises(MissingExtra, match=r"install impinge\[picture\]"):
+        picture.plot_pairs(impinge.self_pairs(crossed()))
