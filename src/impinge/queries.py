@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from impinge.detect.box_tree import BoxTree
 from impinge.detect.brute_force import BruteForce
 from impinge.detect.containment import has_piece_inside
 from impinge.detect.narrow_phase import Neighbours
@@ -13,15 +14,15 @@ from impinge.detect.results import Kind, TrianglePairs
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
 
-PAIR_METHODS = {"brute_force": BruteForce}
+PAIR_METHODS: dict[str, type[BoxTree | BruteForce]] = {"box_tree": BoxTree, "brute_force": BruteForce}
 """Methods that find all intersecting triangle pairs, by name."""
 
 Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a"]
 
 
-def _pair_method(method: str) -> type[BruteForce]:
+def _pair_method(method: str) -> type[BoxTree | BruteForce]:
     if method == "auto":
-        return BruteForce
+        return BoxTree
     if method not in PAIR_METHODS:
         raise OptionError(f"method is {method!r}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
     return PAIR_METHODS[method]

@@ -23,11 +23,14 @@ class Warmed:
 
 
 def _pairs() -> None:
-    queries.triangle_pairs(*scenes.get("boxes_overlapping_by_half").bodies)  # many pairs: a single one is not sorted
+    for method in queries.PAIR_METHODS:
+        # This scene has many pairs (a single one is not sorted), and pairs that only the exact test can decide.
+        queries.triangle_pairs(*scenes.get("boxes_overlapping_by_half").bodies, method=method)
 
 
 def _self_pairs() -> None:
-    queries.self_pairs(scenes.get("crossing_triangles").bodies[0])
+    for method in queries.PAIR_METHODS:
+        queries.self_pairs(scenes.get("boxes_overlapping_by_half").bodies[0], method=method)
 
 
 def _containment() -> None:

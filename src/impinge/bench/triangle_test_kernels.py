@@ -5,32 +5,18 @@
 from impinge.backend.jit import compiled, kernel, prange
 from impinge.detect.narrow_phase_kernels import face
 from impinge.exact.orientation import point
-
-
-@compiled
-def _minus(a, b):
-    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
-
-
-@compiled
-def _cross(a, b):
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-@compiled
-def _dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+from impinge.exact.triangle_triangle import cross, dot, minus
 
 
 @compiled
 def triangle_triangle_plain(p1, q1, r1, p2, q2, r2):
     """Guigue and Devillers in doubles: no bound, no kinds; wrong on touching, coplanar and degenerate pairs."""
-    n2 = _cross(_minus(p2, r2), _minus(q2, r2))
-    sp1, sq1, sr1 = _dot(n2, _minus(p1, r2)), _dot(n2, _minus(q1, r2)), _dot(n2, _minus(r1, r2))
+    n2 = cross(minus(p2, r2), minus(q2, r2))
+    sp1, sq1, sr1 = dot(n2, minus(p1, r2)), dot(n2, minus(q1, r2)), dot(n2, minus(r1, r2))
     if (sp1 > 0.0 and sq1 > 0.0 and sr1 > 0.0) or (sp1 < 0.0 and sq1 < 0.0 and sr1 < 0.0):
         return False
-    n1 = _cross(_minus(p1, r1), _minus(q1, r1))
-    sp2, sq2, sr2 = _dot(n1, _minus(p2, r1)), _dot(n1, _minus(q2, r1)), _dot(n1, _minus(r2, r1))
+    n1 = cross(minus(p1, r1), minus(q1, r1))
+    sp2, sq2, sr2 = dot(n1, minus(p2, r1)), dot(n1, minus(q2, r1)), dot(n1, minus(r2, r1))
     if (sp2 > 0.0 and sq2 > 0.0 and sr2 > 0.0) or (sp2 < 0.0 and sq2 < 0.0 and sr2 < 0.0):
         return False
     if (sp1 > 0.0) == (sq1 > 0.0):
@@ -45,8 +31,8 @@ def triangle_triangle_plain(p1, q1, r1, p2, q2, r2):
         q2, r2 = r2, q2
     if sp2 < 0.0:
         q1, r1 = r1, q1
-    first = _dot(_cross(_minus(p2, q1), _minus(p1, q1)), _minus(q2, q1))
-    second = _dot(_cross(_minus(p2, p1), _minus(r1, p1)), _minus(r2, p1))
+    first = dot(cross(minus(p2, q1), minus(p1, q1)), minus(q2, q1))
+    second = dot(cross(minus(p2, p1), minus(r1, p1)), minus(r2, p1))
     return first <= 0.0 and second <= 0.0
 
 

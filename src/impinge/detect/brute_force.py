@@ -58,7 +58,7 @@ class BruteForce:
             stats=stats,
             reason=reason,
             bodies=(self.a,) if self.b is None else (self.a, self.b),
-            elapsed_ms=1e3 * (perf_counter() - began),
+            began=began,
         )
 
     def _search(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from impinge.arrays import Floats, Ints
 from impinge.detect import narrow_phase_kernels as kernels
-from impinge.detect.pair_query import Keys, Side, pack
+from impinge.detect.pair_query import Keys, Side, pack, unpack
 from impinge.errors import OptionError
 from impinge.exact.kinds import NONE, UNCERTAIN
 from impinge.exact.triangle_triangle import error_bound
@@ -44,6 +44,24 @@ def classify_self(
     rows = np.flatnonzero(kind == UNCERTAIN)
     kernels.settle_self_pairs.over(len(rows))(a.vertices, a.faces, pair_a, pair_b, rows, kind)
     return _hits(pair_a, pair_b, kind, len(rows), stats)
+
+
+def settle(keys: Keys, x_a: Floats, faces_a: Ints, x_b: Floats, faces_b: Ints) -> Keys:
+    """Of pairs whose kind is open, keys of those that meet: the exact test for each."""
+    pairs, kind = unpack(keys)
+    pair_a, pair_b = np.ascontiguousarray(pairs.T)
+    kernels.settle_pairs.over(len(keys))(x_a, faces_a, x_b, faces_b, pair_a, pair_b, np.arange(len(keys)), kind)
+    hit = np.flatnonzero(kind != NONE)
+    return pack(pair_a[hit], pair_b[hit], kind[hit])
+
+
+def settle_self(keys: Keys, x: Floats, faces: Ints) -> Keys:
+    """As ``settle`` for one body, with the policy for neighbours."""
+    pairs, kind = unpack(keys)
+    pair_a, pair_b = np.ascontiguousarray(pairs.T)
+    kernels.settle_self_pairs.over(len(keys))(x, faces, pair_a, pair_b, np.arange(len(keys)), kind)
+    hit = np.flatnonzero(kind != NONE)
+    return pack(pair_a[hit], pair_b[hit], kind[hit])
 
 
 def _hits(pair_a: Ints, pair_b: Ints, kind: NDArray[np.int8], exact_count: int, stats: dict[str, int]) -> Keys:

@@ -16,11 +16,11 @@ A face that repeats an id is a degenerate triangle; what it shares is counted by
 """
 
 from impinge.backend.jit import compiled
-from impinge.exact.kinds import NONE
+from impinge.exact.kinds import NONE, UNCERTAIN
 from impinge.exact.orientation import orient2d, orient3d, point
 from impinge.exact.planar import drop_axis, higher, lower, projection_axis
 from impinge.exact.segment_triangle import segment_proper_triangle, segment_segment
-from impinge.exact.triangle_triangle import triangle_triangle, triangle_triangle_exact
+from impinge.exact.triangle_triangle import cross, dot, minus, triangle_triangle, triangle_triangle_exact
 
 
 @compiled
@@ -57,10 +57,60 @@ def neighbours_kind(x, s, t):
 
 
 @compiled
+def neighbours_filtered(x, s, t, bound):
+    """NONE where doubles with errors of up to ``bound`` can tell, else UNCERTAIN; faces that share a vertex.
+
+    One vertex: NONE if the two others of one face lie strictly on one side of the other face. An edge: NONE if the
+    four corners are not in one plane.
+    """
+    count = shared_count(s, t)
+    if count == 1:
+        i, j = _first_shared(s, t)
+        v = point(x, s[i])
+        a, b = minus(point(x, s[(i + 1) % 3]), v), minus(point(x, s[(i + 2) % 3]), v)
+        c, d = minus(point(x, t[(j + 1) % 3]), v), minus(point(x, t[(j + 2) % 3]), v)
+        n = cross(c, d)
+        a_side, b_side = dot(n, a), dot(n, b)
+        if (a_side > bound and b_side > bound) or (a_side < -bound and b_side < -bound):
+            return NONE
+        n = cross(a, b)
+        c_side, d_side = dot(n, c), dot(n, d)
+        if (c_side > bound and d_side > bound) or (c_side < -bound and d_side < -bound):
+            return NONE
+    elif count == 2:
+        i, j = _thirds(s, t)
+        v = point(x, s[(i + 1) % 3])
+        edge = minus(point(x, s[(i + 2) % 3]), v)
+        volume = dot(cross(edge, minus(point(x, s[i]), v)), minus(point(x, t[j]), v))
+        if abs(volume) > bound:
+            return NONE
+    return UNCERTAIN
+
+
+@compiled
+def _first_shared(s, t):
+    """Position of the shared vertex in each face."""
+    i = 0 if _is_corner(s[0], t) else 1 if _is_corner(s[1], t) else 2
+    return i, 0 if t[0] == s[i] else 1 if t[1] == s[i] else 2
+
+
+@compiled
+def _thirds(s, t):
+    """Position of the corner of each face that is not on the shared edge (it may repeat a vertex of the edge)."""
+    i = 0 if not _is_corner(s[0], t) else 1 if not _is_corner(s[1], t) else 2
+    if _is_corner(s[i], t):  # all corners are shared, so an id is repeated: its second copy is the third corner
+        i = 1 if s[0] == s[1] else 2
+    v, w = s[(i + 1) % 3], s[(i + 2) % 3]
+    j = 0 if t[0] not in (v, w) else 1 if t[1] not in (v, w) else 2
+    if t[j] in (v, w):
+        j = 1 if t[0] == t[1] else 2
+    return i, j
+
+
+@compiled
 def _meet_beyond_vertex_of(x, s, t):
     """Turn both faces until the shared vertex comes first."""
-    i = 0 if _is_corner(s[0], t) else 1 if _is_corner(s[1], t) else 2
-    j = 0 if t[0] == s[i] else 1 if t[1] == s[i] else 2
+    i, j = _first_shared(s, t)
     return meet_beyond_vertex(
         point(x, s[i]), point(x, s[(i + 1) % 3]), point(x, s[(i + 2) % 3]),
         point(x, t[(j + 1) % 3]), point(x, t[(j + 2) % 3]),
@@ -69,15 +119,9 @@ def _meet_beyond_vertex_of(x, s, t):
 
 @compiled
 def _meet_beyond_edge_of(x, s, t):
-    """Name the two shared vertices and the third corner of each face (which may repeat a shared one)."""
-    i = 0 if not _is_corner(s[0], t) else 1 if not _is_corner(s[1], t) else 2
-    if _is_corner(s[i], t):  # all corners are shared, so an id is repeated: its second copy is the third corner
-        i = 1 if s[0] == s[1] else 2
-    v, w = s[(i + 1) % 3], s[(i + 2) % 3]
-    j = 0 if t[0] not in (v, w) else 1 if t[1] not in (v, w) else 2
-    if t[j] in (v, w):
-        j = 1 if t[0] == t[1] else 2
-    return meet_beyond_edge(point(x, v), point(x, w), point(x, s[i]), point(x, t[j]))
+    """Name the two shared vertices and the third corner of each face."""
+    i, j = _thirds(s, t)
+    return meet_beyond_edge(point(x, s[(i + 1) % 3]), point(x, s[(i + 2) % 3]), point(x, s[i]), point(x, t[j]))
 
 
 @compiled

@@ -66,35 +66,38 @@ def error_bound(dx, dy, dz):
 
 
 @compiled
-def _minus(a, b):
+def minus(a, b):
+    """The vector from b to a."""
     return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
 @compiled
-def _cross(a, b):
+def cross(a, b):
+    """The cross product of two vectors."""
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
 @compiled
-def _dot(a, b):
+def dot(a, b):
+    """The dot product of two vectors."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 @compiled
 def _determinant(a, b, c, d):
     """((b - a) × (c - a)) · (d - a) in doubles."""
-    return _dot(_cross(_minus(b, a), _minus(c, a)), _minus(d, a))
+    return dot(cross(minus(b, a), minus(c, a)), minus(d, a))
 
 
 @compiled
 def triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, bound):
     """NONE or CROSSING where doubles with errors of up to ``bound`` can tell, else UNCERTAIN."""
-    n2 = _cross(_minus(p2, r2), _minus(q2, r2))
-    sp1, sq1, sr1 = _dot(n2, _minus(p1, r2)), _dot(n2, _minus(q1, r2)), _dot(n2, _minus(r1, r2))
+    n2 = cross(minus(p2, r2), minus(q2, r2))
+    sp1, sq1, sr1 = dot(n2, minus(p1, r2)), dot(n2, minus(q1, r2)), dot(n2, minus(r1, r2))
     if min(sp1, sq1, sr1) > bound or max(sp1, sq1, sr1) < -bound:
         return NONE
-    n1 = _cross(_minus(p1, r1), _minus(q1, r1))
-    sp2, sq2, sr2 = _dot(n1, _minus(p2, r1)), _dot(n1, _minus(q2, r1)), _dot(n1, _minus(r2, r1))
+    n1 = cross(minus(p1, r1), minus(q1, r1))
+    sp2, sq2, sr2 = dot(n1, minus(p2, r1)), dot(n1, minus(q2, r1)), dot(n1, minus(r2, r1))
     if min(sp2, sq2, sr2) > bound or max(sp2, sq2, sr2) < -bound:
         return NONE
     if min(abs(sp1), abs(sq1), abs(sr1), abs(sp2), abs(sq2), abs(sr2)) <= bound:

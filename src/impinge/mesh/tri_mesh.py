@@ -8,7 +8,8 @@ use stale boxes. Ids are stable: a removed triangle is dead, not renumbered, unt
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,11 +26,26 @@ from impinge.arrays import (
 )
 from impinge.errors import MeshError, MeshWarning, OptionError
 from impinge.mesh.adjacency import Adjacency
-from impinge.mesh.elements import Elements
+from impinge.mesh.elements import Elements, Mark
 from impinge.mesh.positions import Positions
 
 Validate: TypeAlias = Literal["raise", "drop", "trust"]
 _VALIDATE_MODES = ("raise", "drop", "trust")
+Made = TypeVar("Made")
+
+
+class Frame(NamedTuple):
+    """One state of a body, for structures that follow its edits."""
+
+    vertices: Floats
+    """Positions, shape (n, 3)."""
+    faces: Ints
+    """All triangles ever added, shape (m, 3)."""
+    alive: Bools
+    """Which triangles are alive; shows later removals too."""
+    mark: Mark
+    """How far the history of edits has come."""
+    version: int
 
 
 class Snapshot(NamedTuple):
@@ -166,6 +182,24 @@ class TriMesh:
     def topology_version(self) -> int:
         """Grows when triangles are added or removed, not when vertices move."""
         return self._elements.version
+
+    def frame(self) -> Frame:
+        """As ``snapshot``, without the list of live ids: its cost does not grow with the mesh after an edit."""
+        with self._positions.lock:
+            positions, elements = self._positions, self._elements
+            return Frame(positions.vertices, elements.rows, elements.alive, elements.mark, positions.version)
+
+    def removed_between(self, old: Mark, new: Mark) -> Ints:
+        """Ids removed between two frames of one epoch."""
+        return self._elements.removed_between(old, new)
+
+    def structure(self, name: str, make: Callable[[TriMesh], Made]) -> Made:
+        """What a detector keeps with this body under ``name``; made when first asked for."""
+        with self._positions.lock:
+            if name not in self._structures:
+                self._structures[name] = make(self)
+            made: Made = self._structures[name]
+            return made
 
     def snapshot(self) -> Snapshot:
         """Positions, faces and live ids that belong together, safe from later changes."""
