@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from impinge.detect.box_tree import BoxTree
+from impinge.detect.breadth_first import BreadthFirst
 from impinge.detect.brute_force import BruteForce
 from impinge.detect.containment import has_piece_inside
 from impinge.detect.narrow_phase import Neighbours
@@ -13,14 +14,17 @@ from impinge.detect.pair_query import PairOptions
 from impinge.detect.results import Kind, TrianglePairs
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
+from impinge.mesh.tri_mesh import TriMesh
 
-PAIR_METHODS: dict[str, type[BoxTree | BruteForce]] = {"box_tree": BoxTree, "brute_force": BruteForce}
+PairMethod: TypeAlias = type[BoxTree | BreadthFirst | BruteForce]
+
+PAIR_METHODS: dict[str, PairMethod] = {"box_tree": BoxTree, "breadth_first": BreadthFirst, "brute_force": BruteForce}
 """Methods that find all intersecting triangle pairs, by name."""
 
 Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a"]
 
 
-def _pair_method(method: str) -> type[BoxTree | BruteForce]:
+def _pair_method(method: str) -> PairMethod:
     if method == "auto":
         return BoxTree
     if method not in PAIR_METHODS:
@@ -78,6 +82,11 @@ def check(a: Any, b: Any, *, method: str = "auto", **options: Any) -> Report:
 def _relation(pairs: TrianglePairs, a: Any, b: Any, options: PairOptions) -> Relation:
     if len(pairs):
         return "crossing" if (pairs.kind == Kind.CROSSING).any() else "touching"
+    return _containment(a, b, options)
+
+
+def _containment(a: TriMesh, b: TriMesh, options: PairOptions) -> Relation:
+    """Which of two bodies whose triangles do not meet is inside the other."""
     side_a, side_b = options.side_a(a), options.side_b(b)
     if has_piece_inside(side_a, side_b):
         return "a in b"
@@ -86,6 +95,10 @@ def _relation(pairs: TrianglePairs, a: Any, b: Any, options: PairOptions) -> Rel
     return "disjoint"
 
 
-def collides(a: Any, b: Any, *, method: str = "auto", **options: Any) -> bool:
-    """Whether ``a`` and ``b`` meet, or one is inside the other (where the outer one is closed)."""
-    return bool(check(a, b, method=method, **options))
+def collides(a: Any, b: Any, **options: Any) -> bool:
+    """Whether ``a`` and ``b`` meet, or one is inside the other (where the outer one is closed).
+
+    Stops at the first pair of triangles that meet. Options as in ``triangle_pairs``.
+    """
+    a, b = as_surface(a, name="a"), as_surface(b, name="b")
+    return BoxTree(a, b).any_pair(**options) or _containment(a, b, PairOptions(**options)) != "disjoint"

@@ -205,3 +205,23 @@ def test_queries_on_shared_bodies_from_many_threads():
 
     np.testing.assert_array_equal(b.vertices, b_rest)
     assert found <= set(answers)
+
+
+def test_any_pair_stops_early_and_is_right(rng):
+    """Tell whether anything meets, on scenes that barely do and barely do not, with all options."""
+    a, b = shapes.icosphere(3), shapes.icosphere(3)
+    detector = BoxTree(a, b)
+    answers = []
+    for gap in (1.9, 1.999, 2.0, 2.001, 2.1):
+        move = np.eye(4)
+        move[0, 3] = gap
+        expected = len(detector.query(transform_b=move)) > 0
+        answers.append(expected)
+        assert detector.any_pair(transform_b=move) == expected
+        assert impinge.collides(a, b, transform_b=move) == expected
+        everything = detector.query(transform_b=move).pairs
+        assert not detector.any_pair(transform_b=move, ignore=everything)
+        assert not detector.any_pair(transform_b=move, active_a=[])
+
+    assert set(answers) == {True, False}
+    assert not BoxTree(a).any_pair()

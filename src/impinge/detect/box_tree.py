@@ -26,7 +26,8 @@ Tried       boxes in float32, rounded outwards: joins are faster by a tenth of a
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -40,7 +41,7 @@ from impinge.backend.stages import Stages, start_stages
 from impinge.detect import box_tree_kernels as kernels
 from impinge.detect.box_tree_kernels import BLOCK, BLOCKS
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, settle, settle_self
-from impinge.detect.pair_query import Keys, PairOptions, finish_pairs, unpack
+from impinge.detect.pair_query import Keys, PairOptions, finish_pairs, unpack, without_ignored
 from impinge.detect.results import TrianglePairs
 from impinge.mesh.body import as_surface
 from impinge.mesh.transform import transform_points
@@ -50,6 +51,8 @@ LEVELS = 10
 """Levels of every tree: eight to this power is half of all the triangles that a body can have."""
 TASKS = 16
 """Cuts of the front; more than any thread count that pays at a millisecond."""
+FIRST_LOOK = 16
+"""Block pairs joined before ``any_pair`` looks whether one was found; doubled from look to look."""
 REBUILD_GROWTH = 2.0
 """Blocks may grow to this times their relative area at build before the tree is built anew."""
 REBUILD_SHARE = 0.25
@@ -129,6 +132,7 @@ class TreeOfBoxes:
         added = np.arange(old.added, new.added, dtype=np.int32)
         added = added[~np.isin(added, removed)]
         slots = self.tri_slot[removed[removed < old.added]]
+        slots = slots[slots >= 0]  # a build may have seen a removal that came after its mark
         self.misplaced += len(slots) + len(added)
         if self.misplaced > REBUILD_SHARE * max(len(self.slot_tri), BLOCK):
             self._build(frame)
@@ -236,11 +240,8 @@ class BoxTree:
         began = perf_counter()
         wanted = PairOptions(**options)
         stages = start_stages()
-        with ExitStack() as stack:
-            for tree in sorted({self._tree_a, self._tree_b}, key=id):
-                stack.enter_context(tree.lock)
-            a = _place(self.a, self._tree_a, wanted.transform_a, wanted.active_a, "a")
-            b = a if self.b is None else _place(self.b, self._tree_b, wanted.transform_b, wanted.active_b, "b")
+        with self._locked():
+            a, b = self._place(wanted)
             keys, stats = self._search(a, b, wanted, stages)
         keys = _only_active(keys, a.active, b.active)
         stats["hits"] = len(keys)
@@ -255,6 +256,35 @@ class BoxTree:
             bodies=(self.a,) if self.b is None else (self.a, self.b),
             began=began,
         )
+
+    def any_pair(self, **options: Any) -> bool:
+        """Whether any pair meets; looks no further than the first that does."""
+        wanted = PairOptions(**options)
+        with self._locked():
+            a, b = self._place(wanted)
+            self._fit(a, b)
+            front = self._find_front(a, b)
+            first, size = 0, FIRST_LOOK
+            while first < len(front):
+                part = front[first : first + size]
+                self._fit_insides(part, a, b)
+                hits, uncertain = self._join(part, a, b)
+                keys = np.concatenate([hits, self._settle(uncertain, a, b)]) if len(uncertain) else hits
+                if len(without_ignored(_only_active(keys, a.active, b.active), wanted, is_self=self.b is None)):
+                    return True
+                first, size = first + size, 2 * size
+        return False
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold both trees, always in the same order, so that two queries never wait for each other."""
+        first, second = sorted((self._tree_a, self._tree_b), key=id)
+        with first.lock, second.lock:
+            yield
+
+    def _place(self, options: PairOptions) -> tuple[_Placed, _Placed]:
+        a = _place(self.a, self._tree_a, options.transform_a, options.active_a, "a")
+        return a, a if self.b is None else _place(self.b, self._tree_b, options.transform_b, options.active_b, "b")
 
     def _search(self, a: _Placed, b: _Placed, options: PairOptions, stages: Stages) -> tuple[Keys, dict[str, Any]]:
         self._fit(a, b)
@@ -271,13 +301,15 @@ class BoxTree:
         stats["triangle_tests"] = int(self._counts[:, 1].sum())
         stats["exact_tests"] = len(uncertain)
         if len(uncertain):
-            if self.b is None:
-                settled = settle_self(uncertain, a.x, a.frame.faces)
-            else:
-                settled = settle(uncertain, a.x, a.frame.faces, b.x, b.frame.faces)
-            hits = np.concatenate([hits, settled])
+            hits = np.concatenate([hits, self._settle(uncertain, a, b)])
             stages.done("exact")
         return hits, stats
+
+    def _settle(self, uncertain: Keys, a: _Placed, b: _Placed) -> Keys:
+        """The exact test for pairs that doubles cannot decide."""
+        if self.b is None:
+            return settle_self(uncertain, a.x, a.frame.faces)
+        return settle(uncertain, a.x, a.frame.faces, b.x, b.frame.faces)
 
     def _fit(self, a: _Placed, b: _Placed) -> None:
         """Fit the boxes of all blocks that moved, and close the levels above; again where that rebuilt a tree."""

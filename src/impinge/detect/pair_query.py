@@ -126,8 +126,7 @@ def finish_pairs(
 ) -> TrianglePairs:
     """Sort, leave out ignored pairs, cut at ``max_pairs``, and say so."""
     keys = np.sort(keys) if len(keys) < RADIX_FROM else sort_keys(keys, low_bit=KIND_BITS)
-    if options.ignore is not None:
-        keys = keys[~np.isin(keys >> np.uint64(KIND_BITS), _ignored(options.ignore, is_self))]
+    keys = without_ignored(keys, options, is_self=is_self)
     if options.max_pairs is not None and len(keys) > options.max_pairs:
         keys, reason = keys[: options.max_pairs], reason or "limit"
     pairs, kind = unpack(keys)
@@ -141,6 +140,13 @@ def finish_pairs(
         elapsed_ms=1e3 * (perf_counter() - began),
         bodies=bodies,
     )
+
+
+def without_ignored(keys: Keys, options: PairOptions, *, is_self: bool) -> Keys:
+    """Leave out the pairs that the caller does not want to hear of."""
+    if options.ignore is None:
+        return keys
+    return keys[~np.isin(keys >> np.uint64(KIND_BITS), _ignored(options.ignore, is_self))]
 
 
 def _ignored(ignore: Any, is_self: bool) -> Keys:
