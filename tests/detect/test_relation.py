@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -10,8 +12,9 @@ import pytest
 import impinge
 import oracle
 from impinge import scenes, shapes
-from impinge.detect.containment import points_in_surface
+from impinge.detect.containment import enclosure
 from impinge.detect.pair_query import make_side
+from impinge.errors import MeshError, OptionError
 
 pytestmark = pytest.mark.small
 
@@ -65,5 +68,105 @@ def test_points_in_surface_against_the_oracle(rng):
     points = rng.integers(-3, 4, (120, 3)).astype(np.float64)
     expected = [oracle.point_in_closed_surface(p.tolist(), x.tolist(), body.faces.tolist()) >= 0 for p in points]
 
-    np.testing.assert_array_equal(points_in_surface(points, side), expected)
+    np.testing.assert_array_equal(enclosure(side).contains(points), expected)
     assert 0.1 < np.mean(expected) < 0.9
+
+
+def joined(*bodies):
+    """One body of several, none of them sharing vertices."""
+    offsets = np.cumsum([0, *(len(body.vertices) for body in bodies[:-1])])
+    vertices = np.concatenate([body.vertices for body in bodies])
+    return impinge.TriMesh(vertices, np.concatenate([body.faces + first for body, first in zip(bodies, offsets)]))
+
+
+def turned_round(body):
+    """The same surface with its inside out."""
+    return impinge.TriMesh(body.vertices, body.faces[:, ::-1])
+
+
+TINY = shapes.box(0.1)
+STRAY = impinge.TriMesh([[5, 5, 5], [6, 5, 5], [5, 6, 5]], [[0, 1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("outer", "relation"),
+    [
+        (joined(shapes.box(1.0), shapes.box(1.0, (0.3, 0.3, 0.3))), "a in b"),
+        (joined(shapes.box(2.0), turned_round(shapes.box(1.0))), "disjoint"),
+        (joined(shapes.box(1.0), STRAY), "a in b"),
+        (STRAY, "disjoint"),
+        (turned_round(shapes.box(1.0)), "a in b"),
+        (impinge.TriMesh(shapes.box(1.0).vertices[shapes.box(1.0).faces].reshape(-1, 3), np.arange(36).reshape(-1, 3)),
+         "a in b"),
+    ],
+    ids=["in two parts that overlap", "in a cavity", "beside an open piece", "nothing closed", "inside out", "a soup"],
+)  # fmt: skip
+def test_what_encloses(outer, relation):
+    """Find a body inside whatever has an inside: overlapping parts, soups, inside-out surfaces; not in a cavity."""
+    report = impinge.check(TINY, outer)
+
+    assert report.relation == relation
+    assert impinge.collides(TINY, outer) == (relation != "disjoint")
+    assert report.b_has_inside == (outer is not STRAY)
+
+
+def test_cancelled_check_is_unknown():
+    """Say that nothing is known where the query was stopped before it found anything, and refuse a yes or no."""
+    cancel = threading.Event()
+    cancel.set()
+    a, b = scenes.get("boxes_overlapping_by_half").bodies
+    report = impinge.check(a, b, cancel=cancel)
+
+    assert report.relation == "unknown"
+    with pytest.raises(OptionError, match="cancelled before it found anything"):
+        bool(report)
+
+
+def test_ignored_pairs_do_not_turn_into_containment():
+    """Count bodies whose every pair is ignored as apart, never as one inside the other."""
+    a, b = scenes.get("boxes_overlapping_by_half").bodies
+    everything = impinge.triangle_pairs(a, b).pairs
+
+    assert impinge.check(a, b, ignore=everything).relation == "disjoint"
+    assert not impinge.collides(a, b, ignore=everything)
+
+
+def test_report_draws_the_bodies_where_they_were_asked_about(rng):
+    """Keep the bodies as the query saw them, moved by its transforms."""
+    move = np.eye(4)
+    move[0, 3] = 0.25
+    body = shapes.box(1.0)
+    report = impinge.check(body, body, transform_b=move)
+    body.update(rng.random(body.vertices.shape))
+
+    np.testing.assert_array_equal(report.pairs.bodies[1].vertices, shapes.box(1.0).vertices + np.array([0.25, 0.0, 0.0]))
+
+
+def test_nonsense_is_refused():
+    """Refuse a missing body, options of a body that is not there, unknown options, and transforms that overflow."""
+    body = shapes.box(1.0)
+    huge = 1e308 * np.eye(4)
+    huge[3, 3] = 1.0
+    with pytest.raises(MeshError, match=r"b is a builtins\.NoneType"):
+        impinge.triangle_pairs(body, None)
+    with pytest.raises(OptionError, match="unknown option transform_b; expected any of transform_a, active_a"):
+        impinge.self_pairs(body, transform_b=np.eye(4))
+    with pytest.raises(OptionError, match="unknown option colour"):
+        impinge.check(body, body, colour="red")
+    with pytest.raises(OptionError, match="transform_a moves a vertex beyond the range of doubles"):
+        impinge.triangle_pairs(shapes.box(100.0), body, transform_a=huge)
+    with pytest.raises(OptionError, match="neighbours='skip' is for self-collision"):
+        impinge.BoxTree(body, body, neighbours="skip")
+
+
+def test_bodies_and_results_can_be_pickled():
+    """Send bodies and results to another process; what detectors keep with a body stays behind."""
+    body, tets = shapes.icosphere(2), shapes.tet_box(2, 1, 1)
+    result = impinge.self_pairs(body)
+    again, tets_again, result_again = pickle.loads(pickle.dumps((body, tets, result)))
+
+    np.testing.assert_array_equal(again.vertices, body.vertices)
+    assert len(impinge.triangle_pairs(again, body)) == len(impinge.triangle_pairs(body, body))
+    tets_again.update(np.array(tets.vertices) + 1.0)
+    np.testing.assert_array_equal(tets_again.surface.vertices, tets.vertices + 1.0)
+    np.testing.assert_array_equal(result_again.pairs, result.pairs)

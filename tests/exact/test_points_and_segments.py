@@ -7,7 +7,7 @@ import pytest
 from predicates import KIND_NAMES, over_rows, point_triangle_rows, ray_rows, segment_rows, tet_rows
 
 import oracle
-from impinge.exact.point_surface import CROSSED, ON_SURFACE
+from impinge.exact.point_surface import ENTERED, LEFT, ON_SURFACE
 
 pytestmark = [pytest.mark.small, pytest.mark.tiny]
 
@@ -54,7 +54,7 @@ def test_ray_parity_of_integer_points_in_an_octahedron():
     rows = np.array([[p, *x[list(face)]] for p in grid for face in faces])
     answers = np.array(over_rows(ray_rows, rows)).reshape(len(grid), len(faces))
     on_surface = (answers == ON_SURFACE).any(axis=1)
-    inside = ((answers == CROSSED).sum(axis=1) % 2 == 1) & ~on_surface
+    inside = (np.isin(answers, (LEFT, ENTERED)).sum(axis=1) % 2 == 1) & ~on_surface
     size = np.abs(grid).sum(axis=1)
 
     np.testing.assert_array_equal(on_surface, size == r)

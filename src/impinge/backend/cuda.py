@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numba
+
 from impinge.errors import MissingExtra, OptionError
 
 __all__ = ["GridKernel", "cuda", "grid_kernel", "require_device"]
@@ -69,7 +71,7 @@ class GridKernel:
     def launch(self, count: int, *args: Any) -> None:
         """Run indices 0 .. count - 1; arrays of the host are copied there and back by Numba."""
         if count:
-            with _no_fused_multiply_add() if hasattr(cuda, "cudadrv") else contextlib.nullcontext():
+            with contextlib.nullcontext() if numba.config.ENABLE_CUDASIM else _no_fused_multiply_add():
                 self._kernel[-(-count // THREADS_PER_BLOCK), THREADS_PER_BLOCK](*args)
 
     def ptx(self, signature: tuple[Any, ...], compute_capability: tuple[int, int]) -> str:

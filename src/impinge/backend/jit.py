@@ -25,6 +25,7 @@ import functools
 import hashlib
 import logging
 import os
+import re
 import shutil
 import sys
 import threading
@@ -52,7 +53,7 @@ PARALLEL_FROM = 4096
 """Iterations from which a launch on threads pays, for a body of some 20 ns."""
 
 STALE_AFTER_DAYS = 30
-"""Cache folders of other versions that were not used for so long are deleted."""
+"""Cache folders that were not used for so long are deleted."""
 
 
 # The cache ----------------------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ class _Locator(_CacheLocator):  # type: ignore[misc]
 
     def __init__(self, py_func: Callable[..., Any], variant: str) -> None:
         path = Path(py_func.__code__.co_filename).resolve()
-        self._folder = cache_folder() / f"{path.stem}-{source_digest(path)}"
+        self._folder = cache_folder() / "kernels" / f"{path.stem}-{source_digest(path)}"
         self._name = f"{py_func.__code__.co_firstlineno}-{variant}"
 
     def get_cache_path(self) -> str:
@@ -146,7 +147,9 @@ class _Cache(FunctionCache):  # type: ignore[misc]
             logger.info("cached kernel %s is unusable (%s), compiling it anew", self._name, error)
             self._forget()
             found = None
-        if found is None:
+        if found is not None:
+            _mark_as_used(self._cache_path)
+        else:
             compilations.append(f"{self._py_func.__module__}.{self._py_func.__qualname__}{sig}")
             _tell_that_compiling()
         return found
@@ -171,7 +174,7 @@ compilations: list[str] = []
 @functools.cache
 def _tell_that_compiling() -> None:
     """Say once, on a terminal only, that the first use takes longer."""
-    if sys.stderr.isatty() and not os.environ.get("IMPINGE_QUIET"):
+    if sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("IMPINGE_QUIET"):
         sys.stderr.write("impinge: compiling for this machine, once; `impinge warmup` does it up front\n")
 
 
@@ -189,11 +192,19 @@ def _tell_that_not_cached(error: OSError) -> None:
 
 @functools.cache
 def _forget_stale_folders() -> None:
-    """Delete cache folders of other versions that have not been used for a month."""
+    """Delete folders of our own that no process has used for a month: those of earlier versions."""
     oldest = time.time() - STALE_AFTER_DAYS * 86400
-    for folder in cache_folder().iterdir():
-        if folder.is_dir() and folder.stat().st_mtime < oldest:
+    for folder in (cache_folder() / "kernels").iterdir():
+        is_ours = re.fullmatch(r"\w+-[0-9a-f]{16}", folder.name) is not None
+        if is_ours and folder.is_dir() and folder.stat().st_mtime < oldest:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def _mark_as_used(folder: str) -> None:
+    """Let a folder's time be that of its last use, once per process."""
+    with contextlib.suppress(OSError):
+        os.utime(folder)
 
 
 # Threads ------------------------------------------------------------------------------------------------

@@ -41,10 +41,9 @@ from impinge.backend.stages import Stages, start_stages
 from impinge.detect import box_tree_kernels as kernels
 from impinge.detect.box_tree_kernels import BLOCK, BLOCKS
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, settle, settle_self
-from impinge.detect.pair_query import Keys, PairOptions, finish_pairs, unpack, without_ignored
+from impinge.detect.pair_query import Keys, PairOptions, finish_pairs, moved, pair_options, unpack, without_ignored
 from impinge.detect.results import TrianglePairs
 from impinge.mesh.body import as_surface
-from impinge.mesh.transform import transform_points
 from impinge.mesh.tri_mesh import Frame, TriMesh
 
 LEVELS = 10
@@ -224,7 +223,7 @@ class BoxTree:
     def __init__(self, a: Any, b: Any = None, *, neighbours: Neighbours = "exact") -> None:
         self.a = as_surface(a, name="a")
         self.b = None if b is None else as_surface(b, name="b")
-        self._skip_neighbours = check_neighbours(neighbours)
+        self._skip_neighbours = check_neighbours(neighbours, is_self=b is None)
         self._tree_a = self.a.structure("boxes", TreeOfBoxes)
         # A body against itself, moved, needs two sets of boxes at once.
         twice = self.b is self.a
@@ -238,7 +237,7 @@ class BoxTree:
     def query(self, **options: Any) -> TrianglePairs:
         """Refit what moved, and find all pairs; options as in ``PairOptions``."""
         began = perf_counter()
-        wanted = PairOptions(**options)
+        wanted = pair_options(options, is_self=self.b is None)
         stages = start_stages()
         with self._locked():
             a, b = self._place(wanted)
@@ -259,7 +258,7 @@ class BoxTree:
 
     def any_pair(self, **options: Any) -> bool:
         """Whether any pair meets; looks no further than the first that does."""
-        wanted = PairOptions(**options)
+        wanted = pair_options(options, is_self=self.b is None)
         with self._locked():
             a, b = self._place(wanted)
             self._fit(a, b)
@@ -366,8 +365,7 @@ def _place(body: TriMesh, tree: TreeOfBoxes, transform: Any, active: Any, letter
         mask[as_ids(active, name=f"active_{letter}", count=len(frame.faces))] = True
     if matrix is None:
         return _Placed(tree, frame, frame.vertices, (frame.version, b""), mask)
-    x = transform_points(matrix, frame.vertices)
-    x.flags.writeable = False  # as those of a body are: Numba compiles anew for the other kind
+    x = moved(matrix, frame.vertices, f"transform_{letter}")
     return _Placed(tree, frame, x, (frame.version, matrix.tobytes()), mask)
 
 

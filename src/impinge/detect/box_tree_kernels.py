@@ -8,7 +8,7 @@ from impinge.backend.jit import compiled, kernel, prange
 from impinge.backend.simd import WIDTH, lowest_bit, overlap_mask
 from impinge.detect.narrow_phase_kernels import face
 from impinge.detect.pair_query_kernels import key_kind, pair_key
-from impinge.detect.rank_split_kernels import split_by_rank as split_by_rank
+from impinge.detect.rank_split_kernels import split_by_rank as split_by_rank  # noqa: PLC0414 - box_tree finds it here
 from impinge.exact.kinds import NONE
 from impinge.exact.neighbours import neighbours_filtered, shared_count
 from impinge.exact.orientation import point

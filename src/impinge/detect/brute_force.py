@@ -21,7 +21,7 @@ from impinge.backend.scan import exclusive_scan
 from impinge.backend.stages import start_stages
 from impinge.detect import brute_force_kernels as kernels
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, classify, classify_self
-from impinge.detect.pair_query import Keys, PairOptions, Side, finish_pairs
+from impinge.detect.pair_query import Keys, PairOptions, Side, finish_pairs, pair_options
 from impinge.detect.results import Reason, TrianglePairs
 from impinge.mesh.body import as_surface
 
@@ -37,12 +37,12 @@ class BruteForce:
     def __init__(self, a: Any, b: Any = None, *, neighbours: Neighbours = "exact") -> None:
         self.a = as_surface(a, name="a")
         self.b = None if b is None else as_surface(b, name="b")
-        self._skip_neighbours = check_neighbours(neighbours)
+        self._skip_neighbours = check_neighbours(neighbours, is_self=b is None)
 
     def query(self, **options: Any) -> TrianglePairs:
         """Find all pairs as the bodies are now; options as in ``PairOptions``."""
         began = perf_counter()
-        wanted = PairOptions(**options)
+        wanted = pair_options(options, is_self=self.b is None)
         a = wanted.side_a(self.a)
         b = a if self.b is None else wanted.side_b(self.b)
         stages = start_stages()

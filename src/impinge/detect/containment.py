@@ -2,38 +2,76 @@
 
 Where two surfaces do not meet, each connected piece of one lies wholly inside or wholly outside the other, so that
 one vertex per piece decides.
+
+What encloses: those connected pieces of a body that are closed, that is, every edge of which borders an even number
+of triangles; vertices at equal positions count as one, so that soups enclose too. A point is inside if the winding
+number of these pieces around it is not zero (bodies in parts that overlap, cavities), or, where the triangles
+do not agree on which side is outside, if a ray from it crosses them an odd number of times.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from impinge.arrays import Bools, Floats
+from impinge.arrays import Bools, Floats, Ints
 from impinge.detect import containment_kernels as kernels
 from impinge.detect.pair_query import Side
 from impinge.mesh.adjacency import Adjacency
+from impinge.mesh.body import weld_vertices
 
 
-def points_in_surface(points: Floats, surface: Side) -> Bools:
-    """Which points are inside or on a closed surface, exactly; cost n·m."""
-    inside = np.zeros(len(points), dtype=np.bool_)
-    kernels.mark_inside.over(len(points))(points, surface.vertices, surface.faces, surface.ids, inside)
-    return inside
+@dataclass(frozen=True)
+class Enclosure:
+    """The part of a body that has an inside."""
+
+    side: Side
+    ids: Ints
+    """Triangles of closed pieces."""
+    oriented: bool
+
+    def __bool__(self) -> bool:
+        """Whether there is any inside."""
+        return len(self.ids) > 0
+
+    def contains(self, points: Floats) -> Bools:
+        """Which points are inside or on the surface, exactly; cost n·m for the points within its box."""
+        inside = np.zeros(len(points), dtype=np.bool_)
+        if self:
+            corners = self.side.vertices[self.side.faces[self.ids]].reshape(-1, 3)
+            near = np.flatnonzero(((points >= corners.min(axis=0)) & (points <= corners.max(axis=0))).all(axis=1))
+            found = np.zeros(len(near), dtype=np.bool_)
+            kernels.mark_inside.over(len(near))(
+                points[near], self.side.vertices, self.side.faces, self.ids, self.oriented, found
+            )
+            inside[near] = found
+        return inside
 
 
-def is_closed(side: Side) -> bool:
-    """Whether the triangles of this side enclose something."""
-    return Adjacency(side.faces[side.ids], len(side.vertices)).is_closed
+def enclosure(side: Side) -> Enclosure:
+    """Find the closed pieces of a body."""
+    faces = side.faces[side.ids]
+    _, welded = weld_vertices(side.vertices, faces)
+    adjacency = Adjacency(np.ascontiguousarray(welded), len(side.vertices))
+    count, piece = adjacency.component if len(faces) else (0, np.zeros(0, dtype=np.int32))
+    is_open = np.zeros(count, dtype=np.bool_)
+    start, triangle = adjacency.edge_tri
+    odd = np.flatnonzero(adjacency.edge_degree % 2)
+    is_open[piece[triangle[start[odd]]]] = True
+    has_edges = np.zeros(count, dtype=np.bool_)
+    has_edges[piece[triangle]] = True
+    closed = has_edges & ~is_open
+    unbalanced = np.flatnonzero(adjacency.edge_balance)
+    oriented = not closed[piece[triangle[start[unbalanced]]]].any()
+    return Enclosure(side, side.ids[closed[piece]], oriented)
 
 
-def has_piece_inside(inner: Side, outer: Side) -> bool:
-    """Whether a connected piece of ``inner`` lies inside ``outer``; their triangles do not meet.
-
-    False if ``outer`` is not closed: it has no inside.
-    """
-    if not len(inner.ids) or not is_closed(outer):
+def has_piece_inside(inner: Side, outer: Enclosure) -> bool:
+    """Whether a connected piece of ``inner`` lies inside ``outer``; their triangles do not meet."""
+    if not len(inner.ids) or not outer:
         return False
     faces = inner.faces[inner.ids]
     _, piece = Adjacency(faces, len(inner.vertices)).component
     first = np.unique(piece, return_index=True)[1]
-    return bool(points_in_surface(np.ascontiguousarray(inner.vertices[faces[first, 0]]), outer).any())
+    return bool(outer.contains(np.ascontiguousarray(inner.vertices[faces[first, 0]])).any())

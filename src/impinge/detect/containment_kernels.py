@@ -4,21 +4,22 @@
 
 from impinge.backend.jit import kernel, prange
 from impinge.exact.orientation import point
-from impinge.exact.point_surface import CROSSED, ON_SURFACE, ray_meets_triangle
+from impinge.exact.point_surface import ON_SURFACE, ray_meets_triangle
 
 
 @kernel(parallel_from=2)
-def mark_inside(points, x, faces, ids, inside):
-    """Whether each point is inside or on the surface."""
+def mark_inside(points, x, faces, ids, by_winding, inside):
+    """Whether each point is inside or on the surface: by its winding number, or by the parity of crossings."""
     for i in prange(len(points)):
         p = point(points, i)
-        odd = False
+        winding = crossings = 0
+        on_surface = False
         for k in range(len(ids)):
             t = ids[k]
             answer = ray_meets_triangle(p, point(x, faces[t, 0]), point(x, faces[t, 1]), point(x, faces[t, 2]))
             if answer == ON_SURFACE:
-                odd = True
+                on_surface = True
                 break
-            if answer == CROSSED:
-                odd = not odd
-        inside[i] = odd
+            winding += answer
+            crossings += abs(answer)
+        inside[i] = on_surface or (winding != 0 if by_winding else crossings % 2 == 1)

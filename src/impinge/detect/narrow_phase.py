@@ -17,10 +17,12 @@ from impinge.exact.triangle_triangle import error_bound
 Neighbours: TypeAlias = Literal["exact", "skip"]
 
 
-def check_neighbours(neighbours: str) -> bool:
-    """Whether pairs that share a vertex are to be skipped."""
+def check_neighbours(neighbours: str, *, is_self: bool) -> bool:
+    """Whether pairs that share a vertex are to be skipped; a choice for self-collision only."""
     if neighbours not in ("exact", "skip"):
         raise OptionError(f"neighbours is {neighbours!r}, expected 'exact' or 'skip'")
+    if neighbours == "skip" and not is_self:
+        raise OptionError("neighbours='skip' is for self-collision; triangles of two bodies share no vertex")
     return neighbours == "skip"
 
 

@@ -9,7 +9,7 @@ A pair travels as one 64-bit key: triangle of a, triangle of b, and two bits for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -83,19 +83,37 @@ class PairOptions:
         return self.cancel is not None and self.cancel.is_set()
 
 
+def pair_options(options: dict[str, Any], *, is_self: bool = False) -> PairOptions:
+    """Check the names of options; of one body, those of b mean nothing."""
+    known = [field.name for field in fields(PairOptions) if not (is_self and field.name.endswith("_b"))]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
+    return PairOptions(**options)
+
+
 def make_side(body: TriMesh, transform: Any, active: Any, letter: str) -> Side:
     """Snapshot of a body, moved by ``transform`` and narrowed to ``active`` triangles (ids or mask)."""
     snapshot = body.snapshot()
     matrix = as_transform(transform, f"transform_{letter}")
     vertices = snapshot.vertices
     if matrix is not None:
-        vertices = transform_points(matrix, vertices)
-        vertices.flags.writeable = False  # as those of a body are: Numba compiles anew for the other kind
+        vertices = moved(matrix, vertices, f"transform_{letter}")
     ids = snapshot.live
     if active is not None:
         chosen = as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))
         ids = np.intersect1d(chosen, ids, assume_unique=True)
     return Side(vertices, snapshot.elements, ids)
+
+
+def moved(matrix: Floats, vertices: Floats, name: str) -> Floats:
+    """Positions moved by a transform; read-only, as those of a body are: Numba compiles anew for the other kind."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = transform_points(matrix, vertices)
+    if not np.isfinite(x).all():
+        raise OptionError(f"{name} moves a vertex beyond the range of doubles; use smaller units")
+    x.flags.writeable = False
+    return x
 
 
 def pack(pair_a: Ints, pair_b: Ints, kind: NDArray[np.int8]) -> Keys:

@@ -119,6 +119,10 @@ class TrianglePairs(Result):
     _rows = "pairs"
     _identity = ("pairs",)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the result without the bodies."""
+        return {**self.__dict__, "bodies": ()}
+
     @property
     def faces_a(self) -> Ints:
         """Sorted ids of a's triangles that occur in a pair."""
@@ -272,7 +276,8 @@ class Proximity(Result):
     def _keys(self) -> NDArray[np.int64]:
         """A vertex-face pair is (0, vertex, face), an edge-edge pair (1, edge, edge)."""
         kinds_ = np.repeat([0, 1], [len(self.vertex_face), len(self.edge_edge)])[:, None]
-        return np.concatenate([kinds_, np.concatenate([self.vertex_face, self.edge_edge])], axis=1).astype(np.int64)
+        pairs = np.concatenate([self.vertex_face, self.edge_edge])
+        return np.concatenate([kinds_, pairs], axis=1, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Is a point inside a closed surface? By the parity of crossings along a ray, with exact signs.
+"""Is a point inside a closed surface? By the crossings along a ray, with exact signs.
 
 The ray goes from p upwards (+z). To be robust against rays through edges and vertices, p is thought of as moved by
 (δ, δ², 0) with an infinitely small δ > 0: a sign of orient2d that is zero is replaced by the sign of its change
@@ -12,7 +12,9 @@ from impinge.exact.orientation import orient2d, orient3d
 from impinge.exact.segment_triangle import segment_triangle
 
 MISSED = 0
-CROSSED = 1
+LEFT = 1
+"""The ray crosses the triangle in the direction of its normal: from inside to outside, if the surface is oriented."""
+ENTERED = -1
 ON_SURFACE = 2
 
 
@@ -32,7 +34,7 @@ def _moved_side(a, b, p):
 
 @compiled
 def ray_meets_triangle(p, a, b, c):
-    """CROSSED if the ray from p upwards crosses triangle abc, ON_SURFACE if p lies on it, else MISSED."""
+    """LEFT or ENTERED if the ray from p upwards crosses triangle abc, ON_SURFACE if p lies on it, else MISSED."""
     if max(a[2], b[2], c[2]) < p[2]:
         return MISSED
     if not (min(a[0], b[0], c[0]) <= p[0] <= max(a[0], b[0], c[0])):
@@ -46,4 +48,6 @@ def ray_meets_triangle(p, a, b, c):
     if turn == 0 or _moved_side(b, c, p) != turn or _moved_side(c, a, p) != turn:
         return MISSED
     # Seen from above, abc turns left iff its normal points up; p is below it iff it is on the other side.
-    return CROSSED if height * turn < 0 else MISSED
+    if height * turn >= 0:
+        return MISSED
+    return LEFT if turn > 0 else ENTERED

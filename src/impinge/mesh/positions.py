@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,14 @@ class Positions:
 
     def __len__(self) -> int:
         return self._count
+
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle positions and version; the lock and the spare buffer belong to a process."""
+        return {"vertices": self.vertices, "version": self.version}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(np.array(state["vertices"]))  # type: ignore[misc]
+        self.version = state["version"]
 
     def bump(self) -> None:
         """Tell that something besides the positions changed: elements were added or removed."""

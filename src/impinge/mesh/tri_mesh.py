@@ -129,6 +129,10 @@ class TriMesh:
         self._bounds: tuple[int, Floats] | None = None
         self._structures: dict[Any, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the body without what detectors keep with it."""
+        return {**self.__dict__, "_structures": {}}
+
     # positions ---------------------------------------------------------------------------------------
 
     @property
