@@ -20,6 +20,9 @@ Bools = NDArray[np.bool_]
 NONE = -1
 """The absent index."""
 
+SMALL = 1000
+"""Numbers up to which looking at each is quicker than setting up the sum below."""
+
 INDEX_LIMIT = 2**31 - 1
 """Ids are int32: this many elements, and no more, fit into one body."""
 
@@ -71,9 +74,13 @@ def check_finite(positions: Floats, name: str, *, remedy: str = "") -> None:
     """Refuse NaN and infinity, naming the first vertex that has one."""
     # A finite sum proves that all terms are finite, in one pass and without a temporary array. The
     # converse fails when finite terms overflow, so only then are they looked at one by one.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.add.reduce(positions, axis=None)):
+    if positions.size < SMALL:
+        if np.isfinite(positions).all():
             return
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(np.add.reduce(positions, axis=None)):
+                return
     bad = ~np.isfinite(positions).all(axis=1)
     if bad.any():
         first = int(np.argmax(bad))
@@ -160,7 +167,7 @@ def as_ids(x: Any, *, name: str, count: int) -> Ints:
         wrong = int(array[(array < 0) | (array >= count)][0])
         have = f"ids go from 0 to {count - 1}" if count else "there are no elements"
         raise OptionError(f"{name} contains id {wrong}, but {have}")
-    return np.unique(array).astype(np.int32)
+    return np.asarray(np.unique(array), dtype=np.int32)
 
 
 def as_transform(x: Any, name: str) -> Floats | None:

@@ -34,6 +34,12 @@ def soup(rng, count, size=0.3):
     return impinge.TriMesh(corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3))
 
 
+@pytest.fixture(params=[0, box_tree.SMALL_BLOCKS], ids=["in launches", "in one call"], autouse=True)
+def _both_searches(request, monkeypatch):
+    """Search in launches and in one serial call."""
+    monkeypatch.setattr(box_tree, "SMALL_BLOCKS", request.param)
+
+
 @pytest.mark.parametrize("count", [*range(12), 63, 64, 65, 100, 511, 513])
 def test_structure_of_any_size(rng, count):
     """Build and refit trees of every size around the powers of eight."""
@@ -64,14 +70,13 @@ def test_boxes_are_shared_by_detectors(monkeypatch):
     a, b, c = (shapes.icosphere(3, center=(0.5 * k, 0.0, 0.0)) for k in range(3))
     detectors = [BoxTree(a, b), BoxTree(a, c), BoxTree(b, c), BoxTree(a)]
     fitted = []
-    original = TreeOfBoxes.needs_fit
-    monkeypatch.setattr(
-        TreeOfBoxes, "needs_fit", lambda tree, token: fitted.append(original(tree, token)) or original(tree, token)
-    )
-    for detector in detectors:
-        detector.query()
+    original = TreeOfBoxes.closed
+    monkeypatch.setattr(TreeOfBoxes, "closed", lambda tree, *args: fitted.append(tree) or original(tree, *args))
+    for _ in range(3):
+        for detector in detectors:
+            detector.query()
 
-    assert sum(count > 0 for count in fitted) == 3
+    assert sorted(map(id, fitted)) == sorted(map(id, map(tree_of, (a, b, c))))
     assert tree_of(a).builds == tree_of(b).builds == 1
 
 

@@ -26,8 +26,6 @@ Tried       boxes in float32, rounded outwards: joins are faster by a tenth of a
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -42,6 +40,7 @@ from impinge.detect import box_tree_kernels as kernels
 from impinge.detect.box_tree_kernels import BLOCK, BLOCKS
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, settle, settle_self
 from impinge.detect.pair_query import Keys, PairOptions, finish_pairs, moved, pair_options, unpack, without_ignored
+from impinge.detect.rank_split_kernels import split_by_rank
 from impinge.detect.results import TrianglePairs
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import Frame, TriMesh
@@ -50,6 +49,8 @@ LEVELS = 10
 """Levels of every tree: eight to this power is half of all the triangles that a body can have."""
 TASKS = 16
 """Cuts of the front; more than any thread count that pays at a millisecond."""
+SMALL_BLOCKS = 48
+"""Blocks of both trees up to which one serial call is faster than four launches."""
 FIRST_LOOK = 16
 """Block pairs joined before ``any_pair`` looks whether one was found; doubled from look to look."""
 REBUILD_GROWTH = 2.0
@@ -76,7 +77,7 @@ class TreeOfBoxes:
         centre = np.zeros((3, len(frame.faces)))
         with np.errstate(over="ignore"):
             centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
-        kernels.split_by_rank.serial(centre, order)
+        split_by_rank(centre, order)
         self.slot_tri = np.zeros(0, dtype=np.int32)
         self.slot_face = np.zeros((0, 3), dtype=np.int32)
         self.vertex_start = np.zeros(1, dtype=np.int64)
@@ -98,7 +99,7 @@ class TreeOfBoxes:
         slot_face[: len(order)] = frame.faces[order]
         start = np.zeros(block_count + 1, dtype=np.int64)
         vertex = np.zeros(3 * len(order), dtype=np.int32)
-        count = kernels.list_block_vertices.serial(slot_face, slot_tri, len(frame.vertices), start, vertex)
+        count = kernels.list_block_vertices(slot_face, slot_tri, len(frame.vertices), start, vertex)
         self.tri_slot = np.concatenate([self.tri_slot, np.full(len(frame.faces) - len(self.tri_slot), -1, np.int64)])
         self.tri_slot[order] = len(self.slot_tri) + np.arange(len(order))
         self.vertex_start = np.concatenate([self.vertex_start[:-1], len(self.vertex) + start])
@@ -115,7 +116,7 @@ class TreeOfBoxes:
         self.box = np.zeros((self.level_start[-1], 6, WIDTH))
         self.box[:, :3], self.box[:, 3:] = np.inf, -np.inf
         self.block_count = counts[BLOCKS]
-        self._fitted = np.zeros(self.block_count, dtype=np.int64)
+        self.fitted = np.zeros(self.block_count, dtype=np.int64)
         self._stamp = 0
         self._token: object = None
 
@@ -137,7 +138,7 @@ class TreeOfBoxes:
             self._build(frame)
             return
         self.slot_tri[slots] = -1
-        self._fitted[slots // BLOCK] = -1
+        self.fitted[slots // BLOCK] = -1
         if len(added):
             self._append(added, frame)
         self._mark = new
@@ -152,8 +153,11 @@ class TreeOfBoxes:
         """Close the upper levels over fitted blocks; False if the tree was built anew and has to be fitted again."""
         if token == self._token:
             return True
-        area = kernels.fit_upper_levels.serial(self.box, self.level_start)
         self._stamp += 1
+        return self.closed(token, frame, kernels.fit_upper_levels(self.box, self.level_start))
+
+    def closed(self, token: object, frame: Frame, area: float) -> bool:
+        """Note that all boxes are fitted, with this relative area of the blocks; False if that called for a rebuild."""
         self._token = token
         if self._growth_base is None:
             self._growth_base = area
@@ -163,10 +167,17 @@ class TreeOfBoxes:
             return False
         return True
 
+    def next_stamp(self, token: object) -> tuple[int, bool]:
+        """The stamp of insides fitted for these positions, and whether the blocks have to be fitted for them first."""
+        if token == self._token:
+            return self._stamp, False
+        self._stamp += 1
+        return self._stamp, True
+
     def stale_blocks(self, front: NDArray[np.int64], side: int) -> NDArray[np.int64]:
         """Blocks of the front whose insides are not fitted yet; the caller fits them."""
         blocks = np.zeros(min(len(front), self.block_count), dtype=np.int64)
-        return blocks[: kernels.list_stale_blocks.serial(front, side, self._fitted, self._stamp, blocks)]
+        return blocks[: kernels.list_stale_blocks(front, side, self.fitted, self._stamp, blocks)]
 
     def assert_valid(self) -> None:
         """Check the structure: every live triangle in one slot, level counts, boxes that contain what is below."""
@@ -230,6 +241,8 @@ class BoxTree:
         self._tree_b = (
             self._tree_a if self.b is None else TreeOfBoxes(self.b) if twice else self.b.structure("boxes", TreeOfBoxes)
         )
+        # Always in the same order, so that two queries never wait for each other.
+        self._locks = [tree.lock for tree in sorted((self._tree_a, self._tree_b), key=id)]
         self._front = np.zeros((1024, 2), dtype=np.int64)
         self._keys = np.zeros((TASKS, 1024), dtype=np.uint64)
         self._counts = np.zeros((TASKS, 2), dtype=np.int64)
@@ -239,7 +252,7 @@ class BoxTree:
         began = perf_counter()
         wanted = pair_options(options, is_self=self.b is None)
         stages = start_stages()
-        with self._locked():
+        with self._locks[0], self._locks[1]:
             a, b = self._place(wanted)
             keys, stats = self._search(a, b, wanted, stages)
         keys = _only_active(keys, a.active, b.active)
@@ -259,7 +272,7 @@ class BoxTree:
     def any_pair(self, **options: Any) -> bool:
         """Whether any pair meets; looks no further than the first that does."""
         wanted = pair_options(options, is_self=self.b is None)
-        with self._locked():
+        with self._locks[0], self._locks[1]:
             a, b = self._place(wanted)
             self._fit(a, b)
             front = self._find_front(a, b)
@@ -274,18 +287,16 @@ class BoxTree:
                 first, size = first + size, 2 * size
         return False
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold both trees, always in the same order, so that two queries never wait for each other."""
-        first, second = sorted((self._tree_a, self._tree_b), key=id)
-        with first.lock, second.lock:
-            yield
-
     def _place(self, options: PairOptions) -> tuple[_Placed, _Placed]:
         a = _place(self.a, self._tree_a, options.transform_a, options.active_a, "a")
         return a, a if self.b is None else _place(self.b, self._tree_b, options.transform_b, options.active_b, "b")
 
     def _search(self, a: _Placed, b: _Placed, options: PairOptions, stages: Stages) -> tuple[Keys, dict[str, Any]]:
+        if a.tree.block_count + b.tree.block_count <= SMALL_BLOCKS and not options.cancelled:
+            found = self._search_serially(a, b)
+            if found is not None:
+                stages.done("search")
+                return found
         self._fit(a, b)
         stages.done("refit")
         front = self._find_front(a, b)
@@ -303,6 +314,29 @@ class BoxTree:
             hits = np.concatenate([hits, self._settle(uncertain, a, b)])
             stages.done("exact")
         return hits, stats
+
+    def _search_serially(self, a: _Placed, b: _Placed) -> tuple[Keys, dict[str, Any]] | None:
+        """The whole search in one call; None if the buffers are too small or a tree has to be built anew."""
+        stamp_a, fit_a = a.tree.next_stamp(a.token)
+        stamp_b, fit_b = (stamp_a, False) if b is a else b.tree.next_stamp(b.token)
+        keys = self._keys.reshape(-1)
+        pair_count, count, tests, area_a, area_b = kernels.search_serially(
+            fit_a, a.vertex_arrays, a.slot_arrays, a.tree.fitted, stamp_a,
+            fit_b, b.vertex_arrays, b.slot_arrays, b.tree.fitted, stamp_b,
+            self.b is None, self._skip_neighbours, self._front, keys,
+        )  # fmt: skip
+        if fit_a and not a.tree.closed(a.token, a.frame, area_a):
+            return None
+        if fit_b and not b.tree.closed(b.token, b.frame, area_b):
+            return None
+        if pair_count > len(self._front) or count > len(keys):
+            return None
+        hits, uncertain = kernels.part_keys(keys, count)
+        if len(uncertain):
+            hits = np.concatenate([hits, self._settle(uncertain, a, b)])
+        growth = max(a.tree.growth, b.tree.growth)
+        stats = {"block_pairs": pair_count, "growth": growth, "builds": a.tree.builds}
+        return hits, {**stats, "triangle_tests": tests, "exact_tests": len(uncertain)}
 
     def _settle(self, uncertain: Keys, a: _Placed, b: _Placed) -> Keys:
         """The exact test for pairs that doubles cannot decide."""
@@ -323,10 +357,10 @@ class BoxTree:
     def _find_front(self, a: _Placed, b: _Placed) -> NDArray[np.int64]:
         """Pairs of blocks whose boxes overlap."""
         boxes = (a.tree.box, a.tree.level_start, b.tree.box, b.tree.level_start, self.b is None)
-        count = kernels.find_front.serial(*boxes, self._front)
+        count = kernels.find_front(*boxes, self._front)
         if count > len(self._front):
             self._front = np.zeros((2 * count, 2), dtype=np.int64)
-            kernels.find_front.serial(*boxes, self._front)
+            kernels.find_front(*boxes, self._front)
         return self._front[:count]
 
     def _fit_insides(self, front: NDArray[np.int64], a: _Placed, b: _Placed) -> None:
@@ -345,13 +379,12 @@ class BoxTree:
                 kernels.join_front_of_one.over(len(front))(front, a.slot_arrays, self._skip_neighbours, *out)
             else:
                 kernels.join_front.over(len(front))(front, a.slot_arrays, b.slot_arrays, *out)
-            most, total = int(self._counts[:, 0].max()), int(self._counts[:, 0].sum())
+            most = int(self._counts[:, 0].max())
             if most <= self._keys.shape[1]:
                 break
             self._keys = np.zeros((TASKS, 2 * most), dtype=np.uint64)
-        hits, uncertain = np.zeros((2, total), dtype=np.uint64)
-        hit_count, uncertain_count = kernels.gather_keys.serial(*out, hits, uncertain)
-        return hits[:hit_count], uncertain[:uncertain_count]
+        hits, uncertain = kernels.gather_keys(*out)
+        return hits, uncertain
 
 
 def _place(body: TriMesh, tree: TreeOfBoxes, transform: Any, active: Any, letter: str) -> _Placed:

@@ -8,7 +8,6 @@ from impinge.backend.jit import compiled, kernel, prange
 from impinge.backend.simd import WIDTH, lowest_bit, overlap_mask
 from impinge.detect.narrow_phase_kernels import face
 from impinge.detect.pair_query_kernels import key_kind, pair_key
-from impinge.detect.rank_split_kernels import split_by_rank as split_by_rank  # noqa: PLC0414 - box_tree finds it here
 from impinge.exact.kinds import NONE
 from impinge.exact.neighbours import neighbours_filtered, shared_count
 from impinge.exact.orientation import point
@@ -23,7 +22,7 @@ GROUPS, BLOCKS = 0, 1
 # Build ------------------------------------------------------------------------------------------------
 
 
-@kernel(parallel_from=1 << 62)
+@compiled
 def list_block_vertices(slot_face, slot_tri, vertex_count, start, vertex):
     """Write the distinct vertices of each block to ``vertex`` and where they start; return how many there are."""
     seen_in = np.full(vertex_count, -1, np.int64)
@@ -86,7 +85,7 @@ def _close_lane(box, child, parent, lane):
         box[parent, k, lane], box[parent, 3 + k, lane] = low, high
 
 
-@kernel(parallel_from=1 << 62)
+@compiled
 def fit_upper_levels(box, level_start):
     """Fit the levels above the blocks, bottom-up; few nodes, so serial. Returns the blocks' area over the body's."""
     for level in range(BLOCKS + 2, len(level_start) - 1):
@@ -143,7 +142,7 @@ def fit_blocks_inside(blocks_a, tree_a, blocks_b, tree_b):
             fit_block_inside(blocks_b[i - count_a], tree_b)
 
 
-@kernel(parallel_from=1 << 62)
+@compiled
 def list_stale_blocks(front, side, fitted, stamp, blocks):
     """List the blocks of one side of the front whose insides are not fitted yet, and mark them as fitted."""
     count = 0
@@ -165,7 +164,7 @@ def _lane_box(box, node, lane):
     return b[0, lane], b[1, lane], b[2, lane], b[3, lane], b[4, lane], b[5, lane]
 
 
-@kernel(parallel_from=1 << 62)
+@compiled
 def find_front(box_a, level_start_a, box_b, level_start_b, is_self, front):
     """Write the pairs of blocks whose boxes overlap; returns their number, which may exceed the room in ``front``.
 
@@ -323,16 +322,71 @@ def join_front_of_one(front, tree, skip_neighbours, keys, counts):
         counts[t, 1] = tests
 
 
-@kernel(parallel_from=1 << 62)
-def gather_keys(keys, counts, hits, uncertain):
-    """Put the keys of all tasks into ``hits``, and those without a kind into ``uncertain``; returns both counts."""
-    hit_count = uncertain_count = 0
+@compiled
+def gather_keys(keys, counts):
+    """Join the keys of all tasks; returns those of pairs that cross, and those of pairs that are uncertain."""
+    total = 0
+    for t in range(len(keys)):
+        total += counts[t, 0]
+    joined = np.empty(total, np.uint64)
+    k = 0
     for t in range(len(keys)):
         for i in range(counts[t, 0]):
-            if key_kind(keys[t, i]) != 0:
-                hits[hit_count] = keys[t, i]
-                hit_count += 1
-            else:
-                uncertain[uncertain_count] = keys[t, i]
-                uncertain_count += 1
-    return hit_count, uncertain_count
+            joined[k] = keys[t, i]
+            k += 1
+    return part_keys(joined, total)
+
+
+@compiled
+def part_keys(keys, count):
+    """Keys with a kind, and keys without."""
+    certain = 0
+    for i in range(count):
+        certain += key_kind(keys[i]) != 0
+    hits, uncertain = np.empty(certain, np.uint64), np.empty(count - certain, np.uint64)
+    k = m = 0
+    for i in range(count):
+        if key_kind(keys[i]) != 0:
+            hits[k] = keys[i]
+            k += 1
+        else:
+            uncertain[m] = keys[i]
+            m += 1
+    return hits, uncertain
+
+
+@compiled
+def search_serially(
+    fit_a, vertices_a, slots_a, fitted_a, stamp_a,
+    fit_b, vertices_b, slots_b, fitted_b, stamp_b,
+    is_self, skip_neighbours, front, keys,
+):  # fmt: skip
+    """All steps of a query in one call, for bodies so small that launches would cost more than the work.
+
+    Returns block pairs, keys, tests done and the relative areas of both trees; numbers beyond the room in ``front`` or
+    ``keys`` mean that the search has to be repeated with more.
+    """
+    area_a = area_b = -1.0
+    if fit_a:
+        for b in range(len(fitted_a)):
+            fit_block(b, vertices_a)
+        area_a = fit_upper_levels(vertices_a[3], vertices_a[4])
+    if fit_b:
+        for b in range(len(fitted_b)):
+            fit_block(b, vertices_b)
+        area_b = fit_upper_levels(vertices_b[3], vertices_b[4])
+    pair_count = find_front(vertices_a[3], vertices_a[4], vertices_b[3], vertices_b[4], is_self, front)
+    count = tests = np.int64(0)
+    for i in range(min(pair_count, len(front))):
+        block_a, block_b = front[i, 0], front[i, 1]
+        if fitted_a[block_a] != stamp_a:
+            fitted_a[block_a] = stamp_a
+            fit_block_inside(block_a, slots_a)
+        if fitted_b[block_b] != stamp_b:
+            fitted_b[block_b] = stamp_b
+            fit_block_inside(block_b, slots_b)
+        if is_self:
+            count, tests = join_blocks_of_one(block_a, block_b, slots_a, skip_neighbours, keys, count, tests)
+        else:
+            count, tests = join_blocks(block_a, block_b, slots_a, slots_b, keys, count, tests)
+    return pair_count, count, tests, area_a, area_b

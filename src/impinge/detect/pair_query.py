@@ -83,8 +83,13 @@ class PairOptions:
         return self.cancel is not None and self.cancel.is_set()
 
 
+_NO_OPTIONS = PairOptions()
+
+
 def pair_options(options: dict[str, Any], *, is_self: bool = False) -> PairOptions:
     """Check the names of options; of one body, those of b mean nothing."""
+    if not options:
+        return _NO_OPTIONS
     known = [field.name for field in fields(PairOptions) if not (is_self and field.name.endswith("_b"))]
     unknown = sorted(set(options) - set(known))
     if unknown:

@@ -8,7 +8,7 @@ levels have the counts of [GressZachmann2004, 4.1].
 
 import numpy as np
 
-from impinge.backend.jit import compiled, kernel
+from impinge.backend.jit import compiled
 from impinge.backend.simd import WIDTH
 
 
@@ -41,7 +41,7 @@ def _select(order, key, start, end, nth):
             return
 
 
-@kernel(parallel_from=1 << 62)
+@compiled
 def split_by_rank(centre, order, smallest=WIDTH):
     """Order triangles so that every aligned run of 2^h of them is compact, down to runs of ``smallest``.
 
