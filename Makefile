@@ -14,7 +14,7 @@ help:
 	@echo "make test       install, then lint, format check, types, tests (under 10 minutes on 2 cores)"
 	@echo "make test-all   the same and the long tests (tens of minutes)"
 	@echo "make test-cuda  prove the CUDA kernels without a GPU: simulator and compilation (installs large packages)"
-	@echo "make bench      measure: import time, and the exact triangle test against a plain one"
+	@echo "make bench      measure: start-up, the exact triangle test, pairs against other libraries (those installed)"
 	@echo "make format     let ruff format and fix what it can"
 	@echo "make lock       pin the newest versions of everything into constraints.txt"
 	@echo "make clean      remove .venv and what tools left behind"
@@ -61,7 +61,7 @@ format: $(VENV)/ready
 lock: $(VENV)/ready
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --quiet --no-header --no-annotate --no-emit-index-url \
-		--extra all --extra dev --extra cuda --upgrade pyproject.toml --output-file constraints.txt
+		--extra all --extra dev --extra cuda --extra bench --upgrade pyproject.toml --output-file constraints.txt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output dist

@@ -16,7 +16,7 @@ import pytest
 import impinge
 from impinge import cli, shapes
 
-CLI = [sys.executable, "-m", "impinge.cli"]
+CLI = [sys.executable, "-m", "impinge"]
 COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
 STRANGE_NAME = "a [red]b[bold] :bear: \\[x] grün.ply"
 """Markup, an emoji code, a backslash, spaces and a letter that is not ASCII."""
@@ -148,6 +148,17 @@ def test_picture_that_cannot_be_written(meshes, tmp_path, name):
     assert_refused(done, "could not be written", str(tmp_path / name), "choose a writable .png file")
 
 
+@pytest.mark.parametrize("name", ["missing/x.png", "folder.png", "protected/x.png"])
+def test_picture_that_cannot_be_written_is_noticed_first(tmp_path, name):
+    """Refuse the picture's path before anything is loaded, let alone tested."""
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "protected").mkdir(mode=0o500)
+    if name.startswith("protected") and os.access(tmp_path / "protected", os.W_OK):
+        pytest.skip("this user may write everywhere")
+
+    assert_refused(run("check", "a.ply", "b.ply", "--picture", tmp_path / name), str(tmp_path / name), "writable")
+
+
 def test_check_refuses_an_unknown_method(meshes):
     """Name the methods that there are."""
     done = run("check", meshes / "ball.ply", meshes / "far.stl", "--method", "[red]magic")
@@ -207,7 +218,32 @@ def test_bad_files_get_a_sentence(meshes, tmp_path, name):
     done = run(*command)
 
     assert_refused(done, str(path))
-    assert done.stderr == f"error: {error.value}\n"
+    assert done.stderr == f"error: {error.value}\n".replace("validate='drop'", "--drop")
+
+
+@pytest.mark.parametrize("name", ["not_a_number.ply", "out_of_range.ply"])
+def test_bad_elements_are_dropped_on_demand(meshes, tmp_path, name):
+    """Do what the sentence advises: leave bad elements out with a warning, and answer for the rest."""
+    path = tmp_path / name
+    path.write_bytes(BAD_FILES[name])
+    advice = run("validate", path).stderr
+    checked, validated = run("check", path, meshes / "ball.ply", "--drop"), run("validate", path, "--drop", "--json")
+
+    assert "pass --drop to leave" in advice
+    assert checked.returncode == cli.CLEAR
+    assert json.loads(validated.stdout)["triangles"] == 0
+    for done in (checked, validated):
+        assert done.stderr.startswith("warning: left out 1 of 1 faces (rows 0)")
+
+
+def test_weld_by_hand(meshes):
+    """Join vertices as the format asks for, or as the user does."""
+    vertex_counts = [
+        json.loads(run("validate", meshes / "far.stl", "--json", *options).stdout)["vertices"]
+        for options in ([], ["--weld"], ["--no-weld"])
+    ]
+
+    assert vertex_counts == [162, 162, 960]
 
 
 def test_unreadable_file(tmp_path):
@@ -323,6 +359,13 @@ def test_installed_script():
     assert "Collision detection between deformable bodies" in done.stdout
 
 
+def test_version():
+    """Tell the version in one line."""
+    done = run("--version")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"impinge {impinge.__version__}\n", "")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(command):
     """Show for each command how it is called."""
@@ -403,7 +446,7 @@ def test_reader_that_goes_away(args):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_head_takes_one_line():
     """Let a shell take the first line and leave the rest."""
-    command = f"'{sys.executable}' -m impinge.cli scenes | head -1"
+    command = f"'{sys.executable}' -m impinge scenes | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", env=environment())
 
     assert done.stdout.split() == ["scene", "what", "it", "shows", "tags"]
@@ -446,6 +489,22 @@ def test_interrupt(tmp_path):
     assert process.returncode == cli.INTERRUPTED
     assert "picture:" not in rest
     assert "Traceback" not in complaints
+
+
+def test_interrupt_while_loading():
+    """Stop at Ctrl-C without a traceback also while the command line is still being imported."""
+    code = """
+import runpy, sys
+class Interrupter:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupter())
+runpy.run_module("impinge", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=environment())
+
+    assert (done.returncode, done.stdout, done.stderr) == (cli.INTERRUPTED, "", "")
 
 
 def test_info_needs_no_cache(tmp_path):

@@ -32,7 +32,7 @@ DETECTORS = {"brute_force", "box_tree", "breadth_first", "gjk_cut", "spatial_has
 
 
 def imports_of(path: Path) -> set[str]:
-    """Modules of the package that a file imports at run time, without the package's name."""
+    """Modules of the package that a file imports at run time, without the package's name; itself is ``__init__``."""
     names: set[str] = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
@@ -43,7 +43,8 @@ def imports_of(path: Path) -> set[str]:
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return {name.removeprefix("impinge.") for name in names if name.startswith("impinge.")}
+    ours = {name for name in names if name.split(".")[0] == "impinge"}
+    return {name.removeprefix("impinge.") if "." in name else "__init__" for name in ours}
 
 
 def part_of(path: Path) -> str:
@@ -73,6 +74,24 @@ def test_imports_go_to_the_left(path: Path):
 
     assert part in FOUNDATION | set(STAGES) | set(ABOVE) | TOP, f"say in this test where {part} stands"
     assert used <= allowed_for(part)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("import impinge", "__init__"),
+        ("import impinge as im", "__init__"),
+        ("import impinge.mesh.shapes", "mesh.shapes"),
+        ("from impinge import TriMesh", "TriMesh"),
+        ("from impinge.mesh import shapes", "mesh.shapes"),
+    ],
+)
+def test_no_way_to_import_is_missed(tmp_path, line, found):
+    """See every way to import the package, the package as a whole too, which only the top may do."""
+    (tmp_path / "module.py").write_text(f"import impinger\ndef later():\n    {line}\n")
+
+    assert imports_of(tmp_path / "module.py") == {found}
+    assert not {"__init__", "TriMesh"} & allowed_for("detect")
 
 
 def test_detectors_do_not_import_one_another():

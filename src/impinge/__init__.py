@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
     from impinge.detect.box_tree import BoxTree
+    from impinge.detect.breadth_first import BreadthFirst
     from impinge.detect.brute_force import BruteForce
     from impinge.detect.results import (
         Changes,
@@ -54,6 +55,7 @@ _NAMES_OF = {
     "impinge.io.sequence": ["Sequence"],
     "impinge.queries": ["triangle_pairs", "self_pairs", "collides", "check", "Report"],
     "impinge.detect.box_tree": ["BoxTree"],
+    "impinge.detect.breadth_first": ["BreadthFirst"],
     "impinge.detect.brute_force": ["BruteForce"],
     "impinge.detect.results": [
         "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
@@ -70,7 +72,7 @@ _MODULE_OF_MODULE = {"scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"
 __all__ = [
     "TriMesh", "TetMesh", "load", "save", "validate", "ValidationReport", "transform_points", "Sequence",
     "triangle_pairs", "self_pairs", "collides", "check", "Report",
-    "BoxTree", "BruteForce",
+    "BoxTree", "BreadthFirst", "BruteForce",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "Contacts",
     "scenes", "shapes",

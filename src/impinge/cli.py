@@ -26,6 +26,8 @@ from rich.table import Table
 import impinge
 
 if TYPE_CHECKING:
+    from impinge.mesh.tet_mesh import TetMesh
+    from impinge.mesh.tri_mesh import TriMesh
     from impinge.mesh.validation import ValidationReport
     from impinge.queries import Report
 
@@ -67,6 +69,8 @@ err = _Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 MeshPath = Annotated[Path, typer.Argument(help="A mesh file: ply obj stl off glb msh vtk vtu mesh, also .gz.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Drop = Annotated[bool, typer.Option("--drop", help="Leave out elements with bad ids or coordinates, with a warning.")]
+Weld = Annotated[bool | None, typer.Option(help="Join vertices at equal positions; if not said, in stl files only.")]
 
 
 def _print_json(data: dict[str, Any]) -> None:
@@ -91,19 +95,45 @@ def _print_rows(rows: Iterable[tuple[str, Any]], *, title: str | None = None) ->
         out.print(f"{name:<{width}}  {value}")
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"impinge {impinge.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _load(path: Path, *, drop: bool, weld: bool | None) -> TriMesh | TetMesh:
+    return impinge.load(path, weld="auto" if weld is None else weld, validate="drop" if drop else "raise")
+
+
 @app.command()
 def check(
     a: MeshPath,
     b: MeshPath,
-    method: Annotated[str, typer.Option(help="How to find the pairs: auto or brute_force.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="How to find the pairs: auto, box_tree, breadth_first or brute_force.")
+    ] = "auto",
     picture: Annotated[Path | None, typer.Option(help="Write a picture of what was found, e.g. out.png.")] = None,
+    drop: Drop = False,
+    weld: Weld = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell whether two bodies collide, and where.
 
     Example: impinge check liver.obj tool.stl --picture found.png
     """
-    report = impinge.check(impinge.load(a), impinge.load(b), method=method)
+    if picture is not None:
+        importlib.import_module("impinge.view.picture").check_path(picture)  # before the work, not after it
+    bodies = [_load(path, drop=drop, weld=weld) for path in (a, b)]
+    report = impinge.check(*bodies, method=method)
     if picture is not None:
         report.pairs.plot(picture)
     if as_json:
@@ -117,6 +147,9 @@ def _print_report(report: Report, a: Path, b: Path, picture: Path | None) -> Non
     pairs = report.pairs
     rows: list[tuple[str, Any]] = [("relation", report.relation), ("triangle pairs", len(pairs))]
     rows += [(f"  {kind}", count) for kind, count in pairs.count_by_kind().items()]
+    without_inside = [name for name, inside in (("a", report.a_has_inside), ("b", report.b_has_inside)) if not inside]
+    if without_inside and not len(pairs):
+        rows.append(("not looked for", f"a body inside {' or '.join(without_inside)}, which is not closed"))
     rows.append(("complete", "yes" if pairs.complete else f"no: {pairs.reason}"))
     rows.append(("method", f"{pairs.method}, {pairs.elapsed_ms:.1f} ms"))
     if picture is not None:
@@ -125,12 +158,12 @@ def _print_report(report: Report, a: Path, b: Path, picture: Path | None) -> Non
 
 
 @app.command()
-def validate(file: MeshPath, as_json: AsJson = False) -> None:
+def validate(file: MeshPath, drop: Drop = False, weld: Weld = None, as_json: AsJson = False) -> None:
     """Count what is unusual in a mesh: open edges, doubled faces, inverted tets, ...
 
     Example: impinge validate scan.ply
     """
-    report = impinge.validate(impinge.load(file))
+    report = impinge.validate(_load(file, drop=drop, weld=weld))
     if as_json:
         _print_json({"file": str(file), **report.to_dict()})
     else:
@@ -214,7 +247,7 @@ def warmup() -> None:
     out.print(f"{len(jobs.JOBS)} groups of kernels ready in {seconds:.1f} s")
 
 
-BENCHMARKS = ("start_up", "triangle_test")
+BENCHMARKS = ("start_up", "triangle_test", "pairs_against_peers")
 
 
 @app.command()
@@ -273,7 +306,7 @@ def main() -> None:
     try:
         app()
     except impinge.ImpingeError as error:
-        _fail(str(error))
+        _fail(str(error).replace("validate='drop'", "--drop"))
     except KeyboardInterrupt:
         err.print("stopped")
         sys.exit(INTERRUPTED)

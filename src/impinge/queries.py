@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.breadth_first import BreadthFirst
 from impinge.detect.brute_force import BruteForce
-from impinge.detect.containment import has_piece_inside
+from impinge.detect.containment import Enclosure, enclosure, has_piece_inside
 from impinge.detect.narrow_phase import Neighbours
-from impinge.detect.pair_query import PairOptions
+from impinge.detect.pair_query import Side, pair_options
 from impinge.detect.results import Kind, TrianglePairs
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
@@ -21,7 +23,7 @@ PairMethod: TypeAlias = type[BoxTree | BreadthFirst | BruteForce]
 PAIR_METHODS: dict[str, PairMethod] = {"box_tree": BoxTree, "breadth_first": BreadthFirst, "brute_force": BruteForce}
 """Methods that find all intersecting triangle pairs, by name."""
 
-Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a"]
+Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a", "unknown"]
 
 
 def _pair_method(method: str) -> PairMethod:
@@ -39,7 +41,7 @@ def triangle_pairs(a: Any, b: Any, *, method: str = "auto", **options: Any) -> T
     mesh the boundary is meant. Options: ``transform_a``, ``transform_b`` (4x4), ``active_a``, ``active_b`` (ids or
     mask), ``ignore`` (pairs), ``max_pairs``, ``cancel`` (an object with ``is_set()``).
     """
-    return _pair_method(method)(a, b).query(**options)
+    return _pair_method(method)(as_surface(a, name="a"), as_surface(b, name="b")).query(**options)
 
 
 def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto", **options: Any) -> TrianglePairs:
@@ -56,41 +58,68 @@ class Report:
     """How two bodies stand to each other, and the evidence."""
 
     relation: Relation
-    """"disjoint", "touching" (no pair crosses), "crossing", "a in b" or "b in a" (no triangles meet)."""
+    """"disjoint", "touching" (triangles meet and no pair of them crosses), "crossing", "a in b" or "b in a" (no
+    triangles meet), "unknown" (the query was cancelled before it found anything)."""
     pairs: TrianglePairs
     """Every pair of triangles that meet."""
+    a_has_inside: bool
+    """Whether a piece of ``a`` is closed, so that a body inside it would be found."""
+    b_has_inside: bool
 
     def __bool__(self) -> bool:
         """Whether they collide."""
+        if self.relation == "unknown":
+            raise OptionError("whether they collide is unknown: the query was cancelled before it found anything")
         return self.relation != "disjoint"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON."""
-        return {"relation": self.relation, "pairs_by_kind": self.pairs.count_by_kind(), **self.pairs.to_dict()}
+        return {
+            "relation": self.relation,
+            "a_has_inside": self.a_has_inside,
+            "b_has_inside": self.b_has_inside,
+            "pairs_by_kind": self.pairs.count_by_kind(),
+            **self.pairs.to_dict(),
+        }
 
 
 def check(a: Any, b: Any, *, method: str = "auto", **options: Any) -> Report:
     """How ``a`` and ``b`` stand to each other; a body inside a closed body is found too.
 
-    Options as in ``triangle_pairs``.
+    Options as in ``triangle_pairs``; pairs that are ignored count as not meeting. All answers are about one state of
+    the bodies, whatever other threads do to them meanwhile.
     """
-    a, b = as_surface(a, name="a"), as_surface(b, name="b")
-    pairs = triangle_pairs(a, b, method=method, **options)
-    return Report(relation=_relation(pairs, a, b, PairOptions(**options)), pairs=pairs)
+    wanted = pair_options(options)
+    side_a, side_b = wanted.side_a(as_surface(a, name="a")), wanted.side_b(as_surface(b, name="b"))
+    pairs = _pair_method(method)(_frozen(side_a), _frozen(side_b)).query(
+        ignore=wanted.ignore, max_pairs=wanted.max_pairs, cancel=wanted.cancel
+    )
+    inside_a, inside_b = enclosure(side_a), enclosure(side_b)
+    return Report(
+        relation=_relation(pairs, inside_a, inside_b),
+        pairs=pairs,
+        a_has_inside=bool(inside_a),
+        b_has_inside=bool(inside_b),
+    )
 
 
-def _relation(pairs: TrianglePairs, a: Any, b: Any, options: PairOptions) -> Relation:
+def _frozen(side: Side) -> TriMesh:
+    """A body that is what one query sees of another: moved, with its active triangles only, under the same ids."""
+    body = TriMesh(side.vertices, side.faces, validate="trust")
+    body.remove_triangles(np.setdiff1d(np.arange(len(side.faces)), side.ids))
+    return body
+
+
+def _relation(pairs: TrianglePairs, a: Enclosure, b: Enclosure) -> Relation:
     if len(pairs):
         return "crossing" if (pairs.kind == Kind.CROSSING).any() else "touching"
-    return _containment(a, b, options)
-
-
-def _containment(a: TriMesh, b: TriMesh, options: PairOptions) -> Relation:
-    """Which of two bodies whose triangles do not meet is inside the other."""
-    side_a, side_b = options.side_a(a), options.side_b(b)
-    if has_piece_inside(side_a, side_b):
+    if not pairs.complete:
+        return "unknown"
+    if pairs.stats["hits"] > 0:  # all of them ignored
+        return "disjoint"
+    if has_piece_inside(a.side, b):
         return "a in b"
-    if has_piece_inside(side_b, side_a):
+    if has_piece_inside(b.side, a):
         return "b in a"
     return "disjoint"
 
@@ -98,7 +127,8 @@ def _containment(a: TriMesh, b: TriMesh, options: PairOptions) -> Relation:
 def collides(a: Any, b: Any, **options: Any) -> bool:
     """Whether ``a`` and ``b`` meet, or one is inside the other (where the outer one is closed).
 
-    Stops at the first pair of triangles that meet. Options as in ``triangle_pairs``.
+    Stops at the first pair of triangles that meet. Options as in ``check``.
     """
+    wanted = pair_options(options)
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
-    return BoxTree(a, b).any_pair(**options) or _containment(a, b, PairOptions(**options)) != "disjoint"
+    return BoxTree(a, b).any_pair(**options) or (wanted.ignore is None and bool(check(a, b, **options)))

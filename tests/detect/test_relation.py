@@ -139,7 +139,9 @@ def test_report_draws_the_bodies_where_they_were_asked_about(rng):
     report = impinge.check(body, body, transform_b=move)
     body.update(rng.random(body.vertices.shape))
 
-    np.testing.assert_array_equal(report.pairs.bodies[1].vertices, shapes.box(1.0).vertices + np.array([0.25, 0.0, 0.0]))
+    np.testing.assert_array_equal(
+        report.pairs.bodies[1].vertices, shapes.box(1.0).vertices + np.array([0.25, 0.0, 0.0])
+    )
 
 
 def test_nonsense_is_refused():

@@ -251,6 +251,15 @@ def test_binary_stl_that_begins_with_solid(tmp_path):
     assert len(read(tmp_path, "named.stl", data).elements) == 4
 
 
+@pytest.mark.parametrize("start", [b"impinge", b"solid"])
+def test_binary_stl_with_bytes_behind_its_triangles(tmp_path, start):
+    """Pass over what follows the counted triangles, as in every format."""
+    data = start.ljust(80) + written(tmp_path, "stl")[80:]
+
+    assert len(read(tmp_path, "padded.stl", data + b"\0").elements) == 4
+    assert len(read(tmp_path, "padded.stl", data + b"exported by some program\n" * 9).elements) == 4
+
+
 def gmsh1(elements, *, node_count=5, element_count=None):
     """Return a Gmsh 1 file with five nodes, numbered 50, 40, 30, 20, 10."""
     nodes = "".join(f"{50 - 10 * i} {x!r} {y!r} {z!r}\n" for i, (x, y, z) in enumerate(VERTICES[:5].tolist()))
@@ -353,8 +362,14 @@ def test_missing_file(tmp_path):
 
 
 def test_folder(tmp_path):
-    """Say that a path is a folder."""
+    """Say that a path is a folder, whether or not its name ends like a file's."""
     (tmp_path / "folder.ply").mkdir()
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(
+        FileError, match=r"folder is a folder, expected a file that ends in one of \.ply, .*; name a file"
+    ):
+        read_mesh(tmp_path / "folder")
 
     with pytest.raises(FileError, match=r"is a folder, device or pipe, expected a \.ply file"):
         read_mesh(tmp_path / "folder.ply")
@@ -551,6 +566,14 @@ def test_text_stl_that_is_cut(tmp_path, missing):
     assert len(read(tmp_path, "whole.stl", text).elements) == 1
 
     refused(tmp_path, "cut.stl", text.replace(missing, ""), match="endsolid|promises 1 facets|2 corners in 1 facets")
+
+
+@pytest.mark.parametrize("faces", ["f 1 2 0\n", "f 0/1 1/2 2/3\n", "f 1 2 3\nf 1 2 3 0\n"])
+def test_obj_id_of_zero(tmp_path, faces):
+    """Refuse ids that were counted from 0, in the words of OBJ."""
+    face = faces.count("f")
+    match = rf"^face {face} of .*zero\.obj refers to vertex 0; OBJ counts from 1, add 1 to every id$"
+    refused(tmp_path, "zero.obj", f"v 0 0 0\nv 1 0 0\nv 0 1 0\n{faces}", match=match)
 
 
 def test_obj_line_that_is_cut(tmp_path):
@@ -779,6 +802,16 @@ def test_tets_do_not_fit_surface_formats(tmp_path, kind):
     """Point to the surface where a format holds no tets."""
     with pytest.raises(FileError, match=rf"\.{kind} files hold surfaces, not tetrahedra; save\(body.surface, ...\)"):
         write_mesh(tmp_path / f"tets.{kind}", VERTICES, TETS)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("columns", [3, 4])
+def test_nothing_is_not_written(tmp_path, kind, columns):
+    """Refuse to write a file that could not be loaded again."""
+    with pytest.raises(FileError, match=rf"empty\.{kind}: the body has no triangles or tetrahedra to write, .*leave"):
+        write_mesh(tmp_path / f"empty.{kind}", VERTICES, np.zeros((0, columns), dtype=np.int32))
 
     assert list(tmp_path.iterdir()) == []
 

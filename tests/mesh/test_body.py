@@ -1,5 +1,7 @@
 """Whatever a caller calls a body: arrays, objects of other libraries, paths."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -244,6 +246,25 @@ def test_wrong_ids_in_a_file(tmp_path, weld):
         load(path, weld=weld)
     with pytest.warns(MeshWarning, match=r"left out 2 of 3 faces \(rows 1, 2\)"):
         assert len(load(path, weld=weld, validate="drop")) == 1
+
+
+def test_warning_of_a_file_names_the_line_that_loads(tmp_path):
+    """Let the warning point to the caller, for triangles and tets."""
+    (tmp_path / "wrong.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 9\n")
+    meshio.Mesh(VERTICES, [("tetra", [[0, 1, 2, 3], [0, 1, 2, 9]])]).write(tmp_path / "wrong.vtk")
+
+    for name in ("wrong.obj", "wrong.vtk"):
+        with pytest.warns(MeshWarning, match="left out 1 of 2") as warned:
+            load(tmp_path / name, validate="drop")
+        assert warned[0].filename == __file__
+
+
+@pytest.mark.parametrize("path", [3, None, b"bunny.ply", ["bunny.ply"]])
+def test_path_that_is_none(path):
+    """Say what a path is where something else was passed, for loading and saving."""
+    for verb in (load, lambda path: save((VERTICES, TRIANGLES), path)):
+        with pytest.raises(MeshError, match=f"^the path is {re.escape(repr(path))}, expected the name of a mesh file"):
+            verb(path)
 
 
 def test_errors_of_files():

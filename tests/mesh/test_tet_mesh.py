@@ -395,3 +395,30 @@ def test_removing_one_at_a_time_copies_in_proportion():
     assert len(surface) == 0
     assert copied < 3 * len(surface.faces)
     assert moves < 3 * np.log2(len(surface.faces))
+
+
+def across(tets: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    """The live tet that shares the face opposite each corner, by plain look-up."""
+    owners: dict[frozenset[int], list[int]] = {}
+    faces = [[frozenset(tet) - {v} for v in tet] for tet in tets.tolist()]
+    for t in np.flatnonzero(alive):
+        for face in faces[t]:
+            owners.setdefault(face, []).append(t)
+    others = [[[u for u in owners.get(face, []) if u != t] for face in faces[t]] for t in range(len(tets))]
+    return np.array([[found[0] if found and alive[t] else -1 for found in row] for t, row in enumerate(others)])
+
+
+def test_neighbours_lie_opposite_the_corners(rng):
+    """Name the tet across each face, none at the boundary, also after removals and renumbering."""
+    mesh = mixed_box(rng)
+    at_first = mesh.neighbours
+    np.testing.assert_array_equal(at_first, across(mesh.tets, mesh.alive))
+    mesh.remove_tets(rng.choice(len(mesh), size=40, replace=False))
+    np.testing.assert_array_equal(mesh.neighbours, across(mesh.tets, mesh.alive))
+    assert (mesh.neighbours[~mesh.alive] == -1).all()
+    mesh.compact()
+    np.testing.assert_array_equal(mesh.neighbours, across(mesh.tets, mesh.alive))
+
+    assert (at_first.dtype, at_first.shape) == (np.int32, (135, 4))
+    assert 0.1 < (at_first == -1).mean() < 0.5
+    assert TetMesh([], []).neighbours.shape == (0, 4)

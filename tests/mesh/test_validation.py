@@ -306,3 +306,16 @@ def test_flat_tets_are_flat_in_any_unit(scale):
 
     assert validate(impinge.TetMesh(scale * np.array(body.vertices), body.tets)).flat_tets == 0
     assert validate(impinge.TetMesh(scale * flat, body.tets)).flat_tets == 5
+
+
+def test_whatever_is_a_body_is_validated(tmp_path):
+    """Take arrays, objects of other libraries and paths, as every other function does."""
+    trimesh = pytest.importorskip("trimesh")
+    body = TriMesh(CORNER, OUTWARDS)
+    impinge.save(body, tmp_path / "corner.ply")
+
+    for thing in ((CORNER, OUTWARDS), trimesh.Trimesh(CORNER, OUTWARDS, process=False), tmp_path / "corner.ply"):
+        assert validate(thing) == validate(body)
+    assert validate((CORNER, [[0, 1, 2, 3]])).kind == "tets"
+    with pytest.raises(impinge.MeshError, match="expected a TriMesh or TetMesh"):
+        validate(3)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from impinge import scenes
-from impinge.arrays import Floats
+from impinge.arrays import Floats, Ints
 from impinge.backend.scan import exclusive_scan
 from impinge.bench import triangle_test_kernels as plain
 from impinge.bench.measure import Row, interleaved
@@ -42,7 +42,7 @@ def largest_extent(side: Side) -> Floats:
     return np.asarray(np.ptp(side.vertices[side.faces[side.ids]], axis=1).max(axis=0))
 
 
-def _candidates(a: Side, b: Side) -> tuple[np.ndarray, np.ndarray]:
+def _candidates(a: Side, b: Side) -> tuple[Ints, Ints]:
     box_a, box_b = (np.zeros((6, len(side.ids))) for side in (a, b))
     boxes.fit_triangle_boxes(a.vertices, a.faces, a.ids, box_a)
     boxes.fit_triangle_boxes(b.vertices, b.faces, b.ids, box_b)

@@ -78,11 +78,11 @@ class TreeOfBoxes:
         with np.errstate(over="ignore"):
             centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
         split_by_rank(centre, order)
-        self.slot_tri = np.zeros(0, dtype=np.int32)
-        self.slot_face = np.zeros((0, 3), dtype=np.int32)
-        self.vertex_start = np.zeros(1, dtype=np.int64)
-        self.vertex = np.zeros(0, dtype=np.int32)
-        self.tri_slot = np.full(len(frame.faces), -1, dtype=np.int64)
+        self.slot_tri: Ints = np.zeros(0, dtype=np.int32)
+        self.slot_face: Ints = np.zeros((0, 3), dtype=np.int32)
+        self.vertex_start: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        self.vertex: Ints = np.zeros(0, dtype=np.int32)
+        self.tri_slot: NDArray[np.int64] = np.full(len(frame.faces), -1, dtype=np.int64)
         self.misplaced = 0
         self.builds += 1
         self._append(order, frame)
@@ -129,7 +129,7 @@ class TreeOfBoxes:
             self._build(frame)
             return
         removed = self._body.removed_between(old, new)
-        added = np.arange(old.added, new.added, dtype=np.int32)
+        added: Ints = np.arange(old.added, new.added, dtype=np.int32)
         added = added[~np.isin(added, removed)]
         slots = self.tri_slot[removed[removed < old.added]]
         slots = slots[slots >= 0]  # a build may have seen a removal that came after its mark

@@ -74,6 +74,11 @@ def write_mesh(path: Path, vertices: Any, elements: Any) -> None:
     kind, packed = mesh_kind(path)
     x = np.ascontiguousarray(vertices, dtype=np.float64).reshape(-1, 3)
     rows = np.ascontiguousarray(elements, dtype=np.int32)
+    if not len(rows):
+        raise FileError(
+            f"{path}: the body has no triangles or tetrahedra to write, and a file without any would be "
+            "refused when it is loaded; leave the file out"
+        )
     if kind == "gltf":
         raise FileError(f"{path}: .gltf files are read but not written, they are several files; save as .glb")
     if rows.shape[1] == 4 and kind in SURFACE_KINDS:
@@ -97,6 +102,8 @@ def mesh_kind(path: Path) -> tuple[str, bool]:
     kinds = SURFACE_KINDS + VOLUME_KINDS
     if ending[1:] not in kinds:
         found = f"has the ending '{ending}'" if ending else "has no ending"
+        if path.is_dir():
+            raise FileError(f"{path} is a folder, expected a file that ends in one of {_listed(kinds)}; name a file")
         raise FileError(f"{path} {found}, expected one of {_listed(kinds)}, each also with .gz")
     return ending[1:], name.endswith(".gz")
 

@@ -1,8 +1,9 @@
 """STL: triangles without vertex ids, each with its own three vertices; binary (float32) or text.
 
-Binary is 80 free bytes, a count, and 50 bytes per triangle. A file whose length fits that count is binary, even
-if it begins with the word ``solid``, as many do; any other that begins so is text. Text is read in float64, all
-its solids one after the other; normals are passed over, for the order of corners says the same.
+Binary is 80 free bytes, a count, and 50 bytes per triangle. A file that has as many bytes as that count asks for
+is binary, even if it begins with the word ``solid``, as many do; any other that begins so is text (letters in the
+place of the count would ask for gigabytes). What follows the triangles is passed over. Text is read in float64,
+all its solids one after the other; normals are passed over, for the order of corners says the same.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def decode(data: bytes, name: str) -> FileContent:
     """Read triangles from the bytes of the file ``name``."""
     count = struct.unpack_from("<I", data, 80)[0] if len(data) >= 84 else 0
     size = 84 + count * _RECORD.itemsize
-    if len(data) == size:
-        x = np.frombuffer(data, _RECORD, count, 84)["corners"].reshape(-1, 3)
+    if len(data) >= size:
+        x: Floats = np.frombuffer(data, _RECORD, count, 84)["corners"].reshape(-1, 3)
     elif data.lstrip()[:5].lower() == b"solid":
         x = _text_corners(data.lower(), name)
     elif len(data) >= 84:

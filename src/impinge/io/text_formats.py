@@ -16,6 +16,7 @@ import re
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from impinge.arrays import Floats, Ints
 from impinge.errors import FileError
@@ -44,6 +45,7 @@ def decode_obj(data: bytes, name: str) -> FileContent:
     counts = [len(polygon) for polygon in polygons]
     words = [corner.partition(b"/")[0] for polygon in polygons for corner in polygon]
     ids = np.array(words, dtype=np.int64)
+    _refuse_zero(ids, counts, name)
     ids = np.where(ids < 0, ids + np.repeat(np.array(seen, dtype=np.int64), counts), ids - 1)
     return content_of(_positions(vertices), fan(counts, ids), name, {"lines": line_count})
 
@@ -87,6 +89,13 @@ def _check_lengths(rows: list[list[bytes]], what: str, name: str) -> None:
     for i, row in enumerate(rows):
         if len(row) < 3:
             raise FileError(f"{name} has {len(row)} {what} {i}, expected 3 or more; {CUT_SHORT}")
+
+
+def _refuse_zero(ids: NDArray[np.int64], counts: list[int], name: str) -> None:
+    """Refuse an OBJ id of 0, also where bad faces may be left out: whoever wrote it has counted all ids from 0."""
+    if not ids.all():
+        face = int(np.repeat(np.arange(len(counts)), counts)[np.argmin(ids != 0)])
+        raise FileError(f"face {face + 1} of {name} refers to vertex 0; OBJ counts from 1, add 1 to every id")
 
 
 def _lines(start: str, rows: list[list[Any]]) -> bytes:

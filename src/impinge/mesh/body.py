@@ -13,7 +13,7 @@ from impinge.arrays import Floats, Ints, as_numbers
 from impinge.errors import MeshError, OptionError
 from impinge.io import files
 from impinge.mesh.tet_mesh import TetMesh
-from impinge.mesh.tri_mesh import TriMesh, Validate
+from impinge.mesh.tri_mesh import TriMesh, Validate, check_elements
 
 Body: TypeAlias = TriMesh | TetMesh
 
@@ -27,23 +27,31 @@ def load(path: str | os.PathLike[str], *, weld: bool | Literal["auto"] = "auto",
     """
     if weld not in (True, False, "auto"):
         raise OptionError(f"weld is {weld!r}, expected True, False or 'auto'")
-    content = files.read_mesh(Path(path))
+    content = files.read_mesh(_as_path(path))
     x, elements = content.vertices, content.elements
     if (not content.indexed) if weld == "auto" else weld:
         x, elements = weld_vertices(x, elements)
-    try:
-        if elements.shape[1] == 4:
-            return TetMesh(x, elements, validate=validate)
-        return TriMesh(x, elements, validate=validate)
+    columns = elements.shape[1]
+    try:  # checked here and not by the body, so that a warning names the line that loads
+        x, elements = check_elements(
+            x, elements, columns=columns, name="tets" if columns == 4 else "faces", validate=validate
+        )
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from error
+    return TetMesh(x, elements, validate="trust") if columns == 4 else TriMesh(x, elements, validate="trust")
 
 
 def save(body: Any, path: str | os.PathLike[str]) -> None:
     """Write the live elements of a body to a file whose ending names the format."""
     body = as_body(body)
     snapshot = body.snapshot()
-    files.write_mesh(Path(path), snapshot.vertices, np.ascontiguousarray(snapshot.elements[snapshot.live]))
+    files.write_mesh(_as_path(path), snapshot.vertices, np.ascontiguousarray(snapshot.elements[snapshot.live]))
+
+
+def _as_path(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise MeshError(f"the path is {path!r}, expected the name of a mesh file, like 'bunny.ply'")
+    return Path(path)
 
 
 def weld_vertices(x: Floats, elements: Ints) -> tuple[Floats, Ints]:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints, as_ids, as_positions
+from impinge.arrays import NONE, Bools, Floats, Ints, as_ids, as_positions
 from impinge.errors import MeshError
 from impinge.mesh.adjacency import TET_FACES, tet_face_neighbours
 from impinge.mesh.elements import Elements
@@ -91,6 +91,15 @@ class TetMesh:
     def alive(self) -> Bools:
         """Which tets are alive, shape (m,)."""
         return self._elements.alive.copy()
+
+    @property
+    def neighbours(self) -> Ints:
+        """The tet across each face, shape (m, 4); column k lies opposite corner k, -1 where there is none.
+
+        A new array, as of now; a removed tet has no neighbours and is none.
+        """
+        with self._positions.lock:
+            return np.where(self._elements.alive[:, None], self.surface._neighbour, np.int32(NONE))
 
     @property
     def live_count(self) -> int:

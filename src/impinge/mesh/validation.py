@@ -13,6 +13,7 @@ import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
 from impinge.mesh.adjacency import Adjacency
+from impinge.mesh.body import as_body
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
 
@@ -67,8 +68,9 @@ class ValidationReport:
         return asdict(self)
 
 
-def validate(body: TriMesh | TetMesh) -> ValidationReport:
-    """Count what is unusual in ``body``."""
+def validate(body: Any) -> ValidationReport:
+    """Count what is unusual in ``body``: a mesh of ours, or anything else that is a body (see ``triangle_pairs``)."""
+    body = as_body(body)
     surface = body.surface if isinstance(body, TetMesh) else body
     snapshot = surface.snapshot()
     x, faces = snapshot.vertices, np.ascontiguousarray(snapshot.elements[snapshot.live])

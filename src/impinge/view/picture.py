@@ -50,6 +50,21 @@ def plot_pairs(result: TrianglePairs, path: str | os.PathLike[str] | None = None
     return pixels if path is None else _write(pixels, Path(path))
 
 
+def check_path(path: Path) -> None:
+    """Refuse a path that a picture cannot be written to, as far as can be told without writing."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise _not_written(path, f"{folder} is no folder")
+    if path.is_dir():
+        raise _not_written(path, "it is a folder")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise _not_written(path, "permission denied")
+
+
+def _not_written(path: Path, reason: Exception | str) -> FileError:
+    return FileError(f"the picture could not be written to {path} ({reason}); choose a writable .png file")
+
+
 def _parts(result: TrianglePairs) -> Iterator[Part]:
     hits: list[Ints] = [result.faces_a, result.faces_b] if len(result.bodies) == 2 else [np.unique(result.pairs)]
     for k, (body, found) in enumerate(zip(result.bodies, hits)):
@@ -181,5 +196,5 @@ def _write(pixels: Any, path: Path) -> Path:
     try:
         matplotlib.image.imsave(path, pixels)
     except (OSError, ValueError, KeyError) as error:  # KeyError: an ending that Pillow does not know
-        raise FileError(f"the picture could not be written to {path} ({error}); choose a writable .png file") from error
+        raise _not_written(path, error) from error
     return path
