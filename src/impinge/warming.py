@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
+import numpy as np
+
 from impinge import queries, scenes
 from impinge.backend import jit
+from impinge.backend.sort import sort_keys
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,14 @@ def _pairs() -> None:
         queries.triangle_pairs(*scenes.get("boxes_overlapping_by_half").bodies, method=method)
 
 
+def _pairs_of_large_bodies() -> None:
+    """Box trees search small bodies in one call and others in launches, and sort many keys by counting."""
+    a, b = scenes.get("bumpy_spheres_20k").surfaces
+    queries.triangle_pairs(a, b, method="box_tree")
+    queries.self_pairs(a, method="box_tree")
+    sort_keys(np.arange(2, dtype=np.uint64))
+
+
 def _self_pairs() -> None:
     for method in queries.PAIR_METHODS:
         queries.self_pairs(scenes.get("boxes_overlapping_by_half").bodies[0], method=method)
@@ -39,6 +50,7 @@ def _containment() -> None:
 
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
+    "pairs of large bodies": _pairs_of_large_bodies,
     "self-collision": _self_pairs,
     "containment": _containment,
 }

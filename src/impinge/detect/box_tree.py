@@ -77,7 +77,7 @@ class TreeOfBoxes:
         centre = np.zeros((3, len(frame.faces)))
         with np.errstate(over="ignore"):
             centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
-        split_by_rank(centre, order)
+        split_by_rank(centre, order, WIDTH)
         self.slot_tri: Ints = np.zeros(0, dtype=np.int32)
         self.slot_face: Ints = np.zeros((0, 3), dtype=np.int32)
         self.vertex_start: NDArray[np.int64] = np.zeros(1, dtype=np.int64)

@@ -159,9 +159,10 @@ def list_stale_blocks(front, side, fitted, stamp, blocks):
 
 
 @compiled
-def _lane_box(box, node, lane):
-    b = box[node]
-    return b[0, lane], b[1, lane], b[2, lane], b[3, lane], b[4, lane], b[5, lane]
+def _lanes_near(box, node, other, other_node, lane):
+    """Which children of ``node`` meet the box in a lane of another node, as bits."""
+    b = other[other_node]
+    return overlap_mask(box, node, b[0, lane], b[1, lane], b[2, lane], b[3, lane], b[4, lane], b[5, lane])
 
 
 @compiled
@@ -180,8 +181,7 @@ def find_front(box_a, level_start_a, box_b, level_start_b, is_self, front):
         level, a, b = stack[top, 0], stack[top, 1], stack[top, 2]
         node_a, node_b = level_start_a[level] + a, level_start_b[level] + b
         for i in range(WIDTH):
-            lo_x, lo_y, lo_z, hi_x, hi_y, hi_z = _lane_box(box_a, node_a, i)
-            mask = overlap_mask(box_b, node_b, lo_x, lo_y, lo_z, hi_x, hi_y, hi_z)
+            mask = _lanes_near(box_b, node_b, box_a, node_a, i)
             if is_self and a == b:
                 mask &= -1 << i
             while mask != 0:
@@ -216,17 +216,21 @@ def join_blocks(block_a, block_b, tree_a, tree_b, keys, count, tests):
     x_a, slot_face_a, slot_tri_a, box_a, start_a = tree_a
     x_b, slot_face_b, slot_tri_b, box_b, start_b = tree_b
     node_a, node_b = start_a[BLOCKS] + block_a, start_b[BLOCKS] + block_b
-    for i in range(WIDTH):
-        lo_x, lo_y, lo_z, hi_x, hi_y, hi_z = _lane_box(box_a, node_a, i)
-        groups = overlap_mask(box_b, node_b, lo_x, lo_y, lo_z, hi_x, hi_y, hi_z)
-        while groups != 0:
-            j = lowest_bit(np.int32(groups))
-            groups &= groups - 1
+    groups_a = _lanes_near(box_a, node_a, box_b, start_b[BLOCKS + 1] + block_b // WIDTH, block_b % WIDTH)
+    while groups_a != 0:
+        i = lowest_bit(np.int32(groups_a))
+        groups_a &= groups_a - 1
+        groups_b = _lanes_near(box_b, node_b, box_a, node_a, i)
+        while groups_b != 0:
+            j = lowest_bit(np.int32(groups_b))
+            groups_b &= groups_b - 1
             bound = _group_bound(box_a, node_a, i, box_b, node_b, j)
             group_a, group_b = WIDTH * block_a + i, WIDTH * block_b + j
-            for k in range(WIDTH):
-                lo_x, lo_y, lo_z, hi_x, hi_y, hi_z = _lane_box(box_a, start_a[GROUPS] + group_a, k)
-                hits = overlap_mask(box_b, start_b[GROUPS] + group_b, lo_x, lo_y, lo_z, hi_x, hi_y, hi_z)
+            lanes = _lanes_near(box_a, start_a[GROUPS] + group_a, box_b, node_b, j)
+            while lanes != 0:
+                k = lowest_bit(np.int32(lanes))
+                lanes &= lanes - 1
+                hits = _lanes_near(box_b, start_b[GROUPS] + group_b, box_a, start_a[GROUPS] + group_a, k)
                 s = WIDTH * group_a + k
                 while hits != 0:
                     t = WIDTH * group_b + lowest_bit(np.int32(hits))
@@ -276,18 +280,21 @@ def join_blocks_of_one(block_a, block_b, tree, skip_neighbours, keys, count, tes
     """As ``join_blocks`` for two blocks of one tree; neighbours have a filter of their own, or are skipped."""
     x, slot_face, slot_tri, box, start = tree
     node_a, node_b = start[BLOCKS] + block_a, start[BLOCKS] + block_b
-    for i in range(WIDTH):
-        lo_x, lo_y, lo_z, hi_x, hi_y, hi_z = _lane_box(box, node_a, i)
-        groups = overlap_mask(box, node_b, lo_x, lo_y, lo_z, hi_x, hi_y, hi_z)
-        groups = _later_lanes(groups, block_a == block_b, i)
-        while groups != 0:
-            j = lowest_bit(np.int32(groups))
-            groups &= groups - 1
+    groups_a = _lanes_near(box, node_a, box, start[BLOCKS + 1] + block_b // WIDTH, block_b % WIDTH)
+    while groups_a != 0:
+        i = lowest_bit(np.int32(groups_a))
+        groups_a &= groups_a - 1
+        groups_b = _later_lanes(_lanes_near(box, node_b, box, node_a, i), block_a == block_b, i)
+        while groups_b != 0:
+            j = lowest_bit(np.int32(groups_b))
+            groups_b &= groups_b - 1
             bound = _group_bound(box, node_a, i, box, node_b, j)
             group_a, group_b = WIDTH * block_a + i, WIDTH * block_b + j
-            for k in range(WIDTH):
-                lo_x, lo_y, lo_z, hi_x, hi_y, hi_z = _lane_box(box, start[GROUPS] + group_a, k)
-                hits = overlap_mask(box, start[GROUPS] + group_b, lo_x, lo_y, lo_z, hi_x, hi_y, hi_z)
+            lanes = _lanes_near(box, start[GROUPS] + group_a, box, node_b, j)
+            while lanes != 0:
+                k = lowest_bit(np.int32(lanes))
+                lanes &= lanes - 1
+                hits = _lanes_near(box, start[GROUPS] + group_b, box, start[GROUPS] + group_a, k)
                 hits = _later_lanes(hits, group_a == group_b, k + 1)
                 s = WIDTH * group_a + k
                 while hits != 0:

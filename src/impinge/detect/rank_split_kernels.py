@@ -42,7 +42,7 @@ def _select(order, key, start, end, nth):
 
 
 @compiled
-def split_by_rank(centre, order, smallest=WIDTH):
+def split_by_rank(centre, order, smallest):
     """Order triangles so that every aligned run of 2^h of them is compact, down to runs of ``smallest``.
 
     ``centre`` has one row per axis, indexed by triangle. The first 2^(h - 1) triangles along the longest axis go left,
