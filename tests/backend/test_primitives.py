@@ -9,7 +9,7 @@ import pytest
 
 import impinge
 from impinge.backend.clock import monotonic_ns
-from impinge.backend.jit import compiled, launch_always_parallel
+from impinge.backend.jit import compiled, launch_always
 from impinge.backend.scan import BLOCK, exclusive_scan
 from impinge.backend.sort import sort_keys
 from impinge.backend.stages import start_stages
@@ -38,7 +38,7 @@ def test_exclusive_scan(rng, n, parallel):
     """Equal NumPy's cumulative sum for any length, serial and on threads."""
     counts = rng.integers(0, 1000, n)
     if parallel:
-        with launch_always_parallel():
+        with launch_always("parallel"):
             start = exclusive_scan(counts)
     else:
         start = exclusive_scan(counts)
@@ -53,7 +53,7 @@ def test_sort_keys(rng, n, parallel):
     keys = rng.integers(0, 2**64, n, dtype=np.uint64)
     expected = np.sort(keys)
     if parallel:
-        with launch_always_parallel():
+        with launch_always("parallel"):
             actual = sort_keys(keys.copy())
     else:
         actual = sort_keys(keys.copy())

@@ -32,7 +32,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numba
 import numpy as np
@@ -43,7 +43,7 @@ from numba.extending import intrinsic
 from impinge.errors import OptionError
 
 __all__ = [
-    "Kernel", "cache_folder", "compilations", "compiled", "intrinsic", "kernel", "launch_always_parallel", "prange",
+    "Kernel", "cache_folder", "compilations", "compiled", "intrinsic", "kernel", "launch_always", "prange",
     "set_threads", "source_digest", "thread_count", "thread_layer",
 ]  # fmt: skip
 
@@ -274,18 +274,18 @@ def _threads_here() -> int:
     return count
 
 
-_always_parallel = False
+_always: Literal["serial", "parallel"] | None = None
 
 
 @contextlib.contextmanager
-def launch_always_parallel() -> Iterator[None]:
-    """Within this block even the smallest launch goes to the threads: for warming up, and for tests."""
-    global _always_parallel  # noqa: PLW0603 - process-wide by nature
-    _always_parallel = True
+def launch_always(variant: Literal["serial", "parallel"]) -> Iterator[None]:
+    """Within this block every launch takes this variant, whatever the work: for warming up, and for tests."""
+    global _always  # noqa: PLW0603 - process-wide by nature
+    _always = variant
     try:
         yield
     finally:
-        _always_parallel = False
+        _always = None
 
 
 # Decorators ---------------------------------------------------------------------------------------------
@@ -316,9 +316,8 @@ class Kernel:
 
     def over(self, work: int) -> Any:
         """Pick the version for ``work`` iterations of the outer loop."""
-        if (work < self.parallel_from and not _always_parallel) or _threads_here() == 1:
-            return self.serial
-        return self.parallel
+        is_parallel = work >= self.parallel_from if _always is None else _always == "parallel"
+        return self.parallel if is_parallel and _threads_here() > 1 else self.serial
 
     def __call__(self, *args: Any) -> Any:
         """Run on threads whatever the size, where threads can be used at all."""
