@@ -74,7 +74,7 @@ if numba.config.DISABLE_JIT:
 
     def lowest_bit(mask):
         """Position of the lowest bit that is set."""
-        return (mask & -mask).bit_length() - 1
+        return (int(mask) & -int(mask)).bit_length() - 1
 
 else:
 
