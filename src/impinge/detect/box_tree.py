@@ -18,9 +18,10 @@ Edits.  A removed triangle leaves an empty slot. Added triangles fill new blocks
         measured against the whole body, that they had when it was built.
 
 Guarantee   exact, complete, no cap: buffers that turn out too small are enlarged and the step is run again.
-Tried       boxes in float32, rounded outwards: joins are faster by a tenth of a query, but a body 1e6 away from the
-            origin loses its culling; doubles need no rounding at all. Morton order instead of rank splits: builds
-            are faster and blocks larger, so that every frame pays.
+Boxes       are doubles: float32 rounded outwards would be faster to compare, but a body 1e6 away from the origin would
+            lose its culling, and doubles need no rounding at all.
+Tried       comparing the triangles of a group with the other group as a whole before comparing them one by one: joins
+            take a fifth less. One serial call instead of four launches: two boxes of 12 triangles 92 to 29 us.
 """
 
 from __future__ import annotations
