@@ -191,6 +191,24 @@ def test_cancel(method):
 
 
 @pytest.mark.small
+def test_cancel_that_is_taken_back(method):
+    """Say that the answer is not complete where the wish to stop was seen once and then taken back."""
+
+    class Wavering:
+        looks = 0
+
+        def is_set(self) -> bool:
+            """Yes at the first look, no ever after."""
+            self.looks += 1
+            return self.looks == 1
+
+    surfaces = scenes.get("bumpy_spheres_1k").surfaces
+    result = impinge.triangle_pairs(*surfaces, method=method, cancel=Wavering())
+
+    assert (result.complete, result.reason) == (False, "cancelled")
+
+
+@pytest.mark.small
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -46,6 +46,7 @@ from impinge.detect.results import TrianglePairs
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import Frame, TriMesh
 
+NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 LEVELS = 10
 """Levels of every tree: eight to this power is half of all the triangles that a body can have."""
 TASKS = 16
@@ -255,7 +256,8 @@ class BoxTree:
         stages = start_stages()
         with self._locks[0], self._locks[1]:
             a, b = self._place(wanted)
-            keys, stats = self._search(a, b, wanted, stages)
+            cancelled = wanted.cancelled  # asked once: a result that was cut short must say so
+            keys, stats = (NO_KEYS, {}) if cancelled else self._search(a, b, stages)
         keys = _only_active(keys, a.active, b.active)
         stats["hits"] = len(keys)
         stats.update(stages.times())
@@ -265,7 +267,7 @@ class BoxTree:
             is_self=self.b is None,
             method=self.name,
             stats=stats,
-            reason="cancelled" if wanted.cancelled else None,
+            reason="cancelled" if cancelled else None,
             bodies=(self.a,) if self.b is None else (self.a, self.b),
             began=began,
         )
@@ -292,8 +294,8 @@ class BoxTree:
         a = _place(self.a, self._tree_a, options.transform_a, options.active_a, "a")
         return a, a if self.b is None else _place(self.b, self._tree_b, options.transform_b, options.active_b, "b")
 
-    def _search(self, a: _Placed, b: _Placed, options: PairOptions, stages: Stages) -> tuple[Keys, dict[str, Any]]:
-        if a.tree.block_count + b.tree.block_count <= SMALL_BLOCKS and not options.cancelled:
+    def _search(self, a: _Placed, b: _Placed, stages: Stages) -> tuple[Keys, dict[str, Any]]:
+        if a.tree.block_count + b.tree.block_count <= SMALL_BLOCKS:
             found = self._search_serially(a, b)
             if found is not None:
                 stages.done("search")
@@ -305,8 +307,6 @@ class BoxTree:
         self._fit_insides(front, a, b)
         stages.done("insides")
         stats = {"block_pairs": len(front), "growth": max(a.tree.growth, b.tree.growth), "builds": a.tree.builds}
-        if options.cancelled:
-            return np.zeros(0, dtype=np.uint64), {**stats, "triangle_tests": 0, "exact_tests": 0}
         hits, uncertain = self._join(front, a, b)
         stages.done("join")
         stats["triangle_tests"] = int(self._counts[:, 1].sum())

@@ -9,7 +9,7 @@ A pair travels as one 64-bit key: triangle of a, triangle of b, and two bits for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -61,6 +61,7 @@ class PairOptions:
     ignore: Any = None
     max_pairs: int | None = None
     cancel: Cancel | None = None
+    _seen: list[bool] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         limit = self.max_pairs
@@ -79,8 +80,10 @@ class PairOptions:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller wants the query to stop."""
-        return self.cancel is not None and self.cancel.is_set()
+        """Whether the caller wanted the query to stop at any time: a result that was cut short must say so."""
+        if self.cancel is not None and self.cancel.is_set():
+            self._seen.append(True)
+        return bool(self._seen)
 
 
 _NO_OPTIONS = PairOptions()
@@ -90,7 +93,7 @@ def pair_options(options: dict[str, Any], *, is_self: bool = False) -> PairOptio
     """Check the names of options; of one body, those of b mean nothing."""
     if not options:
         return _NO_OPTIONS
-    known = [field.name for field in fields(PairOptions) if not (is_self and field.name.endswith("_b"))]
+    known = [f.name for f in fields(PairOptions) if f.init and not (is_self and f.name.endswith("_b"))]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
