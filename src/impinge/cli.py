@@ -26,6 +26,7 @@ from rich.table import Table
 import impinge
 
 if TYPE_CHECKING:
+    from impinge.bench.measure import Row
     from impinge.mesh.tet_mesh import TetMesh
     from impinge.mesh.tri_mesh import TriMesh
     from impinge.mesh.validation import ValidationReport
@@ -247,13 +248,20 @@ def warmup() -> None:
     out.print(f"{len(jobs.JOBS)} groups of kernels ready in {seconds:.1f} s")
 
 
-BENCHMARKS = ("start_up", "triangle_test", "pairs_against_peers")
+BENCHMARKS = {
+    "start_up": "impinge.bench.start_up",
+    "triangle_test": "impinge.bench.triangle_test",
+    "pairs_against_peers": "impinge.bench.pairs_against_peers",
+    "p002_distance": "impinge.bench.papers.p002_distance",
+    "p002_variants": "impinge.bench.papers.p002_variants",
+}
+"""Modules by name; those below ``papers`` return an experiment, which writes a page and a picture too."""
 
 
 @app.command()
 def bench(
     names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(BENCHMARKS)}; all if none.")] = None,
-    folder: Annotated[Path | None, typer.Option("--out", help="Write a CSV per benchmark to this folder.")] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Write the figures to files in this folder.")] = None,
     quick: Annotated[bool, typer.Option(help="Few rounds: a smoke run, not a measurement.")] = False,
 ) -> None:
     """Measure, and print the figures with their ratios.
@@ -261,23 +269,37 @@ def bench(
     Example: impinge bench triangle_test --out results
     """
     from impinge.bench import measure
+    from impinge.bench.papers.experiment import Experiment, check_plotting
 
-    unknown = set(names or ()) - set(BENCHMARKS)
+    names = names or list(BENCHMARKS)
+    unknown = set(names) - set(BENCHMARKS)
     if unknown:
         raise impinge.OptionError(f"no benchmark {', '.join(sorted(unknown))}; expected any of {', '.join(BENCHMARKS)}")
+    if folder is not None and any(".papers." in BENCHMARKS[name] for name in names):
+        check_plotting()  # before the work, not after it
     out.print(measure.machine())
-    for name in names or BENCHMARKS:
+    for name in names:
         with err.status(f"measuring {name} ..."):
-            rows = importlib.import_module(f"impinge.bench.{name}").run(quick=quick)
-        table = Table(title=name, title_justify="left", box=None, pad_edge=False)
-        for column in ("scene", "candidate", "min ms", "median ms", "ratio", "note"):
-            table.add_column(column, justify="right" if column in ("min ms", "median ms", "ratio") else "left")
-        for row in rows:
-            figures = (f"{row.min_ms:.3g}", f"{row.median_ms:.3g}", f"{row.ratio:.2f}")
-            table.add_row(row.scene, row.candidate, *figures, row.note)
-        _print_table(table)
-        if folder is not None:
-            out.print(f"written: {measure.write_csv(rows, folder, name)}")
+            found = importlib.import_module(BENCHMARKS[name]).run(quick=quick)
+        if isinstance(found, Experiment):
+            _print_measured(name, found.rows)
+            _print_rows([(claim.verdict, f"{claim.text} {claim.measured}") for claim in found.claims])
+            written = [] if folder is None else found.write(folder)
+        else:
+            _print_measured(name, found)
+            written = [] if folder is None else [measure.write_csv(found, folder, name)]
+        for path in written:
+            out.print(f"written: {path}")
+
+
+def _print_measured(name: str, rows: Iterable[Row]) -> None:
+    table = Table(title=name, title_justify="left", box=None, pad_edge=False)
+    for column in ("scene", "candidate", "min ms", "median ms", "ratio", "note"):
+        table.add_column(column, justify="right" if column in ("min ms", "median ms", "ratio") else "left")
+    for row in rows:
+        figures = (f"{row.min_ms:.3g}", f"{row.median_ms:.3g}", f"{row.ratio:.2f}")
+        table.add_row(row.scene, row.candidate, *figures, row.note)
+    _print_table(table)
 
 
 @app.command()

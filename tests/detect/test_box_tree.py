@@ -10,8 +10,9 @@ import pytest
 import impinge
 from impinge import scenes, shapes
 from impinge.deform.waves import explode, twist
-from impinge.detect import box_tree
-from impinge.detect.box_tree import BoxTree, TreeOfBoxes
+from impinge.detect import box_tree, tree_of_boxes
+from impinge.detect.box_tree import BoxTree
+from impinge.detect.tree_of_boxes import TreeOfBoxes
 
 pytestmark = pytest.mark.small
 
@@ -57,7 +58,7 @@ def test_order_is_compact():
     body = shapes.icosphere(4)
     BoxTree(body, shapes.box(0.1)).query()
     tree = tree_of(body)
-    first, last = tree.level_start[2], tree.level_start[3]
+    first, last = tree.level_start[0], tree.level_start[1]
     lo, hi = tree.box[first:last, :3], tree.box[first:last, 3:]
     size = np.where(hi >= lo, hi - lo, 0.0)
     area = 2.0 * (size * np.roll(size, 1, axis=1)).sum()
@@ -136,12 +137,12 @@ def test_far_deformations_rebuild_and_stay_exact(deform):
         tree_of(a).assert_valid()
         growth.append(tree_of(a).growth)
 
-    assert max(growth) <= box_tree.REBUILD_GROWTH
+    assert max(growth) <= tree_of_boxes.REBUILD_GROWTH
 
 
 def test_far_deformations_really_loosen_the_tree(monkeypatch):
     """Let boxes grow under an explosion when nothing is rebuilt, so that the rebuild has something to mend."""
-    monkeypatch.setattr(box_tree, "REBUILD_GROWTH", np.inf)
+    monkeypatch.setattr(tree_of_boxes, "REBUILD_GROWTH", np.inf)
     a, b = shapes.icosphere(4), shapes.icosphere(3)
     detector = BoxTree(a, b)
     detector.query()

@@ -1,8 +1,9 @@
 """Compile kernels, keep them on disk, run them on the right number of threads.
 
-Three decorators, used by every module of compiled code:
+Decorators, used by every module of compiled code:
 
 ``compiled``  a plain function, callable from Python and from kernels of either device.
+``inlined``   the same, but never called: its code becomes part of its caller's.
 ``kernel``    a loop over ``prange``. It is compiled twice, serial and threaded, and ``k.over(work)`` picks:
               a parallel launch costs 15 to 45 us, so little work runs serial.
 ``intrinsic`` Numba's own, for the two or three things that need LLVM by hand.
@@ -43,7 +44,7 @@ from numba.extending import intrinsic
 from impinge.errors import OptionError
 
 __all__ = [
-    "Kernel", "cache_folder", "compilations", "compiled", "intrinsic", "kernel", "launch_always", "prange",
+    "Kernel", "cache_folder", "compilations", "compiled", "inlined", "intrinsic", "kernel", "launch_always", "prange",
     "set_threads", "source_digest", "thread_count", "thread_layer",
 ]  # fmt: skip
 
@@ -303,6 +304,11 @@ def _compile(function: Callable[..., Any], variant: str, **options: Any) -> Any:
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a plain function; division by zero gives inf or NaN as in C, no fastmath, no fused multiply-add."""
     return _compile(function, "plain")
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """As ``compiled``, for what the innermost loops call with arrays: a call would push every field of every array."""
+    return _compile(function, "inlined", forceinline=True)
 
 
 class Kernel:

@@ -1,231 +1,71 @@
-"""Every intersecting triangle pair of deforming meshes: balanced trees of boxes, eight wide, refitted where needed.
+"""Every intersecting triangle pair of deforming meshes: two trees of boxes, joined where they overlap.
 
-Tree.   Triangles are ordered so that every aligned run of 2^h of them is compact [GressZachmann2004, 4.1: level counts
-        n(l) = ceil(n(l + 1) / 2)]. The tree is that order: eight triangles are a group, eight groups a block, eight
-        blocks a node of the next level, and so on; no pointers. A node holds the boxes of its eight children
-        side by side, so that one box is compared with all eight in a few instructions. All trees have equally
-        many levels; the topmost of a small one hold a single child.
-Query.  1. Fit the boxes of all blocks from their distinct vertices, then the few levels above, bottom-up.
-        2. Front: descend both trees together to the pairs of blocks whose boxes overlap.
-        3. Fit the insides (groups, triangles) of those blocks only; the rest of the mesh is not looked at
-           [LarssonAkenineMoller2001: lower levels when they are reached].
-        4. Join each pair of blocks down to pairs of triangles whose boxes overlap, and filter these in doubles.
-        5. Decide uncertain pairs exactly; sort.
-        Steps 1, 3 and 4 run on threads. A task owns its output, tasks are cut by the front and not by the
-        threads, and the keys are sorted: the same bits for any number of threads.
-Edits.  A removed triangle leaves an empty slot. Added triangles fill new blocks at the end of the order. When a quarter
-        of the slots is empty or late, the tree is built anew; so too when the blocks have grown to twice the area,
-        measured against the whole body, that they had when it was built.
+1. Fit    the boxes of all blocks of what moved, then the few levels above (``tree_of_boxes``).
+2. Front. Descend both trees together to the pairs of blocks whose boxes overlap.
+3. Join   each pair of blocks down to pairs of triangles whose boxes overlap, and filter these in doubles. What is
+          inside of a block is fitted by the thread that reaches it and kept there for the next pairs; the rest of the
+          mesh is not looked at.
+4. Decide uncertain pairs exactly; sort.
 
-Guarantee   exact, complete, no cap: buffers that turn out too small are enlarged and the step is run again.
-Boxes       are doubles: float32 rounded outwards would be faster to compare, but a body 1e6 away from the origin would
-            lose its culling, and doubles need no rounding at all.
-Tried       comparing the triangles of a group with the other group as a whole before comparing them one by one: joins
-            take a fifth less. One serial call instead of four launches: two boxes of 12 triangles 92 to 29 us.
+Steps 1 and 3 run on threads, which claim parts of the front one by one. A part owns its output, parts are cut by the
+front and not by the threads, and the keys are sorted: the same bits for any number of threads.
+
+Self-     collision leaves pairs that share a vertex to their stars (``stars``); of the overlapping pairs of boxes of a
+          smooth mesh, only five in a thousand are of another kind.
+Moved     bodies (``transform_a=``) keep their boxes. A box of one body is turned into the axes of the other, and the
+          other's into its own: SAT lite [GressZachmann2004, Appendix A], six axes of fifteen, for any affine
+          transform. Let N be the inverse of b's matrix B as computed, A the other matrix, r the largest coordinates of
+          each body and s its size. A point that both moved bodies share is, after N, at most
+              2^-48 |N| (|A| r_a + |t_a| + |B| r_b + |t_b|) + |N B - 1| r_b + 2^-20 (|N A| s_a + s_b)
+          away from where the turned boxes have it: the rounding of moved vertices and of turned boxes, what N lacks
+          to an inverse, and float32 inside of blocks. Turned boxes are padded by that. Where the pad is not small
+          against the bodies (nearly singular matrices), the vertices are moved and the tree is fitted to them instead.
+Guarantee exact, complete, no cap: buffers that turn out too small are enlarged and the step is run again.
+Tried     (20k triangles each, two cores) Insides kept with the tree and fitted in a launch of their own: joins 190
+          instead of 150 us, since every box then travels between the caches of two cores. Boxes inside of blocks as
+          doubles: grids of 8 x 8 take twice as long. Planes of many candidates in one vector loop before the test
+          proper: gathering the corners costs what it saves. Parts of the front in turns to threads instead of in
+          runs: slower, since neighbouring parts share blocks. One serial call instead of launches: two boxes of 12
+          triangles 92 to 29 us.
 """
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, Ints, as_ids, as_transform
+from impinge.arrays import Bools, Floats, Ints
+from impinge.backend.jit import thread_count
 from impinge.backend.simd import WIDTH
 from impinge.backend.stages import Stages, start_stages
 from impinge.detect import box_tree_kernels as kernels
-from impinge.detect.box_tree_kernels import BLOCK, BLOCKS
+from impinge.detect import stars_kernels as star_kernels
+from impinge.detect.box_tree_kernels import ENTRIES, ROOM
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, settle, settle_self
-from impinge.detect.pair_query import Keys, PairOptions, finish_pairs, moved, pair_options, unpack, without_ignored
-from impinge.detect.rank_split_kernels import split_by_rank
+from impinge.detect.pair_query import Keys, PairOptions, finish_pairs, pair_options, unpack, without_ignored
 from impinge.detect.results import TrianglePairs
+from impinge.detect.stars import Arrays, stars_of
+from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, fit_trees, place, with_moved_vertices
+from impinge.detect.tree_of_boxes_kernels import INSIDE
 from impinge.mesh.body import as_surface
-from impinge.mesh.tri_mesh import Frame, TriMesh
+from impinge.mesh.transform import transform_points
 
 NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
-LEVELS = 10
-"""Levels of every tree: eight to this power is half of all the triangles that a body can have."""
 TASKS = 16
 """Cuts of the front; more than any thread count that pays at a millisecond."""
 SMALL_BLOCKS = 48
-"""Blocks of both trees up to which one serial call is faster than four launches."""
+"""Blocks of both trees up to which one serial call is faster than launches."""
 FIRST_LOOK = 16
 """Block pairs joined before ``any_pair`` looks whether one was found; doubled from look to look."""
-REBUILD_GROWTH = 2.0
-"""Blocks may grow to this times their relative area at build before the tree is built anew."""
-REBUILD_SHARE = 0.25
-"""Share of empty and late slots from which the tree is built anew."""
-
-
-class TreeOfBoxes:
-    """The tree of one body, shared by all detectors that use the body. Use it under its lock."""
-
-    def __init__(self, body: TriMesh) -> None:
-        self.lock = threading.RLock()
-        self.builds = 0
-        self._body = body
-        self._build(body.frame())
-
-    # structure: changes with edits -------------------------------------------------------------------
-
-    def _build(self, frame: Frame) -> None:
-        """Order the live triangles and cut the order into blocks."""
-        order = np.flatnonzero(frame.alive[: frame.mark.added]).astype(np.int32)
-        corners = frame.vertices[frame.faces[order]]
-        centre = np.zeros((3, len(frame.faces)))
-        with np.errstate(over="ignore"):
-            centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
-        split_by_rank(centre, order, WIDTH)
-        self.slot_tri: Ints = np.zeros(0, dtype=np.int32)
-        self.slot_face: Ints = np.zeros((0, 3), dtype=np.int32)
-        self.vertex_start: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-        self.vertex: Ints = np.zeros(0, dtype=np.int32)
-        self.tri_slot: NDArray[np.int64] = np.full(len(frame.faces), -1, dtype=np.int64)
-        self.misplaced = 0
-        self.builds += 1
-        self._append(order, frame)
-        self._mark = frame.mark
-        self._growth_base: float | None = None
-        self.growth = 1.0
-
-    def _append(self, order: Ints, frame: Frame) -> None:
-        """Put triangles into new blocks behind the last one, in the given order."""
-        block_count = -(-len(order) // BLOCK) if len(order) or len(self.slot_tri) else 1
-        slot_tri = np.full(block_count * BLOCK, -1, dtype=np.int32)
-        slot_tri[: len(order)] = order
-        slot_face = np.zeros((len(slot_tri), 3), dtype=np.int32)
-        slot_face[: len(order)] = frame.faces[order]
-        start = np.zeros(block_count + 1, dtype=np.int64)
-        vertex = np.zeros(3 * len(order), dtype=np.int32)
-        count = kernels.list_block_vertices(slot_face, slot_tri, len(frame.vertices), start, vertex)
-        self.tri_slot = np.concatenate([self.tri_slot, np.full(len(frame.faces) - len(self.tri_slot), -1, np.int64)])
-        self.tri_slot[order] = len(self.slot_tri) + np.arange(len(order))
-        self.vertex_start = np.concatenate([self.vertex_start[:-1], len(self.vertex) + start])
-        self.vertex = np.concatenate([self.vertex, vertex[:count]])
-        self.slot_tri = np.concatenate([self.slot_tri, slot_tri])
-        self.slot_face = np.concatenate([self.slot_face, slot_face])
-        self._lay_out_levels()
-
-    def _lay_out_levels(self) -> None:
-        counts = [len(self.slot_tri) // WIDTH, len(self.slot_tri) // BLOCK]
-        while len(counts) < LEVELS:
-            counts.append(-(-counts[-1] // WIDTH))
-        self.level_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self.box = np.zeros((self.level_start[-1], 6, WIDTH))
-        self.box[:, :3], self.box[:, 3:] = np.inf, -np.inf
-        self.block_count = counts[BLOCKS]
-        self.fitted = np.zeros(self.block_count, dtype=np.int64)
-        self._stamp = 0
-        self._token: object = None
-
-    def follow_edits(self, frame: Frame) -> None:
-        """Take over what was added and removed since the last query, at a cost that follows the edit."""
-        old, new = self._mark, frame.mark
-        if old == new:
-            return
-        if old.epoch != new.epoch:
-            self._build(frame)
-            return
-        removed = self._body.removed_between(old, new)
-        added: Ints = np.arange(old.added, new.added, dtype=np.int32)
-        added = added[~np.isin(added, removed)]
-        slots = self.tri_slot[removed[removed < old.added]]
-        slots = slots[slots >= 0]  # a build may have seen a removal that came after its mark
-        self.misplaced += len(slots) + len(added)
-        if self.misplaced > REBUILD_SHARE * max(len(self.slot_tri), BLOCK):
-            self._build(frame)
-            return
-        self.slot_tri[slots] = -1
-        self.fitted[slots // BLOCK] = -1
-        if len(added):
-            self._append(added, frame)
-        self._mark = new
-
-    # boxes: change with every frame ------------------------------------------------------------------
-
-    def needs_fit(self, token: object) -> int:
-        """How many blocks have to be fitted for the positions that ``token`` stands for."""
-        return 0 if token == self._token else self.block_count
-
-    def close(self, token: object, frame: Frame) -> bool:
-        """Close the upper levels over fitted blocks; False if the tree was built anew and has to be fitted again."""
-        if token == self._token:
-            return True
-        self._stamp += 1
-        return self.closed(token, frame, kernels.fit_upper_levels(self.box, self.level_start))
-
-    def closed(self, token: object, frame: Frame, area: float) -> bool:
-        """Note that all boxes are fitted, with this relative area of the blocks; False if that called for a rebuild."""
-        self._token = token
-        if self._growth_base is None:
-            self._growth_base = area
-        self.growth = area / self._growth_base if self._growth_base > 0.0 else 1.0
-        if self.growth > REBUILD_GROWTH:
-            self._build(frame)
-            return False
-        return True
-
-    def next_stamp(self, token: object) -> tuple[int, bool]:
-        """The stamp of insides fitted for these positions, and whether the blocks have to be fitted for them first."""
-        if token == self._token:
-            return self._stamp, False
-        self._stamp += 1
-        return self._stamp, True
-
-    def stale_blocks(self, front: NDArray[np.int64], side: int) -> NDArray[np.int64]:
-        """Blocks of the front whose insides are not fitted yet; the caller fits them."""
-        blocks = np.zeros(min(len(front), self.block_count), dtype=np.int64)
-        return blocks[: kernels.list_stale_blocks(front, side, self.fitted, self._stamp, blocks)]
-
-    def assert_valid(self) -> None:
-        """Check the structure: every live triangle in one slot, level counts, boxes that contain what is below."""
-        frame = self._body.frame()
-        live = np.flatnonzero(frame.alive[: frame.mark.added])
-        filled = np.flatnonzero(self.slot_tri >= 0)
-        assert self._mark == frame.mark
-        assert np.array_equal(np.sort(self.slot_tri[filled]), live)
-        assert np.array_equal(self.tri_slot[self.slot_tri[filled]], filled)
-        assert np.array_equal(self.slot_face[filled], frame.faces[self.slot_tri[filled]])
-        counts = np.diff(self.level_start)
-        assert counts[-1] == 1
-        assert np.array_equal(counts[2:], -(-counts[1:-1] // WIDTH))
-        for b in range(self.block_count):
-            of_slots = self.slot_face[b * BLOCK : (b + 1) * BLOCK][self.slot_tri[b * BLOCK : (b + 1) * BLOCK] >= 0]
-            assert np.isin(of_slots, self.vertex[self.vertex_start[b] : self.vertex_start[b + 1]]).all()
-        lo, hi = (self.box[:, side].transpose(0, 2, 1) for side in (slice(0, 3), slice(3, 6)))  # (node, lane, axis)
-        first_fitted = BLOCKS + 1 if self._token is not None else LEVELS
-        for level in range(first_fitted, LEVELS - 1):
-            node = np.arange(self.level_start[level], self.level_start[level + 1])
-            above, lane = np.divmod(np.arange(len(node)), WIDTH)
-            above += self.level_start[level + 1]
-            assert np.array_equal(lo[node].min(axis=1), lo[above, lane])
-            assert np.array_equal(hi[node].max(axis=1), hi[above, lane])
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """A tree and the positions that a query sees it in."""
-
-    tree: TreeOfBoxes
-    frame: Frame
-    x: Floats
-    token: object
-    """Stands for the positions: the body's version and the transform."""
-    active: Bools | None
-
-    @property
-    def vertex_arrays(self) -> tuple[Any, ...]:
-        """What fitting blocks needs; read anew after a rebuild."""
-        return self.x, self.tree.vertex_start, self.tree.vertex, self.tree.box, self.tree.level_start
-
-    @property
-    def slot_arrays(self) -> tuple[Any, ...]:
-        """What fitting insides and joining need."""
-        return self.x, self.tree.slot_face, self.tree.slot_tri, self.tree.box, self.tree.level_start
+LARGEST_PAD = 1e-4
+"""Pad of a turned box, as a share of the body's size, up to which boxes are turned instead of vertices moved."""
+ROUNDING = 2.0**-48
+"""Generous for a handful of roundings of 2^-53 each."""
+ROUNDING_INSIDE = 2.0**-20
+"""The same for float32, whose roundings are 2^-24."""
 
 
 class BoxTree:
@@ -237,6 +77,7 @@ class BoxTree:
         self.a = as_surface(a, name="a")
         self.b = None if b is None else as_surface(b, name="b")
         self._skip_neighbours = check_neighbours(neighbours, is_self=b is None)
+        self._needs_stars = self.b is None and not self._skip_neighbours
         self._tree_a = self.a.structure("boxes", TreeOfBoxes)
         # A body against itself, moved, needs two sets of boxes at once.
         twice = self.b is self.a
@@ -248,6 +89,15 @@ class BoxTree:
         self._front = np.zeros((1024, 2), dtype=np.int64)
         self._keys = np.zeros((TASKS, 1024), dtype=np.uint64)
         self._counts = np.zeros((TASKS, 2), dtype=np.int64)
+        self._stamp = 0
+        self._make_scratch(1)
+
+    def _make_scratch(self, threads: int) -> None:
+        """Room for insides of blocks: each thread keeps some of either side."""
+        self._inside_key = np.zeros((2 * threads * ENTRIES, 2), dtype=np.int64)
+        self._inside = np.zeros((2 * threads * ENTRIES * INSIDE, 6, WIDTH), dtype=np.float32)
+        self._candidate = np.zeros((threads * ROOM, 2), dtype=np.int64)
+        self._bound = np.zeros(threads * ROOM)
 
     def query(self, **options: Any) -> TrianglePairs:
         """Refit what moved, and find all pairs; options as in ``PairOptions``."""
@@ -277,55 +127,98 @@ class BoxTree:
         wanted = pair_options(options, is_self=self.b is None)
         with self._locks[0], self._locks[1]:
             a, b = self._place(wanted)
-            self._fit(a, b)
-            front = self._find_front(a, b)
+            fit_trees(a, b)
+            moves = self._moves(a, b)
+            scratch = self._scratch(thread_count())
+            front = self._find_front(a, b, moves)
             first, size = 0, FIRST_LOOK
             while first < len(front):
                 part = front[first : first + size]
-                self._fit_insides(part, a, b)
-                hits, uncertain = self._join(part, a, b)
+                hits, uncertain = self._join(part, a, b, moves, scratch)
                 keys = np.concatenate([hits, self._settle(uncertain, a, b)]) if len(uncertain) else hits
                 if len(without_ignored(_only_active(keys, a.active, b.active), wanted, is_self=self.b is None)):
                     return True
                 first, size = first + size, 2 * size
-        return False
+            if not self._needs_stars:
+                return False
+            keys = _only_active(self._settle(self._test_stars(a)[0], a, b), a.active, b.active)
+            return len(without_ignored(keys, wanted, is_self=True)) > 0
 
-    def _place(self, options: PairOptions) -> tuple[_Placed, _Placed]:
-        a = _place(self.a, self._tree_a, options.transform_a, options.active_a, "a")
-        return a, a if self.b is None else _place(self.b, self._tree_b, options.transform_b, options.active_b, "b")
+    def _place(self, options: PairOptions) -> tuple[Placed, Placed]:
+        a = place(self.a, self._tree_a, options.transform_a, options.active_a, "a")
+        if self.b is None:
+            a = with_moved_vertices(a, "a")
+            return a, a
+        b = place(self.b, self._tree_b, options.transform_b, options.active_b, "b")
+        if (a.matrix is None and b.matrix is None) or self._can_turn(a, b):
+            return a, b
+        return with_moved_vertices(a, "a"), with_moved_vertices(b, "b")
 
-    def _search(self, a: _Placed, b: _Placed, stages: Stages) -> tuple[Keys, dict[str, Any]]:
+    # moved bodies ------------------------------------------------------------------------------------
+
+    def _can_turn(self, a: Placed, b: Placed) -> bool:
+        """Whether boxes can be turned from one body to the other; the trees are fitted to find out."""
+        fit_trees(a, b)
+        return _turns(a, b) is not None
+
+    def _moves(self, a: Placed, b: Placed) -> tuple[Any, ...]:
+        """Origins of boxes inside of blocks, how boxes turn a to b and b to a, and how vertices are placed."""
+        if a.matrix is None and b.matrix is None:
+            origin = a.origin
+            return origin, origin, None, None, None, None
+        turns = _turns(a, b)
+        assert turns is not None
+        return (a.origin, b.origin, *turns, _matrix(a)[:3], _matrix(b)[:3])
+
+    # the search --------------------------------------------------------------------------------------
+
+    def _scratch(self, threads: int) -> tuple[Any, ...]:
+        """Room for the insides of blocks, and a stamp that makes all that it holds outdated."""
+        if len(self._inside_key) < 2 * threads * ENTRIES:
+            self._make_scratch(threads)
+        self._stamp += 1
+        return self._inside_key, self._inside, self._stamp, self._candidate, self._bound
+
+    def _search(self, a: Placed, b: Placed, stages: Stages) -> tuple[Keys, dict[str, Any]]:
         if a.tree.block_count + b.tree.block_count <= SMALL_BLOCKS:
             found = self._search_serially(a, b)
             if found is not None:
                 stages.done("search")
                 return found
-        self._fit(a, b)
+        fit_trees(a, b)
         stages.done("refit")
-        front = self._find_front(a, b)
+        moves = self._moves(a, b)
+        front = self._find_front(a, b, moves)
         stages.done("front")
-        self._fit_insides(front, a, b)
-        stages.done("insides")
-        stats = {"block_pairs": len(front), "growth": max(a.tree.growth, b.tree.growth), "builds": a.tree.builds}
-        hits, uncertain = self._join(front, a, b)
+        hits, uncertain = self._join(front, a, b, moves, self._scratch(thread_count()))
+        tests = int(self._counts[:, 1].sum())
         stages.done("join")
-        stats["triangle_tests"] = int(self._counts[:, 1].sum())
-        stats["exact_tests"] = len(uncertain)
+        if self._needs_stars:
+            around, more = self._test_stars(a)
+            uncertain, tests = np.concatenate([uncertain, around]), tests + more
+            stages.done("stars")
+        stats = self._stats(a, b, len(front), tests, len(uncertain))
         if len(uncertain):
             hits = np.concatenate([hits, self._settle(uncertain, a, b)])
             stages.done("exact")
         return hits, stats
 
-    def _search_serially(self, a: _Placed, b: _Placed) -> tuple[Keys, dict[str, Any]] | None:
+    def _search_serially(self, a: Placed, b: Placed) -> tuple[Keys, dict[str, Any]] | None:
         """The whole search in one call; None if the buffers are too small or a tree has to be built anew."""
-        stamp_a, fit_a = a.tree.next_stamp(a.token)
-        stamp_b, fit_b = (stamp_a, False) if b is a else b.tree.next_stamp(b.token)
         keys = self._keys.reshape(-1)
-        pair_count, count, tests, area_a, area_b = kernels.search_serially(
-            fit_a, a.vertex_arrays, a.slot_arrays, a.tree.fitted, stamp_a,
-            fit_b, b.vertex_arrays, b.slot_arrays, b.tree.fitted, stamp_b,
-            self.b is None, self._skip_neighbours, self._front, keys,
-        )  # fmt: skip
+        fit_a, fit_b = a.tree.needs_fit(a.token), b.tree.needs_fit(b.token)
+        scratch = self._scratch(1)
+        if self.b is None:
+            pair_count, count, tests, area_a = kernels.search_one_serially(
+                fit_a, a.vertex_arrays, a.slots, a.origin, self._stars(a), self._skip_neighbours,
+                scratch, self._front, keys,
+            )  # fmt: skip
+            area_b, fit_b = 0.0, 0
+        else:
+            pair_count, count, tests, area_a, area_b = kernels.search_serially(
+                fit_a, a.vertex_arrays, a.slots, fit_b, b.vertex_arrays, b.slots,
+                self._moves(a, b), scratch, self._front, keys,
+            )  # fmt: skip
         if fit_a and not a.tree.closed(a.token, a.frame, area_a):
             return None
         if fit_b and not b.tree.closed(b.token, b.frame, area_b):
@@ -333,74 +226,115 @@ class BoxTree:
         if pair_count > len(self._front) or count > len(keys):
             return None
         hits, uncertain = kernels.part_keys(keys, count)
+        if self._needs_stars:
+            around, more = self._test_stars(a)
+            uncertain, tests = np.concatenate([uncertain, around]), tests + more
         if len(uncertain):
             hits = np.concatenate([hits, self._settle(uncertain, a, b)])
-        growth = max(a.tree.growth, b.tree.growth)
-        stats = {"block_pairs": pair_count, "growth": growth, "builds": a.tree.builds}
-        return hits, {**stats, "triangle_tests": tests, "exact_tests": len(uncertain)}
+        return hits, self._stats(a, b, pair_count, tests, len(uncertain))
 
-    def _settle(self, uncertain: Keys, a: _Placed, b: _Placed) -> Keys:
-        """The exact test for pairs that doubles cannot decide."""
-        if self.b is None:
-            return settle_self(uncertain, a.x, a.frame.faces)
-        return settle(uncertain, a.x, a.frame.faces, b.x, b.frame.faces)
+    def _stars(self, a: Placed) -> Arrays:
+        return stars_of(a.tree, len(a.x))
 
-    def _fit(self, a: _Placed, b: _Placed) -> None:
-        """Fit the boxes of all blocks that moved, and close the levels above; again where that rebuilt a tree."""
-        fitted = False
-        while not fitted:
-            count_a = a.tree.needs_fit(a.token)
-            count_b = 0 if b is a else b.tree.needs_fit(b.token)
-            if count_a + count_b:
-                kernels.fit_blocks.over(count_a + count_b)(count_a, a.vertex_arrays, count_b, b.vertex_arrays)
-            fitted = a.tree.close(a.token, a.frame) and (b is a or b.tree.close(b.token, b.frame))
-
-    def _find_front(self, a: _Placed, b: _Placed) -> NDArray[np.int64]:
-        """Pairs of blocks whose boxes overlap."""
-        boxes = (a.tree.box, a.tree.level_start, b.tree.box, b.tree.level_start, self.b is None)
-        count = kernels.find_front(*boxes, self._front)
-        if count > len(self._front):
-            self._front = np.zeros((2 * count, 2), dtype=np.int64)
-            kernels.find_front(*boxes, self._front)
-        return self._front[:count]
-
-    def _fit_insides(self, front: NDArray[np.int64], a: _Placed, b: _Placed) -> None:
-        """Fit groups and triangles of the blocks that the front touches, unless an earlier query did."""
-        stale_a = a.tree.stale_blocks(front, 0)
-        stale_b = b.tree.stale_blocks(front, 1)
-        count = len(stale_a) + len(stale_b)
-        if count:
-            kernels.fit_blocks_inside.over(count)(stale_a, a.slot_arrays, stale_b, b.slot_arrays)
-
-    def _join(self, front: NDArray[np.int64], a: _Placed, b: _Placed) -> tuple[Keys, Keys]:
-        """Keys of pairs that cross, and of pairs that doubles cannot decide."""
+    def _test_stars(self, a: Placed) -> tuple[Keys, int]:
+        """Keys of pairs that share a vertex and may meet beyond it, and how many were tested."""
+        stars = self._stars(a)
         while True:
-            out = (self._keys, self._counts)
-            if self.b is None:
-                kernels.join_front_of_one.over(len(front))(front, a.slot_arrays, self._skip_neighbours, *out)
-            else:
-                kernels.join_front.over(len(front))(front, a.slot_arrays, b.slot_arrays, *out)
+            counter = np.zeros(1, dtype=np.int64)
+            out = (thread_count(), counter, self._keys, self._counts)
+            star_kernels.test_stars.over(len(a.x))(a.slots, stars, *out)
             most = int(self._counts[:, 0].max())
             if most <= self._keys.shape[1]:
                 break
             self._keys = np.zeros((TASKS, 2 * most), dtype=np.uint64)
-        hits, uncertain = kernels.gather_keys(*out)
+        _, uncertain = kernels.gather_keys(self._keys, self._counts)
+        return uncertain, int(self._counts[:, 1].sum())
+
+    def _stats(self, a: Placed, b: Placed, block_pairs: int, tests: int, exact_tests: int) -> dict[str, Any]:
+        return {
+            "block_pairs": block_pairs,
+            "growth": max(a.tree.growth, b.tree.growth),
+            "builds": a.tree.builds if self.b is None else a.tree.builds + b.tree.builds,
+            "triangle_tests": tests,
+            "exact_tests": exact_tests,
+        }
+
+    def _settle(self, uncertain: Keys, a: Placed, b: Placed) -> Keys:
+        """The exact test for pairs that doubles cannot decide."""
+        if self.b is None:
+            return settle_self(uncertain, a.x, a.frame.faces)
+        pairs, _ = unpack(uncertain)
+        return settle(uncertain, *_where_tested(a, pairs[:, 0]), *_where_tested(b, pairs[:, 1]))
+
+    def _find_front(self, a: Placed, b: Placed, moves: tuple[Any, ...]) -> NDArray[np.int64]:
+        """Pairs of blocks whose boxes overlap."""
+        trees = (a.upper, b.upper, *moves[2:4], self.b is None)
+        count = kernels.find_front(*trees, self._front)
+        if count > len(self._front):
+            self._front = np.zeros((2 * count, 2), dtype=np.int64)
+            kernels.find_front(*trees, self._front)
+        return self._front[:count]
+
+    def _join(
+        self, front: NDArray[np.int64], a: Placed, b: Placed, moves: tuple[Any, ...], scratch: tuple[Any, ...]
+    ) -> tuple[Keys, Keys]:
+        """Keys of pairs that cross, and of pairs that doubles cannot decide."""
+        while True:
+            counter = np.zeros(1, dtype=np.int64)
+            out = (scratch, thread_count(), counter, self._keys, self._counts)
+            if self.b is None:
+                one = (front, a.slots, a.origin, self._stars(a), self._skip_neighbours)
+                kernels.join_front_of_one.over(len(front))(*one, *out)
+            else:
+                kernels.join_front.over(len(front))(front, a.slots, b.slots, moves, *out)
+            most = int(self._counts[:, 0].max())
+            if most <= self._keys.shape[1]:
+                break
+            self._keys = np.zeros((TASKS, 2 * most), dtype=np.uint64)
+        hits, uncertain = kernels.gather_keys(self._keys, self._counts)
         return hits, uncertain
 
 
-def _place(body: TriMesh, tree: TreeOfBoxes, transform: Any, active: Any, letter: str) -> _Placed:
-    """Bring a tree up to date with its body's edits, and the positions to where the transform puts them."""
-    frame = body.frame()
-    tree.follow_edits(frame)
-    matrix = as_transform(transform, f"transform_{letter}")
-    mask = None
-    if active is not None:
-        mask = np.zeros(len(frame.faces), dtype=np.bool_)
-        mask[as_ids(active, name=f"active_{letter}", count=len(frame.faces))] = True
-    if matrix is None:
-        return _Placed(tree, frame, frame.vertices, (frame.version, b""), mask)
-    x = moved(matrix, frame.vertices, f"transform_{letter}")
-    return _Placed(tree, frame, x, (frame.version, matrix.tobytes()), mask)
+def _matrix(placed: Placed) -> Floats:
+    return np.eye(4) if placed.matrix is None else placed.matrix
+
+
+def _turns(a: Placed, b: Placed) -> tuple[Floats, Floats] | None:
+    """How boxes turn from a to b and back, 3 x 5 each; None if either cannot be trusted."""
+    to_b, to_a = _turn(a, b), _turn(b, a)
+    return None if to_b is None or to_a is None else (to_b, to_a)
+
+
+def _turn(a: Placed, b: Placed) -> Floats | None:
+    """Matrix, translation (above blocks, inside of them) and pad that turn boxes of a into the axes of b."""
+    at_a, at_b = _matrix(a), _matrix(b)
+    (lo_a, hi_a), (lo_b, hi_b) = a.tree.bounds, b.tree.bounds
+    r_a, r_b = np.maximum(abs(lo_a), abs(hi_a)), np.maximum(abs(lo_b), abs(hi_b))
+    with np.errstate(all="ignore"):
+        try:
+            inverse = np.linalg.inv(at_b[:3, :3])
+        except np.linalg.LinAlgError:
+            return None
+        turn, shift = inverse @ at_a[:3, :3], inverse @ (at_a[:3, 3] - at_b[:3, 3])
+        reach = abs(at_a[:3, :3]) @ r_a + abs(at_a[:3, 3]) + abs(at_b[:3, :3]) @ r_b + abs(at_b[:3, 3])
+        pad = ROUNDING * (abs(inverse) @ reach) + abs(inverse @ at_b[:3, :3] - np.eye(3)) @ r_b
+        pad += ROUNDING_INSIDE * (abs(turn) @ (hi_a - lo_a) + (hi_b - lo_b))
+        made = np.column_stack([turn, shift, turn @ a.origin + shift - b.origin, pad])
+        size = np.linalg.norm(abs(turn) @ (hi_a - lo_a)) + np.linalg.norm(hi_b - lo_b)
+        trusted = np.isfinite(reach).all() and np.isfinite(made).all() and (pad <= LARGEST_PAD * size).all()
+    return made if trusted else None
+
+
+def _where_tested(placed: Placed, triangles: Ints) -> tuple[Floats, Ints]:
+    """Positions and faces for the exact test; of a moved body only the corners of ``triangles`` are moved."""
+    if placed.matrix is None:
+        return placed.x, placed.frame.faces
+    faces = placed.frame.faces
+    used = np.unique(faces[triangles])
+    x = np.zeros_like(placed.x)
+    x[used] = transform_points(placed.matrix, placed.x[used])
+    x.flags.writeable = False
+    return x, faces
 
 
 def _only_active(keys: Keys, active_a: Bools | None, active_b: Bools | None) -> Keys:

@@ -1,332 +1,347 @@
-"""Build, refit and join trees of boxes; see ``box_tree`` for the method and the layout."""
+"""Join two trees of boxes, or one with itself, down to pairs of triangles; see ``box_tree`` for the method.
+
+Names that recur:
+slots    (x, slot_face, slot_tri) of a tree: positions, and the triangles in the order of the tree.
+upper    (box, level_start) of a tree: boxes of blocks and of everything above.
+moves    (origin_a, origin_b, turn_a, turn_b, place_a, place_b): what the boxes inside of blocks are counted from;
+         how a body's boxes appear to the other body, None or 3 x 6 (matrix, translation above blocks, translation
+         inside of them, a pad for all rounding); and the 3 x 4 matrix that moves a body's vertices, or None.
+scratch  (key, inside, stamp, candidate, bound), of which each thread has its own part. ``ENTRIES`` insides of blocks of
+         each side: block b goes to place b mod ENTRIES, and what was there is forgotten; a key is valid if it has
+         the stamp. And ``ROOM`` candidates, pairs of slots whose boxes overlap, each with the error bound for its test.
+"""
 
 # mypy: ignore-errors
 
 import numpy as np
 
-from impinge.backend.jit import compiled, kernel, prange
-from impinge.backend.simd import WIDTH, lowest_bit, overlap_mask
+from impinge.backend.claim import claim
+from impinge.backend.jit import compiled, inlined, kernel, prange
+from impinge.backend.simd import WIDTH, lowest_bit, overlap_mask, overlap_square
 from impinge.detect.narrow_phase_kernels import face
 from impinge.detect.pair_query_kernels import key_kind, pair_key
+from impinge.detect.stars_kernels import masks_of
+from impinge.detect.tree_of_boxes_kernels import BLOCK, INSIDE, fit_block, fit_inside, fit_upper_levels
 from impinge.exact.kinds import NONE
 from impinge.exact.neighbours import neighbours_filtered, shared_count
 from impinge.exact.orientation import point
-from impinge.exact.triangle_triangle import error_bound, triangle_triangle_filtered
+from impinge.exact.triangle_triangle import error_bound, own_bound, triangle_triangle_filtered
 
-BLOCK = WIDTH * WIDTH
-"""Triangles per block: a node of eight groups of eight triangles."""
-GROUPS, BLOCKS = 0, 1
-"""Levels: nodes of level 0 hold boxes of triangles, those of level 1 boxes of groups, those of level 2 of blocks."""
+ENTRIES = 16
+"""Insides that a thread keeps of each side: together they fit into the second-level cache of a core."""
+ENOUGH = 256
+"""Candidates that are collected before they are tested: one loop after the other predicts its branches better."""
+ROOM = ENOUGH + BLOCK * BLOCK
 
-
-# Build ------------------------------------------------------------------------------------------------
-
-
-@compiled
-def list_block_vertices(slot_face, slot_tri, vertex_count, start, vertex):
-    """Write the distinct vertices of each block to ``vertex`` and where they start; return how many there are."""
-    seen_in = np.full(vertex_count, -1, np.int64)
-    count = np.int64(0)
-    for b in range(len(start) - 1):
-        start[b] = count
-        for s in range(b * BLOCK, (b + 1) * BLOCK):
-            if slot_tri[s] >= 0:
-                for k in range(3):
-                    v = slot_face[s, k]
-                    if seen_in[v] != b:
-                        seen_in[v] = b
-                        vertex[count] = v
-                        count += 1
-    start[len(start) - 1] = count
-    return count
+ONE = np.uint64(1)
+FROM_DIAGONAL = np.uint64(sum(1 << (WIDTH * i + j) for i in range(WIDTH) for j in range(i, WIDTH)))
+"""Of a node with itself: pairs (i, j) of children with i <= j."""
+ABOVE_DIAGONAL = np.uint64(sum(1 << (WIDTH * i + j) for i in range(WIDTH) for j in range(i + 1, WIDTH)))
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+SLACK = 2.0**-22
+"""More than what float32 may take away from the size of a box, relative to its distance from the origin."""
 
 
-# Refit ------------------------------------------------------------------------------------------------
+# Boxes ------------------------------------------------------------------------------------------------
 
 
-@compiled
-def fit_block(b, tree):
-    """Fit the box around the vertices of block ``b``; writes its lane of the level above the blocks."""
-    x, vertex_start, vertex, box, level_start = tree
-    lo_x = lo_y = lo_z = np.inf
-    hi_x = hi_y = hi_z = -np.inf
-    for i in range(vertex_start[b], vertex_start[b + 1]):
-        v = vertex[i]
-        lo_x, hi_x = min(lo_x, x[v, 0]), max(hi_x, x[v, 0])
-        lo_y, hi_y = min(lo_y, x[v, 1]), max(hi_y, x[v, 1])
-        lo_z, hi_z = min(lo_z, x[v, 2]), max(hi_z, x[v, 2])
-    node, lane = level_start[BLOCKS + 1] + b // WIDTH, b % WIDTH
-    box[node, 0, lane], box[node, 3, lane] = lo_x, hi_x
-    box[node, 1, lane], box[node, 4, lane] = lo_y, hi_y
-    box[node, 2, lane], box[node, 5, lane] = lo_z, hi_z
+@inlined
+def _turned(box, node, lane, turn, shift):
+    """The box in a lane of a node as the other body sees it: lowest and highest x, y, z."""
+    lo_x, lo_y, lo_z = box[node, 0, lane], box[node, 1, lane], box[node, 2, lane]
+    hi_x, hi_y, hi_z = box[node, 3, lane], box[node, 4, lane], box[node, 5, lane]
+    cx, cy, cz = 0.5 * (lo_x + hi_x), 0.5 * (lo_y + hi_y), 0.5 * (lo_z + hi_z)
+    ex, ey, ez = 0.5 * (hi_x - lo_x), 0.5 * (hi_y - lo_y), 0.5 * (hi_z - lo_z)
+    x, sx = _along(turn, 0, shift, cx, cy, cz, ex, ey, ez)
+    y, sy = _along(turn, 1, shift, cx, cy, cz, ex, ey, ez)
+    z, sz = _along(turn, 2, shift, cx, cy, cz, ex, ey, ez)
+    return x - sx, y - sy, z - sz, x + sx, y + sy, z + sz
 
 
-@kernel(parallel_from=64)
-def fit_blocks(count_a, tree_a, count_b, tree_b):
-    """Fit the boxes of the first blocks of two trees in one launch; a count of 0 leaves a tree alone.
-
-    A tree is (x, vertex_start, vertex, box, level_start) here.
-    """
-    for i in prange(count_a + count_b):
-        if i < count_a:
-            fit_block(i, tree_a)
-        else:
-            fit_block(i - count_a, tree_b)
+@inlined
+def _along(turn, axis, shift, cx, cy, cz, ex, ey, ez):
+    """Centre and half the width, on one axis of the other body, of a box given by its centre and half its sides."""
+    m0, m1, m2 = turn[axis, 0], turn[axis, 1], turn[axis, 2]
+    half = abs(m0) * ex + abs(m1) * ey + abs(m2) * ez + turn[axis, 5]
+    return m0 * cx + m1 * cy + m2 * cz + turn[axis, shift], half
 
 
-@compiled
-def _close_lane(box, child, parent, lane):
-    """Let a lane of ``parent`` hold the box around all lanes of ``child``."""
-    for k in range(3):
-        low, high = box[child, k, 0], box[child, 3 + k, 0]
-        for i in range(1, WIDTH):
-            low = min(low, box[child, k, i])
-            high = max(high, box[child, 3 + k, i])
-        box[parent, k, lane], box[parent, 3 + k, lane] = low, high
+@inlined
+def _square(box_a, node_a, box_b, node_b, turn, shift):
+    """Which children of two nodes meet: bit 8 i + j for child i of a and child j of b."""
+    if turn is None:
+        return overlap_square(box_a, node_a, box_b, node_b)
+    mask = np.uint64(0)
+    for i in range(WIDTH):
+        lo_x, lo_y, lo_z, hi_x, hi_y, hi_z = _turned(box_a, node_a, i, turn, shift)
+        mask |= overlap_mask(box_b, node_b, lo_x, lo_y, lo_z, hi_x, hi_y, hi_z) << np.uint64(WIDTH * i)
+    return mask
 
 
-@compiled
-def fit_upper_levels(box, level_start):
-    """Fit the levels above the blocks, bottom-up; few nodes, so serial. Returns the blocks' area over the body's."""
-    for level in range(BLOCKS + 2, len(level_start) - 1):
-        for child in range(level_start[level - 1], level_start[level]):
-            i = child - level_start[level - 1]
-            _close_lane(box, child, level_start[level] + i // WIDTH, i % WIDTH)
-    area = 0.0
-    for node in range(level_start[BLOCKS + 1], level_start[BLOCKS + 2]):
-        for lane in range(WIDTH):
-            area += _lane_area(box, node, lane)
-    whole = _lane_area(box, level_start[len(level_start) - 2], 0)
-    return area / whole if whole > 0.0 else 0.0
+@inlined
+def _back_too(box_a, node_a, i, box_b, node_b, j, turn):
+    """The second half of SAT lite: the box of b, as a sees it, against the box of a."""
+    if turn is None:
+        return True
+    lo_x, lo_y, lo_z, hi_x, hi_y, hi_z = _turned(box_b, node_b, j, turn, 3)
+    box = box_a[node_a]
+    return (
+        box[0, i] <= hi_x and box[3, i] >= lo_x
+        and box[1, i] <= hi_y and box[4, i] >= lo_y
+        and box[2, i] <= hi_z and box[5, i] >= lo_z
+    )  # fmt: skip
+
+
+@inlined
+def _inside_of(b, side, thread, slots, origin, scratch):
+    """First node of the inside of block ``b``, fitted now unless this thread has it already."""
+    key, inside, stamp = scratch[0], scratch[1], scratch[2]
+    entry = (2 * thread + side) * ENTRIES + b % ENTRIES
+    first = entry * INSIDE
+    if key[entry, 0] != stamp or key[entry, 1] != b:
+        key[entry, 0], key[entry, 1] = stamp, b
+        fit_inside(b, slots, origin, inside, first)
+    return first
+
+
+# Front ------------------------------------------------------------------------------------------------
 
 
 @compiled
-def _lane_area(box, node, lane):
-    """Half the surface of a box; an empty one has none."""
-    dx = box[node, 3, lane] - box[node, 0, lane]
-    dy = box[node, 4, lane] - box[node, 1, lane]
-    dz = box[node, 5, lane] - box[node, 2, lane]
-    return dx * dy + dy * dz + dz * dx if dx >= 0.0 else 0.0
-
-
-@compiled
-def fit_block_inside(b, tree):
-    """Fit the boxes of all triangles and groups of block ``b``; an empty slot gets an empty box."""
-    x, slot_face, slot_tri, box, level_start = tree
-    for g in range(b * WIDTH, (b + 1) * WIDTH):
-        node = level_start[GROUPS] + g
-        for lane in range(WIDTH):
-            s = g * WIDTH + lane
-            if slot_tri[s] < 0:
-                for k in range(3):
-                    box[node, k, lane], box[node, 3 + k, lane] = np.inf, -np.inf
-            else:
-                i, j, m = slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
-                for k in range(3):
-                    p, q, r = x[i, k], x[j, k], x[m, k]
-                    box[node, k, lane], box[node, 3 + k, lane] = min(min(p, q), r), max(max(p, q), r)
-        _close_lane(box, node, level_start[BLOCKS] + b, g - b * WIDTH)
-
-
-@kernel(parallel_from=8)
-def fit_blocks_inside(blocks_a, tree_a, blocks_b, tree_b):
-    """Fit the insides of some blocks of two trees in one launch.
-
-    A tree is (x, slot_face, slot_tri, box, level_start) from here on.
-    """
-    count_a = len(blocks_a)
-    for i in prange(count_a + len(blocks_b)):
-        if i < count_a:
-            fit_block_inside(blocks_a[i], tree_a)
-        else:
-            fit_block_inside(blocks_b[i - count_a], tree_b)
-
-
-@compiled
-def list_stale_blocks(front, side, fitted, stamp, blocks):
-    """List the blocks of one side of the front whose insides are not fitted yet, and mark them as fitted."""
-    count = 0
-    for i in range(len(front)):
-        b = front[i, side]
-        if fitted[b] != stamp:
-            fitted[b] = stamp
-            blocks[count] = b
-            count += 1
-    return count
-
-
-# Join -------------------------------------------------------------------------------------------------
-
-
-@compiled
-def _lanes_near(box, node, other, other_node, lane):
-    """Which children of ``node`` meet the box in a lane of another node, as bits."""
-    b = other[other_node]
-    return overlap_mask(box, node, b[0, lane], b[1, lane], b[2, lane], b[3, lane], b[4, lane], b[5, lane])
-
-
-@compiled
-def find_front(box_a, level_start_a, box_b, level_start_b, is_self, front):
+def find_front(upper_a, upper_b, turn_a, turn_b, is_self, front):
     """Write the pairs of blocks whose boxes overlap; returns their number, which may exceed the room in ``front``.
 
     Trees have equally many levels, so that both nodes of a pair are always on one level. Of one tree, each pair of
     blocks is found once, the lower block first.
     """
-    stack = np.zeros((len(level_start_a) * BLOCK, 3), np.int64)
-    stack[0, 0] = len(level_start_a) - 2
+    box_a, level_start_a = upper_a
+    box_b, level_start_b = upper_b
+    stack = np.empty((len(level_start_a) * BLOCK, 3), np.int64)
+    stack[0, 0], stack[0, 1], stack[0, 2] = len(level_start_a) - 2, 0, 0
     top = 1
     count = np.int64(0)
     while top > 0:
         top -= 1
         level, a, b = stack[top, 0], stack[top, 1], stack[top, 2]
         node_a, node_b = level_start_a[level] + a, level_start_b[level] + b
-        for i in range(WIDTH):
-            mask = _lanes_near(box_b, node_b, box_a, node_a, i)
-            if is_self and a == b:
-                mask &= -1 << i
-            while mask != 0:
-                j = lowest_bit(np.int32(mask))
-                mask &= mask - 1
-                child_a, child_b = WIDTH * a + i, WIDTH * b + j
-                if level > BLOCKS + 1:
-                    stack[top, 0], stack[top, 1], stack[top, 2] = level - 1, child_a, child_b
-                    top += 1
-                else:
-                    if count < len(front):
-                        front[count, 0], front[count, 1] = child_a, child_b
-                    count += 1
+        mask = _square(box_a, node_a, box_b, node_b, turn_a, 3)
+        if is_self and a == b:
+            mask &= FROM_DIAGONAL
+        while mask != 0:
+            bit = lowest_bit(mask)
+            mask &= mask - ONE
+            i, j = bit // WIDTH, bit % WIDTH
+            if not _back_too(box_a, node_a, i, box_b, node_b, j, turn_b):
+                continue
+            child_a, child_b = WIDTH * a + i, WIDTH * b + j
+            if level > 0:
+                stack[top, 0], stack[top, 1], stack[top, 2] = level - 1, child_a, child_b
+                top += 1
+            else:
+                if count < len(front):
+                    front[count, 0], front[count, 1] = child_a, child_b
+                count += 1
+    return count
+
+
+# Candidates -------------------------------------------------------------------------------------------
+
+
+@inlined
+def _pair_bound(box, node_a, i, node_b, j):
+    """Error bound for pairs of triangles from two groups: all corners lie in the box around both."""
+    dx = _span(box[node_a, 0, i], box[node_a, 3, i], box[node_b, 0, j], box[node_b, 3, j])
+    dy = _span(box[node_a, 1, i], box[node_a, 4, i], box[node_b, 1, j], box[node_b, 4, j])
+    dz = _span(box[node_a, 2, i], box[node_a, 5, i], box[node_b, 2, j], box[node_b, 5, j])
+    return error_bound(dx, dy, dz)
+
+
+@inlined
+def _span(lo_a, hi_a, lo_b, hi_b):
+    """Length of the interval around two, which were rounded to float32."""
+    low, high = np.float64(min(lo_a, lo_b)), np.float64(max(hi_a, hi_b))
+    return high - low + SLACK * max(abs(low), abs(high))
+
+
+@inlined
+def _once(same, once, stars):
+    """Of a node with itself, the bits that find each pair once."""
+    if stars is None:
+        return ALL
+    return once if same else ALL
+
+
+@inlined
+def _masks_of(block_a, block_b, stars):
+    return -1 if stars is None else masks_of(block_a, block_b, stars)
+
+
+@inlined
+def _strangers(row, groups, stars):
+    """The bits of pairs that share no vertex."""
+    if stars is None:
+        return ALL
+    return ~stars[5][row, groups] if row >= 0 else ALL
+
+
+@inlined
+def collect(block_a, block_b, first_a, first_b, stars, turn, scratch, found):
+    """Append the pairs of slots of two blocks whose boxes overlap; ``found`` is where the next one goes.
+
+    ``stars`` is None for two trees; of one tree, pairs that share a vertex are left out.
+    """
+    box, candidate, bound = scratch[1], scratch[3], scratch[4]
+    groups = _square(box, first_a, box, first_b, turn, 4)
+    groups &= _once(block_a == block_b, FROM_DIAGONAL, stars)
+    row = _masks_of(block_a, block_b, stars)
+    while groups != 0:
+        bit = lowest_bit(groups)
+        groups &= groups - ONE
+        i, j = bit // WIDTH, bit % WIDTH
+        pairs = _square(box, first_a + 1 + i, box, first_b + 1 + j, turn, 4)
+        pairs &= _once(block_a == block_b and i == j, ABOVE_DIAGONAL, stars) & _strangers(row, bit, stars)
+        if pairs == 0:
+            continue
+        group_bound = _pair_bound(box, first_a, i, first_b, j)
+        slot_a, slot_b = BLOCK * block_a + WIDTH * i, BLOCK * block_b + WIDTH * j
+        while pairs != 0:
+            bit = lowest_bit(pairs)
+            pairs &= pairs - ONE
+            candidate[found, 0], candidate[found, 1] = slot_a + bit // WIDTH, slot_b + bit % WIDTH
+            bound[found] = group_bound
+            found += 1
+    return found
+
+
+# Join of two trees ------------------------------------------------------------------------------------
+
+
+@inlined
+def placed(x, v, matrix):
+    """Vertex ``v``, moved by ``matrix`` if there is one, by the expression of ``mesh.transform``: the same bits."""
+    if matrix is None:
+        return point(x, v)
+    p, q, r = x[v, 0], x[v, 1], x[v, 2]
+    return (
+        ((matrix[0, 0] * p + matrix[0, 1] * q) + matrix[0, 2] * r) + matrix[0, 3],
+        ((matrix[1, 0] * p + matrix[1, 1] * q) + matrix[1, 2] * r) + matrix[1, 3],
+        ((matrix[2, 0] * p + matrix[2, 1] * q) + matrix[2, 2] * r) + matrix[2, 3],
+    )
+
+
+@compiled
+def _filter(x_a, s, place_a, x_b, t, place_b, bound):
+    p1, q1, r1 = placed(x_a, s[0], place_a), placed(x_a, s[1], place_a), placed(x_a, s[2], place_a)
+    p2, q2, r2 = placed(x_b, t[0], place_b), placed(x_b, t[1], place_b), placed(x_b, t[2], place_b)
+    if place_a is not None:  # the boxes are not where the vertices are
+        bound = own_bound(p1, q1, r1, p2, q2, r2)
+    return triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, bound)
+
+
+@compiled
+def test_pairs(first, end, slots_a, slots_b, place_a, place_b, scratch, keys, count):
+    """Append the keys of candidates that cross or are uncertain (kind 0); keys that find no room are counted too."""
+    x_a, slot_face_a, slot_tri_a = slots_a
+    x_b, slot_face_b, slot_tri_b = slots_b
+    candidate, bound = scratch[3], scratch[4]
+    for k in range(first, end):
+        s, t = candidate[k, 0], candidate[k, 1]
+        kind = _filter(x_a, face(slot_face_a, s), place_a, x_b, face(slot_face_b, t), place_b, bound[k])
+        if kind != NONE and slot_tri_a[s] >= 0 and slot_tri_b[t] >= 0:
+            if count < len(keys):
+                keys[count] = pair_key(slot_tri_a[s], slot_tri_b[t], max(kind, 0))
+            count += 1
     return count
 
 
 @compiled
-def _group_bound(box_a, node_a, i, box_b, node_b, j):
-    """Error bound for pairs of triangles of two groups: their boxes lie in one box."""
-    dx = max(box_a[node_a, 3, i], box_b[node_b, 3, j]) - min(box_a[node_a, 0, i], box_b[node_b, 0, j])
-    dy = max(box_a[node_a, 4, i], box_b[node_b, 4, j]) - min(box_a[node_a, 1, i], box_b[node_b, 1, j])
-    dz = max(box_a[node_a, 5, i], box_b[node_b, 5, j]) - min(box_a[node_a, 2, i], box_b[node_b, 2, j])
-    return error_bound(dx, dy, dz)
-
-
-@compiled
-def join_blocks(block_a, block_b, tree_a, tree_b, keys, count, tests):
-    """Append the keys of crossing and of uncertain pairs (kind 0) of two blocks; returns the new count and tests done.
-
-    Keys that find no room are counted all the same.
-    """
-    x_a, slot_face_a, slot_tri_a, box_a, start_a = tree_a
-    x_b, slot_face_b, slot_tri_b, box_b, start_b = tree_b
-    node_a, node_b = start_a[BLOCKS] + block_a, start_b[BLOCKS] + block_b
-    groups_a = _lanes_near(box_a, node_a, box_b, start_b[BLOCKS + 1] + block_b // WIDTH, block_b % WIDTH)
-    while groups_a != 0:
-        i = lowest_bit(np.int32(groups_a))
-        groups_a &= groups_a - 1
-        groups_b = _lanes_near(box_b, node_b, box_a, node_a, i)
-        while groups_b != 0:
-            j = lowest_bit(np.int32(groups_b))
-            groups_b &= groups_b - 1
-            bound = _group_bound(box_a, node_a, i, box_b, node_b, j)
-            group_a, group_b = WIDTH * block_a + i, WIDTH * block_b + j
-            lanes = _lanes_near(box_a, start_a[GROUPS] + group_a, box_b, node_b, j)
-            while lanes != 0:
-                k = lowest_bit(np.int32(lanes))
-                lanes &= lanes - 1
-                hits = _lanes_near(box_b, start_b[GROUPS] + group_b, box_a, start_a[GROUPS] + group_a, k)
-                s = WIDTH * group_a + k
-                while hits != 0:
-                    t = WIDTH * group_b + lowest_bit(np.int32(hits))
-                    hits &= hits - 1
-                    kind = _filter(x_a, face(slot_face_a, s), x_b, face(slot_face_b, t), bound)
-                    tests += 1
-                    if kind != NONE:
-                        if count < len(keys):
-                            keys[count] = pair_key(slot_tri_a[s], slot_tri_b[t], max(kind, 0))
-                        count += 1
+def join_pairs(front, slots_a, slots_b, moves, scratch, thread, keys):
+    """Keys of all pairs of blocks in ``front``; returns how many there are, and how many pairs were tested."""
+    origin_a, origin_b, turn_a, _, place_a, place_b = moves
+    count = tests = np.int64(0)
+    first = found = thread * ROOM
+    for i in range(len(front)):
+        block_a, block_b = front[i, 0], front[i, 1]
+        first_a = _inside_of(block_a, 0, thread, slots_a, origin_a, scratch)
+        first_b = _inside_of(block_b, 1, thread, slots_b, origin_b, scratch)
+        found = collect(block_a, block_b, first_a, first_b, None, turn_a, scratch, found)
+        if found - first >= ENOUGH or i == len(front) - 1:
+            count = test_pairs(first, found, slots_a, slots_b, place_a, place_b, scratch, keys, count)
+            tests += found - first
+            found = first
     return count, tests
-
-
-@compiled
-def _filter(x_a, s, x_b, t, bound):
-    return triangle_triangle_filtered(
-        point(x_a, s[0]),
-        point(x_a, s[1]),
-        point(x_a, s[2]),
-        point(x_b, t[0]),
-        point(x_b, t[1]),
-        point(x_b, t[2]),
-        bound,
-    )
 
 
 @kernel(parallel_from=16)
-def join_front(front, tree_a, tree_b, keys, counts):
-    """Join the block pairs of the front; task t takes every n-th of them and owns row t of ``keys`` and ``counts``."""
+def join_front(front, slots_a, slots_b, moves, scratch, threads, counter, keys, counts):
+    """Join the block pairs of the front; task t is a part of it and owns row t of ``keys`` and ``counts``."""
     tasks = len(keys)
-    for t in prange(tasks):
-        count = tests = np.int64(0)
-        for i in range(t, len(front), tasks):
-            count, tests = join_blocks(front[i, 0], front[i, 1], tree_a, tree_b, keys[t], count, tests)
-        counts[t, 0] = count
-        counts[t, 1] = tests
+    for thread in prange(threads):
+        t = claim(counter)
+        while t < tasks:
+            part = front[t * len(front) // tasks : (t + 1) * len(front) // tasks]
+            counts[t, 0], counts[t, 1] = join_pairs(part, slots_a, slots_b, moves, scratch, thread, keys[t])
+            t = claim(counter)
 
 
-@compiled
-def _later_lanes(mask, same, first):
-    """Within one node, leave only lanes from ``first`` on, so that each pair is found once."""
-    return mask & (-1 << first) if same else mask
-
-
-@compiled
-def join_blocks_of_one(block_a, block_b, tree, skip_neighbours, keys, count, tests):
-    """As ``join_blocks`` for two blocks of one tree; neighbours have a filter of their own, or are skipped."""
-    x, slot_face, slot_tri, box, start = tree
-    node_a, node_b = start[BLOCKS] + block_a, start[BLOCKS] + block_b
-    groups_a = _lanes_near(box, node_a, box, start[BLOCKS + 1] + block_b // WIDTH, block_b % WIDTH)
-    while groups_a != 0:
-        i = lowest_bit(np.int32(groups_a))
-        groups_a &= groups_a - 1
-        groups_b = _later_lanes(_lanes_near(box, node_b, box, node_a, i), block_a == block_b, i)
-        while groups_b != 0:
-            j = lowest_bit(np.int32(groups_b))
-            groups_b &= groups_b - 1
-            bound = _group_bound(box, node_a, i, box, node_b, j)
-            group_a, group_b = WIDTH * block_a + i, WIDTH * block_b + j
-            lanes = _lanes_near(box, start[GROUPS] + group_a, box, node_b, j)
-            while lanes != 0:
-                k = lowest_bit(np.int32(lanes))
-                lanes &= lanes - 1
-                hits = _lanes_near(box, start[GROUPS] + group_b, box, start[GROUPS] + group_a, k)
-                hits = _later_lanes(hits, group_a == group_b, k + 1)
-                s = WIDTH * group_a + k
-                while hits != 0:
-                    t = WIDTH * group_b + lowest_bit(np.int32(hits))
-                    hits &= hits - 1
-                    kind = _filter_of_one(x, face(slot_face, s), face(slot_face, t), skip_neighbours, bound)
-                    tests += 1
-                    if kind != NONE:
-                        if count < len(keys):
-                            low, high = min(slot_tri[s], slot_tri[t]), max(slot_tri[s], slot_tri[t])
-                            keys[count] = pair_key(low, high, max(kind, 0))
-                        count += 1
-    return count, tests
+# Join of one tree with itself -------------------------------------------------------------------------
 
 
 @compiled
 def _filter_of_one(x, s, t, skip_neighbours, bound):
     if shared_count(s, t) == 0:
-        return _filter(x, s, x, t, bound)
+        return _filter(x, s, None, x, t, None, bound)
     return NONE if skip_neighbours else neighbours_filtered(x, s, t, bound)
 
 
+@compiled
+def test_pairs_of_one(first, end, slots, skip_neighbours, scratch, keys, count):
+    """As ``test_pairs`` for one tree; neighbours that no mask left out have a filter of their own, or are skipped."""
+    x, slot_face, slot_tri = slots
+    candidate, bound = scratch[3], scratch[4]
+    for k in range(first, end):
+        s, t = candidate[k, 0], candidate[k, 1]
+        kind = _filter_of_one(x, face(slot_face, s), face(slot_face, t), skip_neighbours, bound[k])
+        if kind != NONE and slot_tri[s] >= 0 and slot_tri[t] >= 0:
+            if count < len(keys):
+                low, high = min(slot_tri[s], slot_tri[t]), max(slot_tri[s], slot_tri[t])
+                keys[count] = pair_key(low, high, max(kind, 0))
+            count += 1
+    return count
+
+
+@compiled
+def join_pairs_of_one(front, slots, origin, stars, skip_neighbours, scratch, thread, keys):
+    """As ``join_pairs`` for one tree."""
+    count = tests = np.int64(0)
+    first = found = thread * ROOM
+    for i in range(len(front)):
+        block_a, block_b = front[i, 0], front[i, 1]
+        first_a = _inside_of(block_a, 0, thread, slots, origin, scratch)
+        first_b = first_a if block_a == block_b else _inside_of(block_b, 1, thread, slots, origin, scratch)
+        found = collect(block_a, block_b, first_a, first_b, stars, None, scratch, found)
+        if found - first >= ENOUGH or i == len(front) - 1:
+            count = test_pairs_of_one(first, found, slots, skip_neighbours, scratch, keys, count)
+            tests += found - first
+            found = first
+    return count, tests
+
+
 @kernel(parallel_from=16)
-def join_front_of_one(front, tree, skip_neighbours, keys, counts):
-    """As ``join_front`` for one tree with itself."""
+def join_front_of_one(front, slots, origin, stars, skip_neighbours, scratch, threads, counter, keys, counts):
+    """As ``join_front`` for one tree."""
     tasks = len(keys)
-    for t in prange(tasks):
-        count = tests = np.int64(0)
-        for i in range(t, len(front), tasks):
-            count, tests = join_blocks_of_one(front[i, 0], front[i, 1], tree, skip_neighbours, keys[t], count, tests)
-        counts[t, 0] = count
-        counts[t, 1] = tests
+    for thread in prange(threads):
+        t = claim(counter)
+        while t < tasks:
+            part = front[t * len(front) // tasks : (t + 1) * len(front) // tasks]
+            counts[t, 0], counts[t, 1] = join_pairs_of_one(
+                part, slots, origin, stars, skip_neighbours, scratch, thread, keys[t]
+            )
+            t = claim(counter)
+
+
+# Results ----------------------------------------------------------------------------------------------
 
 
 @compiled
@@ -362,38 +377,35 @@ def part_keys(keys, count):
     return hits, uncertain
 
 
+# Small bodies -----------------------------------------------------------------------------------------
+
+
 @compiled
-def search_serially(
-    fit_a, vertices_a, slots_a, fitted_a, stamp_a,
-    fit_b, vertices_b, slots_b, fitted_b, stamp_b,
-    is_self, skip_neighbours, front, keys,
-):  # fmt: skip
+def _fit(block_count, vertices):
+    """Fit all boxes of a tree; returns the relative area of its blocks."""
+    for b in range(block_count):
+        fit_block(b, vertices)
+    return fit_upper_levels(vertices[3], vertices[4])
+
+
+@compiled
+def search_serially(fit_a, vertices_a, slots_a, fit_b, vertices_b, slots_b, moves, scratch, front, keys):
     """All steps of a query in one call, for bodies so small that launches would cost more than the work.
 
-    Returns block pairs, keys, tests done and the relative areas of both trees; numbers beyond the room in ``front`` or
-    ``keys`` mean that the search has to be repeated with more.
+    ``fit_a`` blocks are fitted first, none if it is 0. Returns block pairs, keys, tests done and the relative areas of
+    both trees; numbers beyond the room in ``front`` or ``keys`` mean that the search has to be repeated with more.
     """
-    area_a = area_b = -1.0
-    if fit_a:
-        for b in range(len(fitted_a)):
-            fit_block(b, vertices_a)
-        area_a = fit_upper_levels(vertices_a[3], vertices_a[4])
-    if fit_b:
-        for b in range(len(fitted_b)):
-            fit_block(b, vertices_b)
-        area_b = fit_upper_levels(vertices_b[3], vertices_b[4])
-    pair_count = find_front(vertices_a[3], vertices_a[4], vertices_b[3], vertices_b[4], is_self, front)
-    count = tests = np.int64(0)
-    for i in range(min(pair_count, len(front))):
-        block_a, block_b = front[i, 0], front[i, 1]
-        if fitted_a[block_a] != stamp_a:
-            fitted_a[block_a] = stamp_a
-            fit_block_inside(block_a, slots_a)
-        if fitted_b[block_b] != stamp_b:
-            fitted_b[block_b] = stamp_b
-            fit_block_inside(block_b, slots_b)
-        if is_self:
-            count, tests = join_blocks_of_one(block_a, block_b, slots_a, skip_neighbours, keys, count, tests)
-        else:
-            count, tests = join_blocks(block_a, block_b, slots_a, slots_b, keys, count, tests)
+    area_a = _fit(fit_a, vertices_a) if fit_a else -1.0
+    area_b = _fit(fit_b, vertices_b) if fit_b else -1.0
+    pair_count = find_front(vertices_a[3:], vertices_b[3:], moves[2], moves[3], False, front)
+    count, tests = join_pairs(front[:pair_count], slots_a, slots_b, moves, scratch, 0, keys)
     return pair_count, count, tests, area_a, area_b
+
+
+@compiled
+def search_one_serially(fit, vertices, slots, origin, stars, skip_neighbours, scratch, front, keys):
+    """As ``search_serially`` for one tree with itself."""
+    area = _fit(fit, vertices) if fit else -1.0
+    pair_count = find_front(vertices[3:], vertices[3:], None, None, True, front)
+    count, tests = join_pairs_of_one(front[:pair_count], slots, origin, stars, skip_neighbours, scratch, 0, keys)
+    return pair_count, count, tests, area

@@ -157,7 +157,9 @@ class Traversal:
                 yield from self._descend(height - 1, pairs, below)
             elif below.total:
                 source, _ = below.sources(0, below.total)
-                yield self._device.download(pairs)[self._device.download(source)]
+                leaves = self._device.download(pairs)[self._device.download(source)]
+                self._stages.done("expand")
+                yield leaves
 
     def _blocks(self, total: int) -> Iterator[tuple[int, int]]:
         """First output and number of outputs of each block; none after the caller has cancelled."""

@@ -37,10 +37,7 @@ LARGEST_EXTENT = 2.0**200
 @compiled
 def triangle_triangle(p1, q1, r1, p2, q2, r2):
     """Kind of two triangles: the filter, then the exact test where it is uncertain."""
-    dx = _extent(p1, q1, r1, p2, q2, r2, 0)
-    dy = _extent(p1, q1, r1, p2, q2, r2, 1)
-    dz = _extent(p1, q1, r1, p2, q2, r2, 2)
-    kind = triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, error_bound(dx, dy, dz))
+    kind = triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, own_bound(p1, q1, r1, p2, q2, r2))
     if kind == UNCERTAIN:
         return triangle_triangle_exact(p1, q1, r1, p2, q2, r2)
     return kind
@@ -54,6 +51,15 @@ def _extent(p1, q1, r1, p2, q2, r2, axis):
     low = min(min(p1[axis], q1[axis], r1[axis]), min(p2[axis], q2[axis], r2[axis]))
     high = max(max(p1[axis], q1[axis], r1[axis]), max(p2[axis], q2[axis], r2[axis]))
     return high - low
+
+
+@compiled
+def own_bound(p1, q1, r1, p2, q2, r2):
+    """The error bound from the box around the six corners themselves."""
+    dx = _extent(p1, q1, r1, p2, q2, r2, 0)
+    dy = _extent(p1, q1, r1, p2, q2, r2, 1)
+    dz = _extent(p1, q1, r1, p2, q2, r2, 2)
+    return error_bound(dx, dy, dz)
 
 
 @compiled

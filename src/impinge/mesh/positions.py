@@ -16,13 +16,33 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats
+from impinge.arrays import Floats, check_finite
 
 _OWN_REFERENCES = 2
 """What ``sys.getrefcount`` says of an array that only one attribute refers to: that one, and its own argument."""
 
 _CAN_REUSE = getattr(sys, "_is_gil_enabled", lambda: True)() and sys.implementation.name == "cpython"
 """Reference counts are exact only under a global interpreter lock."""
+
+KERNEL_FROM = 1 << 13
+"""Numbers from which one compiled pass beats NumPy's two, the start of the call included."""
+
+
+def _copy(vertices: Floats, target: Floats, *, check: bool) -> None:
+    """Copy ``vertices``, and refuse them if one is not finite."""
+    if not check or vertices.size < KERNEL_FROM:
+        if check:
+            check_finite(vertices, "vertices")
+        np.copyto(target, vertices)
+        return
+    from impinge.mesh.positions_kernels import CHUNKS, copy_numbers  # loads the compiler
+
+    source = vertices.reshape(-1).view(np.int64)
+    source.flags.writeable = False  # always: Numba compiles anew for the other kind
+    strange = np.zeros(CHUNKS, dtype=np.int64)
+    copy_numbers.over(vertices.size)(source, target.reshape(-1).view(np.int64), strange)
+    if strange.any():
+        check_finite(vertices, "vertices")
 
 
 class Positions:
@@ -63,14 +83,16 @@ class Positions:
         with self.lock:
             self.version += 1
 
-    def update(self, vertices: Floats, *, copy: bool) -> None:
+    def update(self, vertices: Floats, *, copy: bool, check: bool) -> None:
         """Make ``vertices`` the current positions; with ``copy=False`` keep that very array."""
         with self.lock:
-            if copy:
-                target = self._take_spare()
-                np.copyto(target[: self._count], vertices)
-            else:
+            if not copy:
+                if check:
+                    check_finite(vertices, "vertices")
                 target = vertices
+            else:
+                target = self._take_spare()
+                _copy(vertices, target[: self._count], check=check)
             self._swap_in(target, ours=copy)
             self.version += 1
 

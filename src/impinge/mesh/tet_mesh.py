@@ -54,10 +54,10 @@ class TetMesh:
 
     def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:
         """Set new positions, shape (n, 3), as ``TriMesh.update`` does; the surface follows."""
-        x = as_positions(vertices, count=len(self._positions), check=check)
+        x = as_positions(vertices, count=len(self._positions), check=False)
         with self._positions.lock:
             self._inverted_at_rest()  # while they are at rest
-            self._positions.update(x, copy=copy)
+            self._positions.update(x, copy=copy, check=check)
 
     @property
     def bounds(self) -> Floats:

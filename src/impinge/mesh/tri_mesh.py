@@ -151,7 +151,8 @@ class TriMesh:
         They are copied, so that later writes to the array change nothing; ``copy=False`` keeps the array
         itself (float64 and C-contiguous, or it is copied after all). ``check=False`` skips the look for NaN.
         """
-        self._positions.update(as_positions(vertices, count=len(self._positions), check=check), copy=copy)
+        x = as_positions(vertices, count=len(self._positions), check=False)
+        self._positions.update(x, copy=copy, check=check)
 
     @property
     def bounds(self) -> Floats:

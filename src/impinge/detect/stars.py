@@ -1,0 +1,51 @@
+"""Triangles that share a vertex, known in advance: nearly all pairs of boxes that overlap in one mesh are such pairs.
+
+A smooth mesh of n triangles has some 6 n pairs that share a vertex, and hardly any other pairs whose boxes overlap. Two
+things make them cheap:
+
+Masks    say for each two blocks with common vertices which of their pairs of triangles have one. They depend on the
+         faces only, and are made once; a join then never hears of these pairs.
+Stars    are the triangles around a vertex v. If they go all around it, and a direction n exists from which all of
+         them are seen from the same side, as sectors that go around v exactly once, then no two sectors overlap: two
+         of these triangles meet in v, or in the edge that they share, and nowhere else. One such proof costs a few
+         products per triangle and settles all pairs around v, some 15 for six triangles. The direction is the sum
+         of the normals, as computed; only the signs of n·(a × b) and a·(d × n) have to be right, so that their
+         rounding is bounded and everything below the bound counts as unproven (``lies_flat``).
+         Pairs around vertices without a proof (creases, borders, folds) are tested one by one, unless the other vertex
+         that they share has one.
+
+Vertices with very many triangles, and triangles that were added since the masks were made, are not in the masks: their
+pairs arrive at the join like all others and are tested there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from impinge.detect import stars_kernels as kernels
+from impinge.detect.tree_of_boxes import TreeOfBoxes
+
+Arrays = tuple[Any, ...]
+"""What the kernels take as ``stars``: start and list of the slots around each vertex, which vertices they go around;
+the masks: where those of a block start, the other block, 64 masks of 64 bits for each two blocks; and for each listed
+slot of a closed star the vertex where it begins."""
+
+
+def stars_of(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
+    """Stars and masks of a tree, made once for each build."""
+    return tree.derive("stars", lambda: _make_stars(tree, vertex_count))
+
+
+def _make_stars(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
+    start, slot = kernels.list_stars(tree.slot_face, tree.slot_tri, vertex_count)
+    begin, closed = kernels.order_stars(start, slot, tree.slot_face)
+    block_start = np.zeros(tree.block_count + 1, dtype=np.int64)
+    other, mask = np.zeros(0, dtype=np.int64), np.zeros((0, 64), dtype=np.uint64)
+    lists = (start, slot, tree.slot_face, tree.slot_tri, block_start)
+    count = kernels.mask_neighbours(*lists, other, mask)
+    if count:
+        other, mask = np.zeros(count, dtype=np.int64), np.zeros((count, 64), dtype=np.uint64)
+        kernels.mask_neighbours(*lists, other, mask)
+    return start, slot, closed, block_start, other, mask, begin
