@@ -6,7 +6,10 @@ list below is complete if it asks every question once. A test counts what is sti
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -15,6 +18,7 @@ import numpy as np
 from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
+from impinge.errors import ImpingeError
 
 METHODS = ("box_tree", "brute_force")
 """The default and its judge; ``BreadthFirst`` compiles when it is first asked for, to keep this below a minute."""
@@ -37,14 +41,21 @@ def _pairs() -> None:
 def _pairs_of_large_bodies() -> None:
     """Box trees search small bodies in one call and others in launches, and sort many keys by counting."""
     a, b = scenes.get("bumpy_spheres_20k").surfaces
+    a.update(a.vertices)
     queries.triangle_pairs(a, b, method="box_tree")
-    queries.self_pairs(a, method="box_tree")
     sort_keys(np.arange(2, dtype=np.uint64))
+
+
+def _pairs_of_moved_bodies() -> None:
+    for name in ("boxes_overlapping_by_half", "bumpy_spheres_20k"):
+        a, b = scenes.get(name).surfaces
+        queries.triangle_pairs(a, b, method="box_tree", transform_a=np.eye(4))
 
 
 def _self_pairs() -> None:
     for method in METHODS:
         queries.self_pairs(scenes.get("boxes_overlapping_by_half").bodies[0], method=method)
+    queries.self_pairs(scenes.get("bumpy_spheres_20k").surfaces[0], method="box_tree")
 
 
 def _containment() -> None:
@@ -54,23 +65,46 @@ def _containment() -> None:
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
+    "pairs of moved bodies": _pairs_of_moved_bodies,
     "self-collision": _self_pairs,
     "containment": _containment,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 
 
-def run_jobs() -> Iterator[Warmed]:
-    """Run the jobs one by one, telling of each as it ends."""
-    for name, job in JOBS.items():
-        began = perf_counter()
-        with jit.launch_always("serial"):
-            job()
-        with jit.launch_always("parallel"):
-            job()
-        yield Warmed(name, perf_counter() - began)
+def run_job(name: str) -> Warmed:
+    """Run one job, serial and on threads."""
+    began = perf_counter()
+    with jit.launch_always("serial"):
+        JOBS[name]()
+    with jit.launch_always("parallel"):
+        JOBS[name]()
+    return Warmed(name, perf_counter() - began)
+
+
+def run_jobs(*, processes: int = 1) -> Iterator[Warmed]:
+    """Run all jobs, telling of each as it ends; in several processes, since one compiles one function at a time."""
+    if processes == 1:
+        yield from map(run_job, JOBS)
+        return
+    with ThreadPoolExecutor(processes) as pool:
+        for done in as_completed([pool.submit(_run_in_process, name) for name in JOBS]):
+            yield done.result()
+
+
+def _run_in_process(name: str) -> Warmed:
+    began = perf_counter()
+    done = subprocess.run([sys.executable, "-m", "impinge.warming", name], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ImpingeError(f"compiling the kernels for {name} failed ({last}); impinge.warmup() shows the whole story")
+    return Warmed(name, perf_counter() - began)
 
 
 def warmup() -> float:
     """Compile all kernels for this machine, or load them from the cache; returns the seconds that it took."""
     return sum(job.seconds for job in run_jobs())
+
+
+if __name__ == "__main__":
+    run_job(sys.argv[1])

@@ -120,6 +120,22 @@ def test_small_edits_do_not_rebuild(rng):
     assert tree_of(a).builds == 2
 
 
+def test_single_additions_share_blocks(rng):
+    """Fill blocks of late triangles up, so that adding one at a time does not make a block for each."""
+    a, b = shapes.icosphere(3), shapes.icosphere(2)
+    detector = BoxTree(a, b)
+    detector.query()
+    blocks = tree_of(a).block_count
+    for _ in range(100):
+        a.add_triangles(rng.integers(0, 42, (1, 3)))
+        detector.query()
+        tree_of(a).assert_valid()
+
+    assert tree_of(a).builds == 1
+    assert tree_of(a).block_count == blocks + 2
+    assert_equals_brute_force(detector)
+
+
 @pytest.mark.parametrize(
     "deform",
     [lambda x, t: twist(x, 20.0 * t), lambda x, t: explode(x, 5.0 * t), lambda x, t: x * (1.0 - 2.0 * t)],

@@ -43,7 +43,7 @@ LEVELS = 8
 REBUILD_GROWTH = 2.0
 """Blocks may grow to this times their relative area at build before the tree is built anew."""
 REBUILD_SHARE = 0.25
-"""Share of empty and late slots from which the tree is built anew."""
+"""Empty and late slots, as a share of the triangles at build, from which the tree is built anew."""
 
 
 class TreeOfBoxes:
@@ -71,6 +71,7 @@ class TreeOfBoxes:
         self.vertex: Ints = np.zeros(0, dtype=np.int32)
         self.tri_slot: NDArray[np.int64] = np.full(len(frame.faces), -1, dtype=np.int64)
         self.misplaced = 0
+        self._built = max(len(order), 1)
         self.builds += 1
         self.derived: dict[str, Any] = {}
         self._append(order, frame)
@@ -120,13 +121,23 @@ class TreeOfBoxes:
         slots = self.tri_slot[removed[removed < old.added]]
         slots = slots[slots >= 0]  # a build may have seen a removal that came after its mark
         self.misplaced += len(slots) + len(added)
-        if self.misplaced > REBUILD_SHARE * max(len(self.slot_tri), BLOCK):
+        if self.misplaced > REBUILD_SHARE * max(self._built, BLOCK):
             self._build(frame)
             return
         self.slot_tri[slots] = -1
         if len(added):
-            self._append(added, frame)
+            self._append(np.concatenate([self._take_last_late(), added]), frame)
         self._mark = new
+
+    def _take_last_late(self) -> Ints:
+        """Triangles of the last block, if it holds late ones; the block is taken away, to be filled up."""
+        if self.block_count <= -(-self._built // BLOCK):
+            return np.zeros(0, dtype=np.int32)
+        last = self.slot_tri[-BLOCK:]
+        self.slot_tri, self.slot_face = self.slot_tri[:-BLOCK], self.slot_face[:-BLOCK]
+        self.vertex = self.vertex[: self.vertex_start[-2]]
+        self.vertex_start = self.vertex_start[:-1]
+        return last[last >= 0]
 
     def derive(self, name: str, make: Callable[[], Made]) -> Made:
         """What depends on the order of the triangles and is kept until the tree is built anew."""

@@ -36,25 +36,20 @@ class Elements:
         self._live: Ints | None = None
         self._epoch = 0
         self._removed: list[Ints] = []
+        self._show()
 
-    @property
-    def mark(self) -> Mark:
+    def _show(self) -> None:
+        """Make what is read every frame, once per edit."""
+        self.rows: Ints = self._rows[: self._count]
+        """All rows ever added, dead ones too; a row's position is its id."""
+        self.alive: Bools = self._alive[: self._count]
+        """Which ids are alive, shape (m,)."""
+        self.mark = Mark(self._epoch, self._count, len(self._removed))
         """How far the history of edits has come; what happened since an earlier mark can be asked for."""
-        return Mark(self._epoch, self._count, len(self._removed))
 
     def removed_between(self, old: Mark, new: Mark) -> Ints:
         """Ids removed between two marks of one epoch (ids are renumbered between epochs)."""
         return np.concatenate([np.zeros(0, dtype=np.int32), *self._removed[old.removals : new.removals]])
-
-    @property
-    def rows(self) -> Ints:
-        """All rows ever added, dead ones too; a row's position is its id."""
-        return self._rows[: self._count]
-
-    @property
-    def alive(self) -> Bools:
-        """Which ids are alive, shape (m,)."""
-        return self._alive[: self._count]
 
     @property
     def live_count(self) -> int:
@@ -114,3 +109,4 @@ class Elements:
     def _changed(self) -> None:
         self.version += 1
         self._live = None
+        self._show()

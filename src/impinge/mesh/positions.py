@@ -55,17 +55,15 @@ class Positions:
         self._count = len(vertices)
         self._spare: Floats | None = None
         self._buffer_is_ours = True
+        self._show()
 
-    @property
-    def vertices(self) -> Floats:
-        """The current positions, read-only: they are the snapshot that queries keep.
-
-        Read-only always, whatever array ``copy=False`` brought: Numba compiles kernels anew for the other kind.
-        """
-        with self.lock:  # a buffer and a count that belong together
-            view = self._buffer[: self._count]
+    def _show(self) -> None:
+        """Make the view that queries keep, once per change."""
+        view = self._buffer[: self._count]
         view.flags.writeable = False
-        return view
+        self.vertices: Floats = view
+        """The current positions, read-only always, whatever array ``copy=False`` brought: Numba compiles kernels anew
+        for the other kind."""
 
     def __len__(self) -> int:
         return self._count
@@ -107,6 +105,7 @@ class Positions:
                 self._buffer, self._spare, self._buffer_is_ours = grown, None, True
             self._buffer[first:count] = vertices
             self._count = count
+            self._show()
             self.version += 1
             return first
 
@@ -120,3 +119,4 @@ class Positions:
     def _swap_in(self, target: Floats, *, ours: bool) -> None:
         self._spare = self._buffer if self._buffer_is_ours and _CAN_REUSE else None
         self._buffer, self._buffer_is_ours = target, ours
+        self._show()
