@@ -254,6 +254,7 @@ BENCHMARKS = {
     "start_up": "impinge.bench.start_up",
     "triangle_test": "impinge.bench.triangle_test",
     "pairs_against_peers": "impinge.bench.pairs_against_peers",
+    "box_tree_decay": "impinge.bench.box_tree_decay",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",
 }

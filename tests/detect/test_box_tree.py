@@ -103,7 +103,7 @@ def test_thousands_of_random_edits(rng):
         tree_of(b).assert_valid()
 
     assert hits > 1000
-    assert tree_of(b).builds < 100
+    assert tree_of(b).builds < 150
 
 
 def test_small_edits_do_not_rebuild(rng):

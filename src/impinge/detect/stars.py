@@ -26,6 +26,7 @@ import numpy as np
 
 from impinge.detect import stars_kernels as kernels
 from impinge.detect.tree_of_boxes import TreeOfBoxes
+from impinge.detect.tree_of_boxes_kernels import BLOCK
 
 Arrays = tuple[Any, ...]
 """What the kernels take as ``stars``: start and list of the slots around each vertex, which vertices they go around;
@@ -39,11 +40,13 @@ def stars_of(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
 
 
 def _make_stars(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
-    start, slot = kernels.list_stars(tree.slot_face, tree.slot_tri, vertex_count)
-    begin, closed = kernels.order_stars(start, slot, tree.slot_face)
-    block_start = np.zeros(tree.block_count + 1, dtype=np.int64)
+    built = tree.built_blocks * BLOCK  # late triangles change places
+    slot_face, slot_tri = tree.slot_face[:built], tree.slot_tri[:built]
+    start, slot = kernels.list_stars(slot_face, slot_tri, vertex_count)
+    begin, closed = kernels.order_stars(start, slot, slot_face)
+    block_start = np.zeros(tree.built_blocks + 1, dtype=np.int64)
     other, mask = np.zeros(0, dtype=np.int64), np.zeros((0, 64), dtype=np.uint64)
-    lists = (start, slot, tree.slot_face, tree.slot_tri, block_start)
+    lists = (start, slot, slot_face, slot_tri, block_start)
     count = kernels.mask_neighbours(*lists, other, mask)
     if count:
         other, mask = np.zeros(count, dtype=np.int64), np.zeros((count, 64), dtype=np.uint64)

@@ -58,54 +58,57 @@ class TreeOfBoxes:
     # structure: changes with edits -------------------------------------------------------------------
 
     def _build(self, frame: Frame) -> None:
-        """Order the live triangles and cut the order into blocks."""
+        """Order the live triangles and cut the order into blocks, with room for triangles that come later."""
         order = np.flatnonzero(frame.alive[: frame.mark.added]).astype(np.int32)
         corners = frame.vertices[frame.faces[order]]
         centre = np.zeros((3, len(frame.faces)))
         with np.errstate(over="ignore"):
             centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
         split_by_rank(centre, order, WIDTH)
-        self.slot_tri: Ints = np.zeros(0, dtype=np.int32)
-        self.slot_face: Ints = np.zeros((0, 3), dtype=np.int32)
-        self.vertex_start: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-        self.vertex: Ints = np.zeros(0, dtype=np.int32)
-        self.tri_slot: NDArray[np.int64] = np.full(len(frame.faces), -1, dtype=np.int64)
+        self._built = len(order)
+        self.built_blocks = max(-(-len(order) // BLOCK), 1)
+        late = 2 + int(min(REBUILD_SHARE, 1.0) * len(order)) // BLOCK
+        self.slot_tri: Ints = np.full((self.built_blocks + late) * BLOCK, -1, dtype=np.int32)
+        self.slot_face: Ints = np.zeros((len(self.slot_tri), 3), dtype=np.int32)
+        self.vertex_start: NDArray[np.int64] = np.zeros(self.built_blocks + late + 1, dtype=np.int64)
+        self.vertex: Ints = np.zeros(3 * (len(order) + late * BLOCK), dtype=np.int32)
+        self.tri_slot: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._seen_in: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._put_count = 0
         self.misplaced = 0
-        self._built = max(len(order), 1)
         self.builds += 1
         self.derived: dict[str, Any] = {}
-        self._append(order, frame)
+        self.block_count = 0
+        self._put(order, frame)
+        self.block_count = self.built_blocks
+        self._lay_out_levels()
         self._mark = frame.mark
         self._growth_base: float | None = None
         self.growth = 1.0
 
-    def _append(self, order: Ints, frame: Frame) -> None:
+    def _put(self, order: Ints, frame: Frame) -> None:
         """Put triangles into new blocks behind the last one, in the given order."""
-        block_count = -(-len(order) // BLOCK) if len(order) or len(self.slot_tri) else 1
-        slot_tri = np.full(block_count * BLOCK, -1, dtype=np.int32)
-        slot_tri[: len(order)] = order
-        slot_face = np.zeros((len(slot_tri), 3), dtype=np.int32)
-        slot_face[: len(order)] = frame.faces[order]
-        start = np.zeros(block_count + 1, dtype=np.int64)
-        vertex = np.zeros(3 * len(order), dtype=np.int32)
-        count = kernels.list_block_vertices(slot_face, slot_tri, len(frame.vertices), start, vertex)
-        self.tri_slot = np.concatenate([self.tri_slot, np.full(len(frame.faces) - len(self.tri_slot), -1, np.int64)])
-        self.tri_slot[order] = len(self.slot_tri) + np.arange(len(order))
-        self.vertex_start = np.concatenate([self.vertex_start[:-1], len(self.vertex) + start])
-        self.vertex = np.concatenate([self.vertex, vertex[:count]])
-        self.slot_tri = np.concatenate([self.slot_tri, slot_tri])
-        self.slot_face = np.concatenate([self.slot_face, slot_face])
-        self._lay_out_levels()
+        first, block_count = self.block_count * BLOCK, self.block_count - (-len(order) // BLOCK)
+        self.slot_tri[first : first + len(order)] = order
+        self.slot_face[first : first + len(order)] = frame.faces[order]
+        self.tri_slot = _grown(self.tri_slot, len(frame.faces))
+        self.tri_slot[order] = first + np.arange(len(order))
+        self._seen_in = _grown(self._seen_in, len(frame.vertices))
+        kernels.list_block_vertices(
+            self.slot_face, self.slot_tri, self.block_count, block_count, self._seen_in, self._put_count,
+            self.vertex_start, self.vertex,
+        )  # fmt: skip
+        self._put_count += block_count - self.block_count
+        self.block_count = block_count
+        self._token: object = None
 
     def _lay_out_levels(self) -> None:
-        self.block_count = len(self.slot_tri) // BLOCK
-        counts = [-(-self.block_count // WIDTH)]
+        counts = [-(-len(self.slot_tri) // BLOCK // WIDTH)]
         while len(counts) < LEVELS:
             counts.append(-(-counts[-1] // WIDTH))
         self.level_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.box = np.zeros((self.level_start[-1], 6, WIDTH))
         self.box[:, :3], self.box[:, 3:] = np.inf, -np.inf
-        self._token: object = None
 
     def follow_edits(self, frame: Frame) -> None:
         """Take over what was added and removed since the last query, at a cost that follows the edit."""
@@ -121,23 +124,27 @@ class TreeOfBoxes:
         slots = self.tri_slot[removed[removed < old.added]]
         slots = slots[slots >= 0]  # a build may have seen a removal that came after its mark
         self.misplaced += len(slots) + len(added)
-        if self.misplaced > REBUILD_SHARE * max(self._built, BLOCK):
+        if self.misplaced > REBUILD_SHARE * max(self._built, BLOCK) or len(added) > self._room():
             self._build(frame)
             return
         self.slot_tri[slots] = -1
         if len(added):
-            self._append(np.concatenate([self._take_last_late(), added]), frame)
+            self._put(np.concatenate([self._take_last_late(), added]), frame)
         self._mark = new
+
+    def _room(self) -> int:
+        """How many triangles can be added, whatever is taken from the last block."""
+        return len(self.slot_tri) - (self.block_count + 1) * BLOCK
 
     def _take_last_late(self) -> Ints:
         """Triangles of the last block, if it holds late ones; the block is taken away, to be filled up."""
-        if self.block_count <= -(-self._built // BLOCK):
+        if self.block_count == self.built_blocks:
             return np.zeros(0, dtype=np.int32)
-        last = self.slot_tri[-BLOCK:]
-        self.slot_tri, self.slot_face = self.slot_tri[:-BLOCK], self.slot_face[:-BLOCK]
-        self.vertex = self.vertex[: self.vertex_start[-2]]
-        self.vertex_start = self.vertex_start[:-1]
-        return last[last >= 0]
+        self.block_count -= 1
+        last = self.slot_tri[self.block_count * BLOCK :][:BLOCK]
+        live = last[last >= 0]
+        last[:] = -1
+        return live
 
     def derive(self, name: str, make: Callable[[], Made]) -> Made:
         """What depends on the order of the triangles and is kept until the tree is built anew."""
@@ -186,7 +193,8 @@ class TreeOfBoxes:
         assert np.array_equal(self.slot_face[filled], frame.faces[self.slot_tri[filled]])
         counts = np.diff(self.level_start)
         assert counts[-1] == 1
-        assert np.array_equal(counts, -(-np.array([self.block_count, *counts[:-1]]) // WIDTH))
+        assert np.array_equal(counts, -(-np.array([len(self.slot_tri) // BLOCK, *counts[:-1]]) // WIDTH))
+        assert (self.slot_tri[self.block_count * BLOCK :] < 0).all()
         for b in range(self.block_count):
             of_slots = self.slot_face[b * BLOCK : (b + 1) * BLOCK][self.slot_tri[b * BLOCK : (b + 1) * BLOCK] >= 0]
             assert np.isin(of_slots, self.vertex[self.vertex_start[b] : self.vertex_start[b + 1]]).all()
@@ -202,6 +210,13 @@ class TreeOfBoxes:
             above += self.level_start[level + 1]
             assert np.array_equal(lo[node].min(axis=1), lo[above, lane])
             assert np.array_equal(hi[node].max(axis=1), hi[above, lane])
+
+
+def _grown(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The same with room for at least ``count`` numbers, new ones -1; doubled, so that small additions are cheap."""
+    if count <= len(numbers):
+        return numbers
+    return np.concatenate([numbers, np.full(max(count, 2 * len(numbers)) - len(numbers), -1, dtype=np.int64)])
 
 
 class Placed(NamedTuple):
@@ -229,8 +244,8 @@ class Placed(NamedTuple):
     @property
     def origin(self) -> Floats:
         """A vertex of the body: what its boxes inside of blocks are counted from."""
-        vertex = self.tree.vertex
-        return self.x[vertex[len(vertex) // 2]] if len(vertex) else np.zeros(3)
+        middle = self.tree.vertex_start[self.tree.built_blocks // 2]
+        return self.x[self.tree.vertex[middle]] if len(self.x) else np.zeros(3)
 
     @property
     def upper(self) -> tuple[Any, ...]:

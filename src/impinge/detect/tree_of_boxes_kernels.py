@@ -15,22 +15,23 @@ EMPTY = (np.float32(np.inf),) * 3 + (np.float32(-np.inf),) * 3
 
 
 @compiled
-def list_block_vertices(slot_face, slot_tri, vertex_count, start, vertex):
-    """Write the distinct vertices of each block to ``vertex`` and where they start; return how many there are."""
-    seen_in = np.full(vertex_count, -1, np.int64)
-    count = np.int64(0)
-    for b in range(len(start) - 1):
+def list_block_vertices(slot_face, slot_tri, first, end, seen_in, stamp, start, vertex):
+    """Write the distinct vertices of blocks ``first`` to ``end`` to ``vertex``, and where they start.
+
+    ``seen_in`` tells for each vertex the block that saw it last, counted from ``stamp``, over all calls.
+    """
+    count = start[first]
+    for b in range(first, end):
         start[b] = count
         for s in range(b * BLOCK, (b + 1) * BLOCK):
             if slot_tri[s] >= 0:
                 for k in range(3):
                     v = slot_face[s, k]
-                    if seen_in[v] != b:
-                        seen_in[v] = b
+                    if seen_in[v] != stamp + b - first:
+                        seen_in[v] = stamp + b - first
                         vertex[count] = v
                         count += 1
-    start[len(start) - 1] = count
-    return count
+    start[end] = count
 
 
 @compiled
