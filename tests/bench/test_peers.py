@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import impinge
+import shared_data
 from impinge import scenes
 from impinge.bench import measure, pairs_against_peers
 from impinge.bench.measure import Row
@@ -78,6 +80,32 @@ def test_peers_find_our_pairs_of_one_body(peer: Peer):
 
     assert len(expected) > 100
     assert as_set(np.sort(peer.self_query(), axis=1)) == as_set(expected)
+
+
+JUDGES = [peer for peer in PEERS if peer.name.split()[0] in ("libigl", "python-fcl")]
+GENERIC = ("closed/bull.off", "closed/camel.off", "closed/elephant.off", "closed/knot1.off", "cad/turbine.off",
+           "cad/cheese.off", "cad/fandisk.off", "soup/truck.obj", "open/beetle.off")  # fmt: skip
+
+
+@shared_data.needs_data
+@pytest.mark.parametrize("file", GENERIC)
+def test_judges_find_our_pairs_of_real_meshes(file: str):
+    """Agree with exact libigl and with FCL on real meshes, shaken so that nothing touches by design."""
+    body = impinge.load(shared_data.FOLDER / file)
+    rng = np.random.default_rng(7)
+    size = np.ptp(body.vertices, axis=0).max()
+    x = np.float64(np.float32(body.vertices + 1e-4 * size * rng.standard_normal(body.vertices.shape)))
+    shift = np.float64(np.float32(size * np.array([0.11, 0.07, 0.05])))
+    a, b = TriMesh(x, body.faces), TriMesh(x[:, [1, 2, 0]] + shift, body.faces)
+    expected = as_set(BoxTree(a, b).query().pairs)
+
+    assert len(JUDGES) == 2
+    assert len(expected) > 50
+    for judge in JUDGES:
+        assert judge.available() is None
+        judge.prepare(a, b)
+        judge.update(a.vertices, b.vertices)
+        assert as_set(judge.query()) == expected
 
 
 class Stranger(Peer):

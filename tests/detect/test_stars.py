@@ -8,6 +8,7 @@ import pytest
 import impinge
 from impinge import shapes
 from impinge.backend.jit import compiled
+from impinge.detect import stars
 from impinge.detect import stars_kernels as kernels
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.stars import stars_of
@@ -165,6 +166,17 @@ def test_faces_that_repeat_a_vertex_or_a_face():
     body = impinge.TriMesh(sphere.vertices, np.concatenate([faces, extra]))
 
     assert assert_equals_brute_force(body) >= 5
+
+
+def test_faces_between_random_vertices(rng, monkeypatch):
+    """Be exact with and without masks where nearly every block shares vertices with every other."""
+    body = impinge.TriMesh(rng.random((400, 3)), rng.integers(0, 400, (600, 3)))
+    with_masks = assert_equals_brute_force(body)
+    monkeypatch.setattr(stars, "MOST_MASKS", 1)
+    body = impinge.TriMesh(body.vertices, body.faces)
+
+    assert assert_equals_brute_force(body) == with_masks > 1000
+    assert len(stars.stars_of(body.structure("boxes", TreeOfBoxes), 400)[4]) == 0
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-70, 1e-8, 1.0, 1e8, 1e70, 1e150])

@@ -5,7 +5,9 @@ Scenes     Pairs of bodies of four classes: smooth (bumpy spheres), scans, CAD p
            Positions are rounded to floats, so that peers in single precision see the same bodies.
 Rounds     In each round every candidate gets a turn: a pause, in which threads of the one before fall asleep (they
            would take a core away), one frame that does not count, which brings its own data and threads back, and two
-           frames that do. Slow peers sit out rounds, evenly, so that none takes more than a few seconds.
+           frames that do. Slow peers sit out rounds, evenly, so that none takes more than a few seconds. Before
+           each frame its positions are written, untimed, to the same arrays: as in a simulation, which has just
+           computed them, they come from the cache and not from memory.
 Agreement  Times of a peer count on those frames only on which its pairs are ours, as sets; its row tells the others.
            A peer that says yes or no and no more is held to that.
 Ours alone Self-collision (against those peers that know it), 5,000 frames in a row, tiny boxes, the refit per
@@ -207,6 +209,14 @@ class _Candidate:
 
 def _take_turns(candidates: list[_Candidate], frames: list[Frame], sizes: _Sizes) -> None:
     """Time all candidates; answers are judged when the turn is over."""
+    fresh = tuple(x.copy() for x in frames[0])
+
+    def write(frame: int) -> Frame:
+        """What a simulation does before it asks."""
+        for target, x in zip(fresh, frames[frame % len(frames)]):
+            target[:] = x
+        return fresh
+
     stride = []
     for each in candidates:
         each.step(frames[0])  # may compile
@@ -221,12 +231,13 @@ def _take_turns(candidates: list[_Candidate], frames: list[Frame], sizes: _Sizes
             if turn % every:
                 continue
             time.sleep(PAUSE)
-            each.step(frames[at % len(frames)])
+            each.step(write(at))
             answers = []
             for ahead in range(1, 1 + COUNTED_FRAMES):
                 frame = (at + ahead) % len(frames)
+                positions = write(frame)
                 began = perf_counter()
-                answer = each.step(frames[frame])
+                answer = each.step(positions)
                 answers.append((frame, 1e3 * (perf_counter() - began), answer))
             for judged in answers:
                 each.judge(*judged)

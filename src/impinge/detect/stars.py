@@ -15,7 +15,8 @@ Stars    are the triangles around a vertex v. If they go all around it, and a di
          that they share has one.
 
 Vertices with very many triangles, and triangles that were added since the masks were made, are not in the masks: their
-pairs arrive at the join like all others and are tested there.
+pairs arrive at the join like all others and are tested there. So are all pairs of faces between random vertices, for
+which masks would take too much memory.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ import numpy as np
 from impinge.detect import stars_kernels as kernels
 from impinge.detect.tree_of_boxes import TreeOfBoxes
 from impinge.detect.tree_of_boxes_kernels import BLOCK
+
+MOST_MASKS = 64
+"""Blocks that a block may share vertices with on average, in order to have masks (512 bytes each): surfaces have
+about four, faces between random vertices any number."""
 
 Arrays = tuple[Any, ...]
 """What the kernels take as ``stars``: start and list of the slots around each vertex, which vertices they go around;
@@ -48,7 +53,16 @@ def _make_stars(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
     other, mask = np.zeros(0, dtype=np.int64), np.zeros((0, 64), dtype=np.uint64)
     lists = (start, slot, slot_face, slot_tri, block_start)
     count = kernels.mask_neighbours(*lists, other, mask)
+    if count > MOST_MASKS * tree.built_blocks:
+        return _no_stars(vertex_count)
     if count:
         other, mask = np.zeros(count, dtype=np.int64), np.zeros((count, 64), dtype=np.uint64)
         kernels.mask_neighbours(*lists, other, mask)
     return start, slot, closed, block_start, other, mask, begin
+
+
+def _no_stars(vertex_count: int) -> Arrays:
+    """Nothing known in advance: all pairs are left to the join."""
+    ids, nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
+    start, closed = np.zeros(vertex_count + 1, dtype=np.int64), np.zeros(vertex_count, dtype=np.bool_)
+    return start, ids, closed, np.zeros(1, dtype=np.int64), nothing, np.zeros((0, 64), dtype=np.uint64), ids
