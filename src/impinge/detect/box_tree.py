@@ -209,13 +209,13 @@ class BoxTree:
         fit_a, fit_b = a.tree.needs_fit(a.token), b.tree.needs_fit(b.token)
         scratch = self._scratch(1)
         if self.b is None:
-            pair_count, count, tests, area_a = kernels.search_one_serially(
+            pair_count, count, open_count, tests, area_a = kernels.search_one_serially(
                 fit_a, a.vertex_arrays, a.slots, a.origin, self._stars(a), self._skip_neighbours,
                 scratch, self._front, keys,
             )  # fmt: skip
             area_b, fit_b = 0.0, 0
         else:
-            pair_count, count, tests, area_a, area_b = kernels.search_serially(
+            pair_count, count, open_count, tests, area_a, area_b = kernels.search_serially(
                 fit_a, a.vertex_arrays, a.slots, fit_b, b.vertex_arrays, b.slots,
                 self._moves(a, b), scratch, self._front, keys,
             )  # fmt: skip
@@ -225,7 +225,7 @@ class BoxTree:
             return None
         if pair_count > len(self._front) or count > len(keys):
             return None
-        hits, uncertain = kernels.part_keys(keys, count)
+        hits, uncertain = kernels.part_keys(keys, count) if open_count else (keys[:count].copy(), NO_KEYS)
         if self._needs_stars:
             around, more = self._test_stars(a)
             uncertain, tests = np.concatenate([uncertain, around]), tests + more

@@ -380,6 +380,15 @@ def part_keys(keys, count):
 # Small bodies -----------------------------------------------------------------------------------------
 
 
+@inlined
+def _uncertain(keys, count):
+    """How many keys have no kind."""
+    found = 0
+    for i in range(min(count, len(keys))):
+        found += key_kind(keys[i]) == 0
+    return found
+
+
 @compiled
 def _fit(block_count, vertices):
     """Fit all boxes of a tree; returns the relative area of its blocks."""
@@ -392,14 +401,15 @@ def _fit(block_count, vertices):
 def search_serially(fit_a, vertices_a, slots_a, fit_b, vertices_b, slots_b, moves, scratch, front, keys):
     """All steps of a query in one call, for bodies so small that launches would cost more than the work.
 
-    ``fit_a`` blocks are fitted first, none if it is 0. Returns block pairs, keys, tests done and the relative areas of
-    both trees; numbers beyond the room in ``front`` or ``keys`` mean that the search has to be repeated with more.
+    ``fit_a`` blocks are fitted first, none if it is 0. Returns block pairs, keys, uncertain keys, tests done and the
+    relative areas of both trees; numbers beyond the room in ``front`` or ``keys`` mean that the search has to be
+    repeated with more.
     """
     area_a = _fit(fit_a, vertices_a) if fit_a else -1.0
     area_b = _fit(fit_b, vertices_b) if fit_b else -1.0
     pair_count = find_front(vertices_a[3:], vertices_b[3:], moves[2], moves[3], False, front)
     count, tests = join_pairs(front[:pair_count], slots_a, slots_b, moves, scratch, 0, keys)
-    return pair_count, count, tests, area_a, area_b
+    return pair_count, count, _uncertain(keys, count), tests, area_a, area_b
 
 
 @compiled
@@ -408,4 +418,4 @@ def search_one_serially(fit, vertices, slots, origin, stars, skip_neighbours, sc
     area = _fit(fit, vertices) if fit else -1.0
     pair_count = find_front(vertices[3:], vertices[3:], None, None, True, front)
     count, tests = join_pairs_of_one(front[:pair_count], slots, origin, stars, skip_neighbours, scratch, 0, keys)
-    return pair_count, count, tests, area
+    return pair_count, count, _uncertain(keys, count), tests, area
