@@ -101,6 +101,14 @@ CASES = {
         body.remove_triangles([0]); ask_all(body, pair()); ask_all(pair(), body)
         body.compact(); ask_all(body, pair())
     """,
+    "curves and margins": """
+        for a, b in (scene("bumpy_spheres_1k"), scene("boxes_overlapping_by_half"), (pair(), pair())):
+            for margin in (0, 0.3, np.float32(0.1)):
+                impinge.proximity(a, b, margin=margin, transform_b=np.eye(4)); impinge.proximity(a, margin=margin)
+            impinge.proximity(a, b, margin=1.0, active_a=[0], ignore=[[0, 0]])
+            impinge.edge_crossings(a, b, active_b=[0]); impinge.intersection_curves(a, b, transform_a=np.eye(4))
+            impinge.intersection_curves(a, b, active_a=[])
+    """,
     "other thread counts": """
         for count in (1, jit.thread_count()):
             impinge.set_threads(count); ask_all(*scene("bumpy_spheres_1k"))

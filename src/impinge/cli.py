@@ -254,16 +254,22 @@ BENCHMARKS = {
     "start_up": "impinge.bench.start_up",
     "triangle_test": "impinge.bench.triangle_test",
     "pairs_against_peers": "impinge.bench.pairs_against_peers",
+    "cloth_proximity": "impinge.bench.cloth_proximity",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",
 }
 """Modules by name; those below ``papers`` return an experiment, which writes a page and a picture too."""
+GROUPS = {
+    "peers": [name for name in BENCHMARKS if name.endswith("_against_peers")],
+    "papers": [name for name, module in BENCHMARKS.items() if ".papers." in module],
+}
+"""Names that stand for several."""
 
 
 @app.command()
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(BENCHMARKS)}; all if none.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join([*GROUPS, *BENCHMARKS])}; all if none.")] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Write the figures to files in this folder.")] = None,
     quick: Annotated[bool, typer.Option(help="Few rounds: a smoke run, not a measurement.")] = False,
 ) -> None:
@@ -274,10 +280,11 @@ def bench(
     from impinge.bench import measure
     from impinge.bench.papers.experiment import Experiment, check_plotting
 
-    names = names or list(BENCHMARKS)
+    names = [one for name in names or BENCHMARKS for one in GROUPS.get(name, [name])]
     unknown = set(names) - set(BENCHMARKS)
     if unknown:
-        raise impinge.OptionError(f"no benchmark {', '.join(sorted(unknown))}; expected any of {', '.join(BENCHMARKS)}")
+        known = ", ".join([*GROUPS, *BENCHMARKS])
+        raise impinge.OptionError(f"no benchmark {', '.join(sorted(unknown))}; expected any of {known}")
     if folder is not None and any(".papers." in BENCHMARKS[name] for name in names):
         check_plotting()  # before the work, not after it
     out.print(measure.machine())

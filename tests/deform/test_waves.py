@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from impinge.deform.waves import Wave, explode, twist
+from impinge.deform.waves import Wave, explode, turn_inside_out, twist
 from impinge.errors import MeshError, OptionError
 from impinge.mesh import shapes
 
@@ -123,3 +123,17 @@ def test_explode_borders(points):
     assert explode(np.zeros((0, 3)), 1.0).shape == (0, 3)
     with pytest.raises(OptionError, match=r"amount is -1\.0, expected"):
         explode(points, -1.0)
+
+
+def test_turn_inside_out(rng):
+    """Start at rest, end mirrored through the mean, and turn one side before the other in between."""
+    x = rng.standard_normal((50, 3))
+    centre = x.mean(axis=0)
+    half = turn_inside_out(x, 0.5)
+    first, last = x[:, 0].argmin(), x[:, 0].argmax()
+
+    np.testing.assert_allclose(turn_inside_out(x, 0.0), x, atol=1e-15)
+    np.testing.assert_allclose(turn_inside_out(x, 1.0), 2.0 * centre - x, atol=1e-14)
+    np.testing.assert_allclose(half[first], 2.0 * centre - x[first], atol=1e-14)
+    np.testing.assert_allclose(half[last], x[last], atol=1e-14)
+    assert turn_inside_out(np.zeros((0, 3)), 0.5).shape == (0, 3)

@@ -89,6 +89,18 @@ def lists_of(visited, a, b, **options):
 
 @pytest.mark.small
 @pytest.mark.tiny
+def test_count_only_makes_no_list():
+    """Count what a query would find, and say that the list is not complete."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    detector = impinge.BreadthFirst(a, b)
+    counted = detector.query(count_only=True)
+
+    assert counted.stats["hits"] == len(detector.query()) == detector.count() > 100
+    assert len(counted) == 0
+    assert not counted.complete
+    assert counted.reason == "limit"
+
+
 def test_pyramid_and_scan_expand_alike(rng):
     """Find the same input and child for every output, from any output on, as repeating the inputs does."""
     for size in (1, 2, 3, 7, 64, 65, 300):

@@ -172,3 +172,21 @@ def test_bodies_and_results_can_be_pickled():
     tets_again.update(np.array(tets.vertices) + 1.0)
     np.testing.assert_array_equal(tets_again.surface.vertices, tets.vertices + 1.0)
     np.testing.assert_array_equal(result_again.pairs, result.pairs)
+
+
+def test_collides_finds_containment_whatever_is_ignored():
+    """Find a body inside a body although pairs are ignored that do not meet, as ``check`` does."""
+    inner, outer = impinge.shapes.icosphere(1, radius=0.3), impinge.shapes.icosphere(2)
+
+    assert impinge.collides(inner, outer, ignore=[[0, 0]])
+    assert impinge.check(inner, outer, ignore=[[0, 0]]).relation == "a in b"
+
+
+def test_collides_ignores_what_meets():
+    """Say no where bodies meet in ignored pairs only, although one has a piece in the box of the other."""
+    a, b = impinge.shapes.icosphere(1), impinge.shapes.icosphere(1, center=(1.0, 0.2, 0.1))
+    pairs = impinge.triangle_pairs(a, b).pairs
+
+    assert len(pairs) > 10
+    assert not impinge.collides(a, b, ignore=pairs)
+    assert impinge.collides(a, b, ignore=pairs[1:])

@@ -270,8 +270,13 @@ def test_same_bits_for_any_thread_count(method):
     code = f"""
 import hashlib, impinge
 pair = impinge.triangle_pairs(*impinge.scenes.get("bumpy_spheres_20k").surfaces, method={method!r})
-one = impinge.self_pairs(impinge.scenes.get("bumpy_spheres_1k").surfaces[0], method={method!r}, neighbours="skip")
-print(hashlib.sha256(b"".join(x.tobytes() for x in (pair.pairs, pair.kind, one.pairs, one.kind))).hexdigest())
+turn = [[0.8, -0.6, 0.0, 0.1], [0.6, 0.8, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+moved = impinge.triangle_pairs(*impinge.scenes.get("bumpy_spheres_20k").surfaces, method={method!r}, transform_b=turn)
+knot = impinge.shapes.torus_knot(2, 3, 120, 20, tube_radius=0.41)
+one, skip = (impinge.self_pairs(knot, method={method!r}, neighbours=n) for n in ("exact", "skip"))
+arrays = [x for r in (pair, moved, one, skip) for x in (r.pairs, r.kind)]
+assert all(map(len, arrays))
+print(hashlib.sha256(b"".join(x.tobytes() for x in arrays)).hexdigest())
 """
     digests = set()
     for count in ("1", "2", "4"):
@@ -284,8 +289,9 @@ print(hashlib.sha256(b"".join(x.tobytes() for x in (pair.pairs, pair.kind, one.p
 
 
 def test_eight_python_threads_ask_at_once(method):
-    """Let eight Python threads query different detectors at the same time."""
-    surfaces = [scenes.get("bumpy_spheres_1k").surfaces for _ in range(8)]
+    """Let eight Python threads query different detectors at the same time, each on threads of its own."""
+    name = "bumpy_spheres_1k" if method == "brute_force" else "bumpy_spheres_20k"
+    surfaces = [scenes.get(name).surfaces for _ in range(8)]
     expected = impinge.triangle_pairs(*surfaces[0], method=method).pairs
     answers: list[bool] = []
 

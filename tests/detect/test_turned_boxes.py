@@ -93,6 +93,16 @@ def test_faces_that_touch_exactly(turns):
     assert assert_pairs_of_moved_vertices(a, b, affine(quarter), affine(np.eye(3), (size[0], 0.0, 0.0))) > 0
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-45, 1e-31, 1e-8, 1e8, 1e31, 1e39, 1e300])
+def test_any_scale(rng, scale):
+    """Be exact for moved bodies beyond the range of float32, and far below it."""
+    a, b = shapes.bumpy_sphere(2), shapes.bumpy_sphere(2, center=(0.9, 0.3, 0.1))
+    for body in (a, b):
+        body.update(scale * np.array(body.vertices))
+
+    assert assert_pairs_of_moved_vertices(a, b, affine(rotation(rng)), affine(rotation(rng))) > 50
+
+
 def test_all_into_one_point():
     """Let everything meet where both bodies shrink to the same point."""
     a, b = shapes.icosphere(1), shapes.icosphere(1)

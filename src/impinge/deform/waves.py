@@ -70,3 +70,15 @@ def explode(positions: Any, amount: float, *, seed: int = 0) -> Floats:
     centre = x.mean(axis=0)
     thrown: Floats = centre + (1.0 + amount * share) * (x - centre)
     return thrown
+
+
+def turn_inside_out(positions: Any, t: float) -> Floats:
+    """Push vertices through their mean to the other side, one slice across x after the other; all are at t = 1."""
+    x = as_positions(positions, name="positions")
+    if not len(x):
+        return x.copy()
+    lo, hi = x[:, 0].min(), x[:, 0].max()
+    turn = np.clip(2.0 * t - (x[:, :1] - lo) / max(hi - lo, np.finfo(np.float64).tiny), 0.0, 1.0)
+    centre = x.mean(axis=0)
+    turned: Floats = centre + (1.0 - 2.0 * turn) * (x - centre)
+    return turned

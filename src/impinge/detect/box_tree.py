@@ -26,7 +26,8 @@ Tried     (20k triangles each, two cores) Insides kept with the tree and fitted 
           doubles: grids of 8 x 8 take twice as long. Planes of many candidates in one vector loop before the test
           proper: gathering the corners costs what it saves. Parts of the front in turns to threads instead of in
           runs: slower, since neighbouring parts share blocks. One serial call instead of launches: two boxes of 12
-          triangles 92 to 29 us.
+          triangles 92 to 29 us. Not tried: to start from the front of the frame before, for finding it anew takes 12
+          of 350 us.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ FIRST_LOOK = 16
 """Block pairs joined before ``any_pair`` looks whether one was found; doubled from look to look."""
 LARGEST_PAD = 1e-4
 """Pad of a turned box, as a share of the body's size, up to which boxes are turned instead of vertices moved."""
+LEAST_SIZE, LARGEST_SIZE = 1e-30, 1e30
+"""Sizes of bodies whose boxes are turned: float32 has room for them."""
 ROUNDING = 2.0**-48
 """Generous for a handful of roundings of 2^-53 each."""
 ROUNDING_INSIDE = 2.0**-20
@@ -122,6 +125,11 @@ class BoxTree:
             began=began,
         )
 
+    def refit(self) -> None:
+        """Fit the boxes of what moved, as ``query`` does first; for timing."""
+        with self._locks[0], self._locks[1]:
+            fit_trees(*self._place(pair_options({}, is_self=self.b is None)))
+
     def any_pair(self, **options: Any) -> bool:
         """Whether any pair meets; looks no further than the first that does."""
         wanted = pair_options(options, is_self=self.b is None)
@@ -129,12 +137,13 @@ class BoxTree:
             a, b = self._place(wanted)
             fit_trees(a, b)
             moves = self._moves(a, b)
-            scratch = self._scratch(thread_count())
+            threads = thread_count()
+            scratch = self._scratch(threads)
             front = self._find_front(a, b, moves)
             first, size = 0, FIRST_LOOK
             while first < len(front):
                 part = front[first : first + size]
-                hits, uncertain = self._join(part, a, b, moves, scratch)
+                hits, uncertain = self._join(part, a, b, moves, scratch, threads)
                 keys = np.concatenate([hits, self._settle(uncertain, a, b)]) if len(uncertain) else hits
                 if len(without_ignored(_only_active(keys, a.active, b.active), wanted, is_self=self.b is None)):
                     return True
@@ -190,7 +199,8 @@ class BoxTree:
         moves = self._moves(a, b)
         front = self._find_front(a, b, moves)
         stages.done("front")
-        hits, uncertain = self._join(front, a, b, moves, self._scratch(thread_count()))
+        threads = thread_count()
+        hits, uncertain = self._join(front, a, b, moves, self._scratch(threads), threads)
         tests = int(self._counts[:, 1].sum())
         stages.done("join")
         if self._needs_stars:
@@ -276,12 +286,18 @@ class BoxTree:
         return self._front[:count]
 
     def _join(
-        self, front: NDArray[np.int64], a: Placed, b: Placed, moves: tuple[Any, ...], scratch: tuple[Any, ...]
+        self,
+        front: NDArray[np.int64],
+        a: Placed,
+        b: Placed,
+        moves: tuple[Any, ...],
+        scratch: tuple[Any, ...],
+        threads: int,
     ) -> tuple[Keys, Keys]:
         """Keys of pairs that cross, and of pairs that doubles cannot decide."""
         while True:
             counter = np.zeros(1, dtype=np.int64)
-            out = (scratch, thread_count(), counter, self._keys, self._counts)
+            out = (scratch, threads, counter, self._keys, self._counts)
             if self.b is None:
                 one = (front, a.slots, a.origin, self._stars(a), self._skip_neighbours)
                 kernels.join_front_of_one.over(len(front))(*one, *out)
@@ -300,7 +316,7 @@ def _matrix(placed: Placed) -> Floats:
 
 
 def _turns(a: Placed, b: Placed) -> tuple[Floats, Floats] | None:
-    """How boxes turn from a to b and back, 3 x 5 each; None if either cannot be trusted."""
+    """How boxes turn from a to b and back, 3 x 6 each; None if either cannot be trusted."""
     to_b, to_a = _turn(a, b), _turn(b, a)
     return None if to_b is None or to_a is None else (to_b, to_a)
 
@@ -321,7 +337,10 @@ def _turn(a: Placed, b: Placed) -> Floats | None:
         pad += ROUNDING_INSIDE * (abs(turn) @ (hi_a - lo_a) + (hi_b - lo_b))
         made = np.column_stack([turn, shift, turn @ a.origin + shift - b.origin, pad])
         size = np.linalg.norm(abs(turn) @ (hi_a - lo_a)) + np.linalg.norm(hi_b - lo_b)
-        trusted = np.isfinite(reach).all() and np.isfinite(made).all() and (pad <= LARGEST_PAD * size).all()
+        sizes = np.linalg.norm(hi_a - lo_a), np.linalg.norm(hi_b - lo_b), size
+        in_range = all(LEAST_SIZE < number < LARGEST_SIZE for number in sizes)
+        trusted = in_range and np.isfinite(reach).all() and np.isfinite(made).all()
+        trusted = trusted and bool((pad <= LARGEST_PAD * size).all())
     return made if trusted else None
 
 

@@ -38,6 +38,8 @@ FROM_DIAGONAL = np.uint64(sum(1 << (WIDTH * i + j) for i in range(WIDTH) for j i
 """Of a node with itself: pairs (i, j) of children with i <= j."""
 ABOVE_DIAGONAL = np.uint64(sum(1 << (WIDTH * i + j) for i in range(WIDTH) for j in range(i + 1, WIDTH)))
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+LEAST_SPAN = 2.0**-140
+"""More than what float32 may lose below its smallest normal number."""
 SLACK = 2.0**-22
 """More than what float32 may take away from the size of a box, relative to its distance from the origin."""
 
@@ -160,7 +162,7 @@ def _pair_bound(box, node_a, i, node_b, j):
 def _span(lo_a, hi_a, lo_b, hi_b):
     """Length of the interval around two, which were rounded to float32."""
     low, high = np.float64(min(lo_a, lo_b)), np.float64(max(hi_a, hi_b))
-    return high - low + SLACK * max(abs(low), abs(high))
+    return high - low + SLACK * max(abs(low), abs(high)) + LEAST_SPAN
 
 
 @inlined

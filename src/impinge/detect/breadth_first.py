@@ -119,14 +119,24 @@ class BreadthFirst:
         self._threshold, self._block_pairs, self._fuse = entry_threshold, block_pairs, fuse
         self._entry_level = 0
 
-    def query(self, **options: Any) -> TrianglePairs:
-        """Refit what moved, and find all pairs; options as in ``PairOptions``."""
+    def query(self, *, count_only: bool = False, **options: Any) -> TrianglePairs:
+        """Refit what moved, and find all pairs; options as in ``PairOptions``.
+
+        With ``count_only`` no list is made: the result is empty and says that it is not complete, and
+        ``stats["hits"]`` is the number of pairs, ignored ones included.
+        """
         began = perf_counter()
         wanted = pair_options(options, is_self=self.b is None)
         stages = start_stages()
         stats: dict[str, Any] = {}
-        keys = np.concatenate([np.zeros(0, dtype=np.uint64), *self._hits(wanted, stats, stages)])
-        stats["hits"] = len(keys)
+        nothing = np.zeros(0, dtype=np.uint64)
+        found = self._hits(wanted, stats, stages)
+        if count_only:
+            keys, hits = nothing, sum(map(len, found))
+        else:
+            keys = np.concatenate([nothing, *found])
+            hits = len(keys)
+        stats["hits"] = hits
         stats.update(stages.times())
         return finish_pairs(
             keys,
@@ -134,7 +144,7 @@ class BreadthFirst:
             is_self=self.b is None,
             method=self.name,
             stats=stats,
-            reason="cancelled" if wanted.cancelled else None,
+            reason="cancelled" if wanted.cancelled else "limit" if count_only and hits else None,
             bodies=(self.a,) if self.b is None else (self.a, self.b),
             began=began,
         )

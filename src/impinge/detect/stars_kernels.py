@@ -18,6 +18,8 @@ LARGEST_STAR = 32
 """Vertices with more triangles are left out: pairs in a star grow with its square."""
 ROUNDING = 2.0**-46
 """Generous for the roundings of a triple product, 2^-53 each."""
+LEAST_BOUND = 1e-290
+"""Far above what underflow can take away from a product."""
 SMALLEST, LARGEST = 1e-60, 1e60
 """Sizes of stars for which no product of four lengths leaves the range of doubles."""
 
@@ -190,6 +192,8 @@ def lies_flat(v, x, start, begin):
         return False
     n = nx, ny, nz
     bound = ROUNDING * size * size * (abs(nx) + abs(ny) + abs(nz))
+    if not bound > LEAST_BOUND:
+        return False
     b = _spoke(x, v, begin[first])
     m = _cross((0.7 * last[0] + 0.3 * b[0], 0.7 * last[1] + 0.3 * b[1], 0.7 * last[2] + 0.3 * b[2]), n)
     a = last

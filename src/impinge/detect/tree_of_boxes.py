@@ -59,7 +59,7 @@ class TreeOfBoxes:
 
     def _build(self, frame: Frame) -> None:
         """Order the live triangles and cut the order into blocks, with room for triangles that come later."""
-        order = np.flatnonzero(frame.alive[: frame.mark.added]).astype(np.int32)
+        order = np.flatnonzero(frame.live()).astype(np.int32)
         corners = frame.vertices[frame.faces[order]]
         centre = np.zeros((3, len(frame.faces)))
         with np.errstate(over="ignore"):
@@ -79,6 +79,7 @@ class TreeOfBoxes:
         self.builds += 1
         self.derived: dict[str, Any] = {}
         self.block_count = 0
+        self._token: object = None
         self._put(order, frame)
         self.block_count = self.built_blocks
         self._lay_out_levels()
@@ -100,7 +101,6 @@ class TreeOfBoxes:
         )  # fmt: skip
         self._put_count += block_count - self.block_count
         self.block_count = block_count
-        self._token: object = None
 
     def _lay_out_levels(self) -> None:
         counts = [-(-len(self.slot_tri) // BLOCK // WIDTH)]
@@ -118,19 +118,31 @@ class TreeOfBoxes:
         if old.epoch != new.epoch:
             self._build(frame)
             return
-        removed = self._body.removed_between(old, new)
+        removed = frame.removed_since(old)
         added: Ints = np.arange(old.added, new.added, dtype=np.int32)
         added = added[~np.isin(added, removed)]
         slots = self.tri_slot[removed[removed < old.added]]
-        slots = slots[slots >= 0]  # a build may have seen a removal that came after its mark
         self.misplaced += len(slots) + len(added)
         if self.misplaced > REBUILD_SHARE * max(self._built, BLOCK) or len(added) > self._room():
             self._build(frame)
             return
         self.slot_tri[slots] = -1
         if len(added):
-            self._put(np.concatenate([self._take_last_late(), added]), frame)
+            late = np.concatenate([self._take_last_late(), added])
+            first = self.block_count
+            self._put(late, frame)
+            self._fit_late(first, frame)
         self._mark = new
+
+    def _fit_late(self, first: int, frame: Frame) -> None:
+        """Fit the blocks from ``first`` on where the others are fitted to these very positions, else none."""
+        if self._token != (frame.motion, b""):
+            self._token = None
+            return
+        tree = frame.vertices, self.vertex_start, self.vertex, self.box, self.level_start
+        for b in range(first, self.block_count):
+            kernels.fit_block(b, tree)
+        kernels.fit_upper_levels(self.box, self.level_start)
 
     def _room(self) -> int:
         """How many triangles can be added, whatever is taken from the last block."""
@@ -185,7 +197,7 @@ class TreeOfBoxes:
     def assert_valid(self) -> None:
         """Check the structure: every live triangle in one slot, level counts, boxes that contain what is below."""
         frame = self._body.frame()
-        live = np.flatnonzero(frame.alive[: frame.mark.added])
+        live = np.flatnonzero(frame.live())
         filled = np.flatnonzero(self.slot_tri >= 0)
         assert self._mark == frame.mark
         assert np.array_equal(np.sort(self.slot_tri[filled]), live)
@@ -197,7 +209,11 @@ class TreeOfBoxes:
         assert (self.slot_tri[self.block_count * BLOCK :] < 0).all()
         for b in range(self.block_count):
             of_slots = self.slot_face[b * BLOCK : (b + 1) * BLOCK][self.slot_tri[b * BLOCK : (b + 1) * BLOCK] >= 0]
-            assert np.isin(of_slots, self.vertex[self.vertex_start[b] : self.vertex_start[b + 1]]).all()
+            listed = self.vertex[self.vertex_start[b] : self.vertex_start[b + 1]]
+            assert np.isin(of_slots, listed).all()
+            if self._token == (frame.motion, b"") and len(listed):
+                x, box = frame.vertices[listed], self.box[b // WIDTH, :, b % WIDTH]
+                assert np.array_equal(box, [*x.min(axis=0), *x.max(axis=0)])
         if self._token is not None:
             self._assert_boxes_contain()
 
@@ -262,7 +278,7 @@ def place(body: TriMesh, tree: TreeOfBoxes, transform: Any, active: Any, letter:
     if active is not None:
         mask = np.zeros(len(frame.faces), dtype=np.bool_)
         mask[as_ids(active, name=f"active_{letter}", count=len(frame.faces))] = True
-    return Placed(tree, frame, frame.vertices, (frame.version, b""), mask, matrix)
+    return Placed(tree, frame, frame.vertices, (frame.motion, b""), mask, matrix)
 
 
 def with_moved_vertices(placed: Placed, letter: str) -> Placed:
@@ -270,7 +286,7 @@ def with_moved_vertices(placed: Placed, letter: str) -> Placed:
     if placed.matrix is None:
         return placed
     x = moved(placed.matrix, placed.frame.vertices, f"transform_{letter}")
-    return placed._replace(x=x, token=(placed.frame.version, placed.matrix.tobytes()), matrix=None)
+    return placed._replace(x=x, token=(placed.frame.motion, placed.matrix.tobytes()), matrix=None)
 
 
 def fit_trees(a: Placed, b: Placed | None = None) -> None:
@@ -283,21 +299,3 @@ def fit_trees(a: Placed, b: Placed | None = None) -> None:
         if count_a + count_b:
             kernels.fit_blocks.over(count_a + count_b)(count_a, a.vertex_arrays, count_b, b.vertex_arrays)
         fitted = a.tree.close(a.token, a.frame) and (b is a or b.tree.close(b.token, b.frame))
-
-
-def fit_insides(placed: Placed) -> tuple[NDArray[np.float32], Floats]:
-    """Insides of all blocks of a fitted tree, ``INSIDE`` nodes each, and the origin that they are counted from.
-
-    For queries that may reach any block many times; kept with the tree until the body moves.
-    """
-    tree = placed.tree
-    kept = tree.derived.get("insides")
-    if kept is None or kept[0] != (placed.token, tree.block_count):
-        inside = np.zeros((tree.block_count * kernels.INSIDE, 6, WIDTH), dtype=np.float32) if kept is None else kept[1]
-        if len(inside) != tree.block_count * kernels.INSIDE:
-            inside = np.zeros((tree.block_count * kernels.INSIDE, 6, WIDTH), dtype=np.float32)
-        origin = placed.origin.copy()
-        kernels.fit_all_insides.over(tree.block_count)(tree.block_count, placed.slots, origin, inside)
-        kept = ((placed.token, tree.block_count), inside, origin)
-        tree.derived["insides"] = kept
-    return kept[1], kept[2]

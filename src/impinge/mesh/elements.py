@@ -35,7 +35,8 @@ class Elements:
         self._dead_count = 0
         self._live: Ints | None = None
         self._epoch = 0
-        self._removed: list[Ints] = []
+        self.removed: list[Ints] = []
+        """Ids by the call that removed them; a new list after ids were renumbered."""
         self._show()
 
     def _show(self) -> None:
@@ -44,12 +45,8 @@ class Elements:
         """All rows ever added, dead ones too; a row's position is its id."""
         self.alive: Bools = self._alive[: self._count]
         """Which ids are alive, shape (m,)."""
-        self.mark = Mark(self._epoch, self._count, len(self._removed))
+        self.mark = Mark(self._epoch, self._count, len(self.removed))
         """How far the history of edits has come; what happened since an earlier mark can be asked for."""
-
-    def removed_between(self, old: Mark, new: Mark) -> Ints:
-        """Ids removed between two marks of one epoch (ids are renumbered between epochs)."""
-        return np.concatenate([np.zeros(0, dtype=np.int32), *self._removed[old.removals : new.removals]])
 
     @property
     def live_count(self) -> int:
@@ -90,7 +87,7 @@ class Elements:
         if len(ids):
             self._alive[ids] = False
             self._dead_count += len(ids)
-            self._removed.append(ids)
+            self.removed.append(ids)
             self._changed()
         return ids
 
@@ -102,7 +99,7 @@ class Elements:
         self._count, self._dead_count = len(self._rows), 0
         self._alive = np.ones(self._count, dtype=np.bool_)
         self._epoch += 1
-        self._removed = []
+        self.removed = []
         self._changed()
         return new_id
 

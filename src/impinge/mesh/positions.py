@@ -51,6 +51,8 @@ class Positions:
     def __init__(self, vertices: Floats) -> None:
         self.lock = threading.RLock()
         self.version = 0
+        self.motion = 0
+        """Grows when positions change, not when elements are added or removed."""
         self._buffer = vertices
         self._count = len(vertices)
         self._spare: Floats | None = None
@@ -92,6 +94,7 @@ class Positions:
                 target = self._take_spare()
                 _copy(vertices, target[: self._count], check=check)
             self._swap_in(target, ours=copy)
+            self.motion += 1
             self.version += 1
 
     def append(self, vertices: Floats) -> int:

@@ -45,7 +45,23 @@ class Frame(NamedTuple):
     """Which triangles are alive; shows later removals too."""
     mark: Mark
     """How far the history of edits has come."""
+    removed: list[Ints]
+    """Ids by the call that removed them, later calls too: a list that only grows."""
+    motion: int
+    """Grows when vertices move, not with edits."""
     version: int
+    """Grows with either."""
+
+    def removed_since(self, mark: Mark) -> Ints:
+        """Ids removed between an earlier mark of the same epoch and this frame."""
+        return np.concatenate([np.zeros(0, dtype=np.int32), *self.removed[mark.removals : self.mark.removals]])
+
+    def live(self) -> Bools:
+        """Which triangles were alive in this frame, whatever was removed since."""
+        alive = self.alive[: self.mark.added].copy()
+        for ids in self.removed[self.mark.removals :]:
+            alive[ids[ids < len(alive)]] = True
+        return alive
 
 
 class Snapshot(NamedTuple):
@@ -192,11 +208,15 @@ class TriMesh:
         """As ``snapshot``, without the list of live ids: its cost does not grow with the mesh after an edit."""
         with self._positions.lock:
             positions, elements = self._positions, self._elements
-            return Frame(positions.vertices, elements.rows, elements.alive, elements.mark, positions.version)
-
-    def removed_between(self, old: Mark, new: Mark) -> Ints:
-        """Ids removed between two frames of one epoch."""
-        return self._elements.removed_between(old, new)
+            return Frame(
+                positions.vertices,
+                elements.rows,
+                elements.alive,
+                elements.mark,
+                elements.removed,
+                positions.motion,
+                positions.version,
+            )
 
     def structure(self, name: str, make: Callable[[TriMesh], Made]) -> Made:
         """What a detector keeps with this body under ``name``; made when first asked for."""
