@@ -109,6 +109,16 @@ CASES = {
             impinge.edge_crossings(a, b, active_b=[0]); impinge.intersection_curves(a, b, transform_a=np.eye(4))
             impinge.intersection_curves(a, b, active_a=[])
     """,
+    "nearest": """
+        fixed = CORNERS.copy()
+        fixed.flags.writeable = False
+        for a, b in (scene("bumpy_spheres_1k"), scene("nested_spheres"), (pair(), pair())):
+            for points in (CORNERS, fixed, CORNERS.astype(np.float32), CORNERS.tolist(), a.vertices, []):
+                impinge.closest_points(a, points, active_a=[0, 1]); impinge.points_inside(b, points)
+            impinge.distance(a, b, transform_b=np.eye(4), upper=2)
+            impinge.distance(b, a, active_a=[0], ignore=[[0, 0]])
+        impinge.closest_points((1e90 * CORNERS, [[0, 1, 2]]), fixed)
+    """,
     "other thread counts": """
         for count in (1, jit.thread_count()):
             impinge.set_threads(count); ask_all(*scene("bumpy_spheres_1k"))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Contacts,
         Curves,
         Distance,
+        EdgeCrossings,
         Kind,
         Proximity,
         SphereContacts,
@@ -43,7 +44,19 @@ if TYPE_CHECKING:
     from impinge.mesh.transform import transform_points
     from impinge.mesh.tri_mesh import TriMesh
     from impinge.mesh.validation import ValidationReport, validate
-    from impinge.queries import Report, check, collides, self_pairs, triangle_pairs
+    from impinge.queries import (
+        Report,
+        check,
+        closest_points,
+        collides,
+        distance,
+        edge_crossings,
+        intersection_curves,
+        points_inside,
+        proximity,
+        self_pairs,
+        triangle_pairs,
+    )
     from impinge.warming import warmup
 
 _NAMES_OF = {
@@ -53,13 +66,16 @@ _NAMES_OF = {
     "impinge.mesh.transform": ["transform_points"],
     "impinge.mesh.validation": ["validate", "ValidationReport"],
     "impinge.io.sequence": ["Sequence"],
-    "impinge.queries": ["triangle_pairs", "self_pairs", "collides", "check", "Report"],
+    "impinge.queries": [
+        "triangle_pairs", "self_pairs", "collides", "check", "proximity", "intersection_curves", "edge_crossings",
+        "closest_points", "points_inside", "distance", "Report",
+    ],
     "impinge.detect.box_tree": ["BoxTree"],
     "impinge.detect.breadth_first": ["BreadthFirst"],
     "impinge.detect.brute_force": ["BruteForce"],
     "impinge.detect.results": [
         "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-        "Distance", "Proximity", "Curves", "Contacts",
+        "Distance", "Proximity", "Curves", "EdgeCrossings", "Contacts",
     ],
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
@@ -72,9 +88,10 @@ _MODULE_OF_MODULE = {"scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"
 __all__ = [
     "TriMesh", "TetMesh", "load", "save", "validate", "ValidationReport", "transform_points", "Sequence",
     "triangle_pairs", "self_pairs", "collides", "check", "Report",
+    "proximity", "intersection_curves", "edge_crossings", "closest_points", "points_inside", "distance",
     "BoxTree", "BreadthFirst", "BruteForce",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-    "Distance", "Proximity", "Curves", "Contacts",
+    "Distance", "Proximity", "Curves", "EdgeCrossings", "Contacts",
     "scenes", "shapes",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",

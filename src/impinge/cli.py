@@ -254,6 +254,7 @@ BENCHMARKS = {
     "start_up": "impinge.bench.start_up",
     "triangle_test": "impinge.bench.triangle_test",
     "pairs_against_peers": "impinge.bench.pairs_against_peers",
+    "proximity_against_peers": "impinge.bench.proximity_against_peers",
     "cloth_proximity": "impinge.bench.cloth_proximity",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "p002_distance": "impinge.bench.papers.p002_distance",
@@ -269,7 +270,9 @@ GROUPS = {
 
 @app.command()
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join([*GROUPS, *BENCHMARKS])}; all if none.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help=f"Any of {', '.join([*GROUPS, *BENCHMARKS])}; all if none.")
+    ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Write the figures to files in this folder.")] = None,
     quick: Annotated[bool, typer.Option(help="Few rounds: a smoke run, not a measurement.")] = False,
 ) -> None:

@@ -7,16 +7,23 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from impinge.arrays import Bools
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.breadth_first import BreadthFirst
 from impinge.detect.brute_force import BruteForce
+from impinge.detect.closest_points import closest_points as find_closest_points
 from impinge.detect.containment import Enclosure, enclosure, has_piece_inside
+from impinge.detect.distance import distance as find_distance
+from impinge.detect.edge_crossings import edge_crossings as find_edge_crossings
+from impinge.detect.intersection_curves import intersection_curves as find_intersection_curves
 from impinge.detect.narrow_phase import Neighbours
-from impinge.detect.pair_query import Side, pair_options
-from impinge.detect.results import Kind, TrianglePairs
+from impinge.detect.pair_query import PairOptions, Side, pair_options
+from impinge.detect.points_inside import points_inside as find_points_inside
+from impinge.detect.proximity import proximity as find_proximity
+from impinge.detect.results import ClosestPoints, Curves, Distance, EdgeCrossings, Kind, Proximity, TrianglePairs
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
-from impinge.mesh.tri_mesh import TriMesh
+from impinge.mesh.tri_mesh import TriMesh, box_around
 
 PairMethod: TypeAlias = type[BoxTree | BreadthFirst | BruteForce]
 
@@ -131,4 +138,89 @@ def collides(a: Any, b: Any, **options: Any) -> bool:
     """
     wanted = pair_options(options)
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
-    return BoxTree(a, b).any_pair(**options) or (wanted.ignore is None and bool(check(a, b, **options)))
+    detector = BoxTree(a, b)
+    if detector.any_pair(**options):
+        return True
+    if wanted.ignore is not None and detector.any_pair(**{**options, "ignore": None}):
+        return False  # they meet where nobody wants to hear of it
+    side_a, side_b = wanted.side_a(a), wanted.side_b(b)
+    if _are_apart(side_a, side_b):
+        return False
+    return has_piece_inside(side_a, enclosure(side_b)) or has_piece_inside(side_b, enclosure(side_a))
+
+
+def _are_apart(a: Side, b: Side) -> bool:
+    """Whether the boxes around two bodies do not overlap."""
+    (lo_a, hi_a), (lo_b, hi_b) = (box_around(side.vertices, side.faces[side.ids]) for side in (a, b))
+    return bool((lo_a > hi_b).any() or (lo_b > hi_a).any())
+
+
+def closest_points(a: Any, points: Any, *, inside: bool = True, **options: Any) -> ClosestPoints:
+    """For each of ``points`` (n, 3) the nearest point of the surface of ``a``; of equally near triangles the lowest id.
+
+    ``inside`` of the result tells, exactly, which points are inside ``a``, as ``points_inside`` does; none are inside
+    an open surface. ``inside=False`` leaves that out (None). Where there is no triangle, distances are infinite,
+    triangles -1, points and weights NaN. Options: ``transform_a``, ``active_a``, ``cancel``, as in ``triangle_pairs``;
+    points that got no answer before the query was cancelled have a distance of infinity.
+    """
+    return find_closest_points(as_surface(a, name="a"), points, _options_of_a(options, "cancel"), inside=inside)
+
+
+def points_inside(a: Any, points: Any, resolution: int | None = None, **options: Any) -> Bools:
+    """Which of ``points`` (n, 3) are inside ``a`` or on its surface, exactly.
+
+    What has an inside: pieces that are closed, vertices at equal positions counted as one. Inside is where their
+    winding number is not zero; where triangles do not agree on which side is outside, where a ray crosses them
+    an odd number of times. Options: ``transform_a`` and ``active_a``, as in ``triangle_pairs``.
+    """
+    if resolution is not None:
+        raise OptionError(f"resolution is {resolution!r}, but points are only tested exactly: leave it out")
+    return find_points_inside(as_surface(a, name="a"), points, _options_of_a(options))
+
+
+def distance(a: Any, b: Any, *, upper: float | None = None, **options: Any) -> Distance:
+    """The smallest distance of the surfaces of ``a`` and ``b``, where it is, and between which triangles.
+
+    It is 0 exactly if triangles meet; a body inside another has the distance of their surfaces. With ``upper``, bodies
+    that are farther apart than that have an infinite distance, which is found sooner. Options: ``transform_a``,
+    ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``cancel``, as in ``triangle_pairs``.
+    """
+    if "max_pairs" in options:
+        raise OptionError("max_pairs means nothing for a distance; leave it out")
+    return find_distance(as_surface(a, name="a"), as_surface(b, name="b"), pair_options(options), upper=upper)
+
+
+def _options_of_a(options: dict[str, Any], *more: str) -> PairOptions:
+    """Options of a query about one body and points."""
+    known = ["transform_a", "active_a", *more]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
+    return pair_options(options)
+
+
+def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proximity:
+    """All vertex-face and edge-edge pairs of ``a`` and ``b`` no farther apart than ``margin``; distances and weights.
+
+    Without ``b`` those of ``a`` with itself, apart from pairs that share a vertex. Vertices and edges count once, if a
+    live and active triangle has them. Options as in ``triangle_pairs``, without ``max_pairs``: the answer is never cut.
+    A pair is left out by ``ignore`` if all pairs of triangles that have the two are ignored.
+    """
+    return find_proximity(a, b, margin=margin, **options)
+
+
+def intersection_curves(a: Any, b: Any, **options: Any) -> Curves:
+    """The segments in which triangles of ``a`` and ``b`` cross, joined into curves by exact topology.
+
+    Triangles that only touch, or lie in one plane, have no segment; ``stats`` tells how many there are. Options as in
+    ``triangle_pairs``, without ``max_pairs``.
+    """
+    return find_intersection_curves(a, b, **options)
+
+
+def edge_crossings(a: Any, b: Any, **options: Any) -> EdgeCrossings:
+    """All edges of ``a`` that pass through faces of ``b``: where, which way, and whether through the inside of both.
+
+    Options as in ``triangle_pairs``, without ``max_pairs``.
+    """
+    return find_edge_crossings(a, b, **options)

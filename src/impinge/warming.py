@@ -19,6 +19,7 @@ from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
 from impinge.errors import ImpingeError
+from impinge.mesh import shapes
 
 METHODS = ("box_tree", "brute_force")
 """The default and its judge; ``BreadthFirst`` compiles when it is first asked for, to keep this below a minute."""
@@ -62,12 +63,30 @@ def _containment() -> None:
     queries.check(*scenes.get("nested_spheres").bodies)
 
 
+def _curves_and_margins() -> None:
+    a, b = scenes.get("boxes_overlapping_by_half").bodies
+    queries.intersection_curves(a, b)
+    queries.edge_crossings(a, b)
+    queries.proximity(a, b, margin=0.1, ignore=[[0, 0]])
+    queries.proximity(a, margin=0.1)
+
+
+def _nearest() -> None:
+    """Spheres inside one another: points inside and outside, and distances that keep threads busy."""
+    inner, outer = shapes.icosphere(3), shapes.icosphere(3, radius=1.1)
+    queries.closest_points(outer, np.concatenate([inner.vertices, 2.0 * inner.vertices]))
+    queries.distance(inner, outer)
+    queries.distance(outer, outer)
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
     "pairs of moved bodies": _pairs_of_moved_bodies,
     "self-collision": _self_pairs,
     "containment": _containment,
+    "curves and margins": _curves_and_margins,
+    "nearest": _nearest,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 

@@ -12,6 +12,7 @@ from impinge.detect.results import (
     Contacts,
     Curves,
     Distance,
+    EdgeCrossings,
     Kind,
     Proximity,
     Result,
@@ -87,19 +88,45 @@ def closest_points(n: int, first: int = 0, **common) -> ClosestPoints:
 def proximity(n: int, first: int = 0, **common) -> Proximity:
     """Vertex-face pairs from ``first`` on, and no edges."""
     return Proximity(
+        margin=1.0,
         vertex_face=pairs(n, first),
         vertex_face_distance=np.ones(n),
         vertex_face_weights=np.ones((n, 3)),
+        face_vertex=pairs(0),
+        face_vertex_distance=np.ones(0),
+        face_vertex_weights=np.ones((0, 3)),
         edge_edge=pairs(0),
         edge_edge_distance=np.ones(0),
         edge_edge_weights=np.ones((0, 2)),
+        edges_a=pairs(0),
+        edges_b=pairs(0),
+        **common,
+    )
+
+
+def edge_crossings(n: int, first: int = 0, **common) -> EdgeCrossings:
+    """Edges from ``first`` on, all through one face."""
+    return EdgeCrossings(
+        edge=pairs(n, first),
+        face=ids(n) * 0,
+        kind=np.full(n, Kind.CROSSING, dtype=np.int8),
+        sign=np.ones(n, dtype=np.int8),
+        parameter=np.zeros(n),
+        weights=np.ones((n, 3)),
         **common,
     )
 
 
 def curves(n: int, first: int = 0, **common) -> Curves:
     """Segments of pairs from ``first`` on, all of one loop."""
-    return Curves(segments=np.zeros((n, 2, 3)), pairs=pairs(n, first), loops=[ids(n)] if n else [], **common)
+    return Curves(
+        segments=np.zeros((n, 2, 3)),
+        pairs=pairs(n, first),
+        ends=np.stack([ids(n), ids(n, 1)], axis=1),
+        loops=[ids(n)] if n else [],
+        closed=np.zeros(min(n, 1), dtype=np.bool_),
+        **common,
+    )
 
 
 def contacts(n: int, first: int = 0, **common) -> Contacts:
@@ -119,7 +146,8 @@ def contacts(n: int, first: int = 0, **common) -> Contacts:
 
 def distance(value: float = 1.0, **common) -> Distance:
     """Two points so far apart."""
-    return Distance(distance=value, point_a=np.zeros(3), point_b=np.array([value, 0.0, 0.0]), **common)
+    ends = {"point_a": np.zeros(3), "point_b": np.array([value, 0.0, 0.0])}
+    return Distance(distance=value, triangles=ids(2), **ends, **common)
 
 
 LISTS = [
@@ -129,6 +157,7 @@ LISTS = [
     sphere_contacts,
     closest_points,
     proximity,
+    edge_crossings,
     curves,
     contacts,
 ]
@@ -326,12 +355,9 @@ def test_a_distance_has_no_changes():
 def test_proximity_counts_both_kinds_of_pairs():
     """Count vertex-face and edge-edge pairs, and never take one for the other."""
     faces_only = proximity(3)
-    edges_only = dataclasses.replace(
-        proximity(0), edge_edge=pairs(3), edge_edge_distance=np.ones(3), edge_edge_weights=np.ones((3, 2))
-    )
-    both = dataclasses.replace(
-        faces_only, edge_edge=pairs(3), edge_edge_distance=np.ones(3), edge_edge_weights=np.ones((3, 2))
-    )
+    edges = {"edge_edge": pairs(3), "edges_a": pairs(9), "edges_b": pairs(9)}
+    edges |= {"edge_edge_distance": np.ones(3), "edge_edge_weights": np.ones((3, 2))}
+    edges_only, both = dataclasses.replace(proximity(0), **edges), dataclasses.replace(faces_only, **edges)
 
     assert (len(faces_only), len(edges_only), len(both)) == (3, 3, 6)
     assert edges_only

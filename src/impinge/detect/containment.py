@@ -51,9 +51,24 @@ class Enclosure:
 
 def enclosure(side: Side) -> Enclosure:
     """Find the closed pieces of a body."""
-    faces = side.faces[side.ids]
-    _, welded = weld_vertices(side.vertices, faces)
-    adjacency = Adjacency(np.ascontiguousarray(welded), len(side.vertices))
+    closed, oriented, _ = closed_pieces(side.vertices, side.faces[side.ids])
+    return Enclosure(side, side.ids[closed], oriented)
+
+
+def closed_pieces(vertices: Floats, faces: Ints) -> tuple[Bools, bool, bool]:
+    """Which faces belong to closed pieces, whether these are oriented, and whether their indices alone tell so.
+
+    Indices tell if all pieces are closed and oriented as they are: vertices that meet cannot open them.
+    """
+    closed, oriented = _closed_as_indexed(faces, len(vertices))
+    if oriented and closed.all():
+        return closed, True, True
+    _, welded = weld_vertices(vertices, faces)
+    return *_closed_as_indexed(np.ascontiguousarray(welded), len(vertices)), False
+
+
+def _closed_as_indexed(faces: Ints, vertex_count: int) -> tuple[Bools, bool]:
+    adjacency = Adjacency(faces, vertex_count)
     count, piece = adjacency.component if len(faces) else (0, np.zeros(0, dtype=np.int32))
     is_open = np.zeros(count, dtype=np.bool_)
     start, triangle = adjacency.edge_tri
@@ -64,7 +79,7 @@ def enclosure(side: Side) -> Enclosure:
     closed = has_edges & ~is_open
     unbalanced = np.flatnonzero(adjacency.edge_balance)
     oriented = not closed[piece[triangle[start[unbalanced]]]].any()
-    return Enclosure(side, side.ids[closed[piece]], oriented)
+    return closed[piece], oriented
 
 
 def has_piece_inside(inner: Side, outer: Enclosure) -> bool:

@@ -172,10 +172,10 @@ def without_ignored(keys: Keys, options: PairOptions, *, is_self: bool) -> Keys:
     """Leave out the pairs that the caller does not want to hear of."""
     if options.ignore is None:
         return keys
-    return keys[~np.isin(keys >> np.uint64(KIND_BITS), _ignored(options.ignore, is_self))]
+    return keys[~np.isin(keys >> np.uint64(KIND_BITS), ignored_keys(options.ignore, is_self))]
 
 
-def _ignored(ignore: Any, is_self: bool) -> Keys:
+def ignored_keys(ignore: Any, is_self: bool) -> Keys:
     """Pairs to leave out, as keys without a kind; of one body, in either order."""
     pairs = as_indices(ignore, name="ignore", columns=2)
     if (pairs < 0).any():

@@ -1,0 +1,129 @@
+"""Nearest points of a deforming body, update included: impinge against what a user could install instead.
+
+Scene      A bumpy sphere of 82k triangles that moves in every frame, and 100k points in its box, widened by a tenth.
+Frame      New positions in, distance, nearest point and triangle of every point out. Peers build their tree anew, since
+           none of them can refit it. trimesh, which would take minutes, gets every hundredth point only: its ratio is
+           lower than it should be.
+Agreement  The distances of a peer must be ours to 1e-5 of the body's size before its time counts.
+Ours       is timed with the exact test for inside too, which no peer does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from impinge import queries
+from impinge.arrays import Floats
+from impinge.backend import jit
+from impinge.bench.measure import Row, interleaved
+from impinge.deform.waves import Wave
+from impinge.errors import ImpingeError
+from impinge.mesh import shapes
+from impinge.mesh.tri_mesh import TriMesh
+
+OURS = "impinge"
+SUBDIVISIONS, SUBDIVISIONS_QUICK = 6, 3
+POINTS, POINTS_QUICK = 100_000, 1_000
+FRAMES = 4
+ROUNDS, ROUNDS_QUICK = 5, 2
+AGREEMENT = 1e-5
+
+Distances = Callable[[Floats], Floats]
+"""From new positions of the body to the distances of all points, or of points at equal steps."""
+
+
+def run(*, quick: bool = False) -> list[Row]:
+    """Time whole frames in turns."""
+    body = shapes.bumpy_sphere(SUBDIVISIONS_QUICK if quick else SUBDIVISIONS)
+    rest, wave = body.vertices.copy(), Wave(0.05, 4.0, angular_speed=2.0)
+    frames = [wave(rest, 0.1 * frame) for frame in range(FRAMES)]
+    points = np.random.default_rng(1).uniform(-1.1, 1.1, (POINTS_QUICK if quick else POINTS, 3))
+    points *= np.abs(rest).max()
+    candidates = {OURS: _ours(body, points, inside=False)}
+    candidates |= {f"{OURS}, inside too": _ours(body, points, inside=True)} | _peers(body, points)
+    _check(candidates, frames[0])
+    note = f"{len(points)} points, {len(body.faces)} triangles; ours on {jit.thread_count()} threads"
+    turns = {name: _over(step, frames) for name, step in candidates.items()}
+    return interleaved("closest points", turns, rounds=ROUNDS_QUICK if quick else ROUNDS, note=note)
+
+
+def _ours(body: TriMesh, points: Floats, *, inside: bool) -> Distances:
+    def step(x: Floats) -> Floats:
+        body.update(x)
+        return queries.closest_points(body, points, inside=inside).distance
+
+    return step
+
+
+def _peers(body: TriMesh, points: Floats) -> dict[str, Distances]:
+    """Those that are installed."""
+    known = {
+        ("trimesh", "rtree"): ("trimesh, tree rebuilt, 1% of the points", _trimesh),
+        ("igl",): ("libigl, tree rebuilt", _libigl),
+        ("open3d",): ("Open3D (Embree), scene rebuilt", _open3d),
+    }
+    return {
+        name: make(body, points)
+        for modules, (name, make) in known.items()
+        if all(importlib.util.find_spec(module) for module in modules)
+    }
+
+
+def _trimesh(body: TriMesh, points: Floats) -> Distances:
+    trimesh: Any = importlib.import_module("trimesh")
+
+    def step(x: Floats) -> Floats:
+        mesh = trimesh.Trimesh(x, body.faces, process=False, validate=False)
+        return np.asarray(trimesh.proximity.ProximityQuery(mesh).on_surface(points[::100])[1])
+
+    return step
+
+
+def _libigl(body: TriMesh, points: Floats) -> Distances:
+    igl: Any = importlib.import_module("igl")
+    faces = body.faces.astype(np.int64)
+
+    def step(x: Floats) -> Floats:
+        tree = igl.AABB()
+        tree.init(x, faces)
+        square: Floats = tree.squared_distance(x, faces, points)[0]
+        return np.sqrt(square)
+
+    return step
+
+
+def _open3d(body: TriMesh, points: Floats) -> Distances:
+    open3d: Any = importlib.import_module("open3d")
+    tensor = open3d.core.Tensor
+    faces, asked = tensor(body.faces.astype(np.uint32)), tensor(points.astype(np.float32))
+
+    def step(x: Floats) -> Floats:
+        scene = open3d.t.geometry.RaycastingScene()
+        scene.add_triangles(tensor(x.astype(np.float32)), faces)
+        nearest: Floats = scene.compute_closest_points(asked)["points"].numpy()
+        distance: Floats = np.linalg.norm(nearest - points, axis=1)
+        return distance
+
+    return step
+
+
+def _check(candidates: dict[str, Distances], x: Floats) -> None:
+    """Refuse to time a peer that finds other distances."""
+    ours = candidates[OURS](x)
+    for name, step in candidates.items():
+        found = step(x)
+        off = float(np.abs(found - ours[:: len(ours) // len(found)]).max())
+        if off > AGREEMENT * float(np.abs(x).max()):
+            raise ImpingeError(f"{name} finds distances that differ from ours by up to {off:.3g}; none is timed")
+
+
+def _over(step: Distances, frames: list[Floats]) -> Callable[[], object]:
+    """A step that goes on to the next frame each time."""
+    turns = itertools.cycle(frames)
+    return lambda: step(next(turns))

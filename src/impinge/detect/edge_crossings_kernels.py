@@ -1,0 +1,100 @@
+"""Where edges pass through faces: the exact signs, and coordinates in doubles; see ``edge_crossings``."""
+
+# mypy: ignore-errors
+
+from impinge.backend.jit import compiled
+from impinge.exact.kinds import CROSSING, NONE, TOUCHING
+from impinge.exact.orientation import orient3d, point
+from impinge.exact.triangle_triangle import cross, dot, minus
+
+
+@compiled
+def _size(u):
+    return max(abs(u[0]), abs(u[1]), abs(u[2]))
+
+
+@compiled
+def _scaled(u, factor):
+    return u[0] * factor, u[1] * factor, u[2] * factor
+
+
+@compiled
+def _unit(u, v):
+    """Two vectors, shrunk together so that no product of them leaves the range of doubles."""
+    size = max(_size(u), _size(v))
+    if size == 0.0:
+        return u, v
+    return (u[0] / size, u[1] / size, u[2] / size), (v[0] / size, v[1] / size, v[2] / size)
+
+
+@compiled
+def parameter(u, v, p, q, r, side_u, side_v):
+    """Where segment uv meets plane pqr, 0 at u to 1 at v; the ends lie on different sides, or one of them on it."""
+    if side_u == 0:
+        return 0.0
+    if side_v == 0:
+        return 1.0
+    # Heights over the plane are h(u) and h(v), of different signs; h(u + t (v - u)) = 0 at t = h(u) / (h(u) - h(v)).
+    normal = cross(*_unit(minus(q, p), minus(r, p)))
+    up, vp = _unit(minus(u, p), minus(v, p))
+    height_u, height_v = abs(dot(normal, up)), abs(dot(normal, vp))
+    total = height_u + height_v
+    return height_u / total if total > 0.0 else 0.5
+
+
+@compiled
+def on_segment(u, v, t):
+    """The point at ``t``, 0 at u to 1 at v; exactly u or v there."""
+    s = 1.0 - t
+    return s * u[0] + t * v[0], s * u[1] + t * v[1], s * u[2] + t * v[2]
+
+
+@compiled
+def _volume(d, a, b, side):
+    """How far the line along ``d`` passes beside the segment ab, times its length; exactly 0 if it meets it."""
+    return 0.0 if side == 0 else abs(dot(d, cross(a, b)))
+
+
+@compiled
+def _weights(u, v, p, q, r, sides):
+    """Weights of the corners of face pqr where line uv passes through it."""
+    d, _ = _unit(minus(v, u), minus(v, u))
+    factor = max(_size(minus(p, u)), _size(minus(q, u)), _size(minus(r, u)))
+    factor = 1.0 / factor if factor > 1e-300 else 1.0
+    p, q, r = _scaled(minus(p, u), factor), _scaled(minus(q, u), factor), _scaled(minus(r, u), factor)
+    wp, wq, wr = _volume(d, q, r, sides[1]), _volume(d, r, p, sides[2]), _volume(d, p, q, sides[0])
+    total = wp + wq + wr
+    if total > 0.0:
+        return wp / total, wq / total, wr / total
+    return 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0
+
+
+@compiled
+def crossing(u, v, p, q, r):
+    """How segment uv passes through face pqr: kind, direction along the face's normal, parameter, weights."""
+    nowhere = NONE, 0, 0.0, (0.0, 0.0, 0.0)
+    side_u, side_v = orient3d(p, q, r, u), orient3d(p, q, r, v)
+    if side_u == side_v:
+        return nowhere
+    sides = orient3d(u, v, p, q), orient3d(u, v, q, r), orient3d(u, v, r, p)
+    if min(sides) < 0 < max(sides):
+        return nowhere
+    is_inside = side_u * side_v != 0 and sides[0] * sides[1] * sides[2] != 0
+    kind = CROSSING if is_inside else TOUCHING
+    t = parameter(u, v, p, q, r, side_u, side_v)
+    return kind, 1 if side_v > side_u else -1, t, _weights(u, v, p, q, r, sides)
+
+
+@compiled
+def cross_edges(x_a, faces_a, x_b, faces_b, pairs, kind, edge, sign, along, weights):
+    """The three edges of a's triangle of each pair through b's triangle; row 3 i + k is edge k of pair i."""
+    for i in range(len(pairs)):
+        t, f = pairs[i, 0], pairs[i, 1]
+        p, q, r = point(x_b, faces_b[f, 0]), point(x_b, faces_b[f, 1]), point(x_b, faces_b[f, 2])
+        for k in range(3):
+            m, n = faces_a[t, k], faces_a[t, (k + 1) % 3]
+            m, n = min(m, n), max(m, n)  # one direction, whichever triangle it is reached from
+            row = 3 * i + k
+            edge[row, 0], edge[row, 1] = m, n
+            kind[row], sign[row], along[row], corner = crossing(point(x_a, m), point(x_a, n), p, q, r)
+            weights[row, 0], weights[row, 1], weights[row, 2] = corner

@@ -1,0 +1,138 @@
+"""Closest points of points, segments and triangles, in doubles; degenerate ones included.
+
+Triangle  [Ericson2005, 5.1.5] asks for the region that the point lies in by products of dot products, which cancel on
+          thin triangles. Here the point is first projected into the plane, by cross products. If its weights are
+          not negative, that is the answer. Otherwise the answer lies on an edge that the point sees, one with a
+          negative weight, and the nearest of these is taken.
+Thin      triangles, those with a small sine s at corner a, have a poor normal: the projection is off by 2^-53 / s of
+          the distance to a. It is projected again, which multiplies the error by as much, and compared with all
+          edges: as the triangle becomes a segment or a point, its edges take over.
+Edge      Weights and distance come out with the same bits whichever end comes first, so that triangles that share an
+          edge or a corner are equally near where that is the nearest.
+Segments  [Ericson2005, 5.1.9] The closest points of the two lines, if they are within both segments, otherwise the best
+          of the four ends against the other segment. Nearly parallel segments have both compared.
+Error     The distance is that of a point of the triangle or segment, up to 2^-53 of the coordinates; it is larger than
+          the least by no more than about 1e-14 of the distance to the farthest corner (1e-13 for triangles that are
+          thinner than 1e-12 of their length). Products of four coordinates must neither over- nor underflow.
+"""
+
+# mypy: ignore-errors
+
+import math
+
+from impinge.backend.jit import compiled
+from impinge.exact.triangle_triangle import cross, dot, minus
+
+THIN = 2.0**-8
+"""Square of the sine below which a corner, or the angle of two segments, is thin."""
+REPEATS = 3
+"""Projections that a thin triangle gets after its first."""
+
+
+@compiled
+def mixed(u, a, v, b, w, c):
+    """The point u a + v b + w c."""
+    return u * a[0] + v * b[0] + w * c[0], u * a[1] + v * b[1] + w * c[1], u * a[2] + v * b[2] + w * c[2]
+
+
+@compiled
+def closest_on_edge(a, b):
+    """Weights of a and b at the point of segment ab that is nearest to the origin, and its squared distance."""
+    along = minus(b, a)
+    past_a, before_b = -dot(a, along), dot(b, along)
+    if past_a <= 0.0:
+        return 1.0, 0.0, dot(a, a)
+    if before_b <= 0.0:
+        return 0.0, 1.0, dot(b, b)
+    whole = past_a + before_b
+    u, v = before_b / whole, past_a / whole
+    x, y, z = u * a[0] + v * b[0], u * a[1] + v * b[1], u * a[2] + v * b[2]
+    return u, v, x * x + y * y + z * z
+
+
+@compiled
+def closest_on_triangle(p, a, b, c):
+    """Weights of a, b and c at the point of triangle abc that is nearest to p, and its squared distance."""
+    a, b, c = minus(a, p), minus(b, p), minus(c, p)
+    ab, ac = minus(b, a), minus(c, a)
+    n = cross(ab, ac)
+    square = dot(n, n)
+    if not square > THIN * dot(ab, ab) * dot(ac, ac):
+        return _closest_on_thin(a, b, c, ab, ac, n, square)
+    v, w = dot(cross(ac, a), n) / square, dot(cross(a, ab), n) / square
+    u = 1.0 - v - w
+    if u >= 0.0 and v >= 0.0 and w >= 0.0:
+        x, y, z = a[0] + v * ab[0] + w * ac[0], a[1] + v * ab[1] + w * ac[1], a[2] + v * ab[2] + w * ac[2]
+        return u, v, w, x * x + y * y + z * z
+    return _closest_on_edges(a, b, c, u < 0.0, v < 0.0, w < 0.0)
+
+
+@compiled
+def _closest_on_edges(a, b, c, sees_bc, sees_ca, sees_ab):
+    """Weights and squared distance of what is nearest to the origin on those edges of abc that it sees."""
+    u, v, w, best = 1.0, 0.0, 0.0, math.inf
+    if sees_ab:
+        of_a, of_b, square = closest_on_edge(a, b)
+        u, v, w, best = of_a, of_b, 0.0, square
+    if sees_ca:
+        of_c, of_a, square = closest_on_edge(c, a)
+        if square < best:
+            u, v, w, best = of_a, 0.0, of_c, square
+    if sees_bc:
+        of_b, of_c, square = closest_on_edge(b, c)
+        if square < best:
+            u, v, w, best = 0.0, of_b, of_c, square
+    return u, v, w, best
+
+
+@compiled
+def _closest_on_thin(a, b, c, ab, ac, n, square):
+    """As ``closest_on_triangle``, seen from the origin, for a triangle that has little area or none."""
+    edges = _closest_on_edges(a, b, c, True, True, True)
+    if not square > 0.0:
+        return edges
+    v = w = 0.0
+    q = a
+    for _ in range(1 + REPEATS):
+        v, w = v + dot(cross(ac, q), n) / square, w + dot(cross(q, ab), n) / square
+        q = a[0] + v * ab[0] + w * ac[0], a[1] + v * ab[1] + w * ac[1], a[2] + v * ab[2] + w * ac[2]
+    u = 1.0 - v - w
+    inner = dot(q, q)
+    if u >= 0.0 and v >= 0.0 and w >= 0.0 and inner < edges[3]:
+        return u, v, w, inner
+    return edges
+
+
+@compiled
+def closest_on_segments(a, b, c, d):
+    """Where segments ab and cd are nearest, as shares s of ab and t of cd, and the squared distance."""
+    ab, cd, ac = minus(b, a), minus(d, c), minus(c, a)
+    n = cross(ab, cd)
+    square = dot(n, n)
+    lines = 0.0, 0.0, math.inf
+    if square > 0.0:
+        s, t = dot(cross(ac, cd), n) / square, dot(cross(ac, ab), n) / square
+        if 0.0 <= s <= 1.0 and 0.0 <= t <= 1.0:
+            gap = ac[0] + t * cd[0] - s * ab[0], ac[1] + t * cd[1] - s * ab[1], ac[2] + t * cd[2] - s * ab[2]
+            lines = s, t, dot(gap, gap)
+            if square > THIN * dot(ab, ab) * dot(cd, cd):
+                return lines
+    ends = _closest_at_ends(a, b, c, d)
+    return ends if ends[2] <= lines[2] else lines
+
+
+@compiled
+def _closest_at_ends(a, b, c, d):
+    """As ``closest_on_segments``, where one of the two points is an end."""
+    _, t, best = closest_on_edge(minus(c, a), minus(d, a))
+    s = 0.0
+    _, share, square = closest_on_edge(minus(c, b), minus(d, b))
+    if square < best:
+        s, t, best = 1.0, share, square
+    _, share, square = closest_on_edge(minus(a, c), minus(b, c))
+    if square < best:
+        s, t, best = share, 0.0, square
+    _, share, square = closest_on_edge(minus(a, d), minus(b, d))
+    if square < best:
+        s, t, best = share, 1.0, square
+    return s, t, best
