@@ -40,6 +40,8 @@ Made = TypeVar("Made")
 
 LEVELS = 8
 """Levels of every tree: 64 times eight to this power is half of all the triangles that a body can have."""
+NO_ORIGIN: Floats = np.zeros(3)
+NO_ORIGIN.flags.writeable = False  # as a vertex is: Numba compiles anew for the other kind
 REBUILD_GROWTH = 2.0
 """Blocks may grow to this times their relative area at build before the tree is built anew."""
 REBUILD_SHARE = 0.25
@@ -261,7 +263,7 @@ class Placed(NamedTuple):
     def origin(self) -> Floats:
         """A vertex of the body: what its boxes inside of blocks are counted from."""
         middle = self.tree.vertex_start[self.tree.built_blocks // 2]
-        return self.x[self.tree.vertex[middle]] if len(self.x) else np.zeros(3)
+        return self.x[self.tree.vertex[middle]] if len(self.x) else NO_ORIGIN
 
     @property
     def upper(self) -> tuple[Any, ...]:
