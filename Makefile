@@ -11,7 +11,7 @@ EDITABLE := --no-build-isolation --editable
 
 help:
 	@echo "make demo       install, run the main job, say what was found and where the picture is"
-	@echo "make test       install, then lint, format check, types, tests (under 10 minutes on 2 cores)"
+	@echo "make test       install, then lint, format check, types, tests (some 15 minutes on 2 cores)"
 	@echo "make test-all   the same and the long tests (tens of minutes)"
 	@echo "make test-cuda  prove the CUDA kernels without a GPU: simulator and compilation (installs large packages)"
 	@echo "make bench      measure: start-up, the exact triangle test, pairs against other libraries (those installed)"
