@@ -12,7 +12,7 @@ from impinge.detect.pair_query_kernels import pair_key
 from impinge.detect.tree_of_boxes_kernels import BLOCK
 from impinge.exact.kinds import NONE
 from impinge.exact.neighbours import neighbours_filtered
-from impinge.exact.triangle_triangle import error_bound
+from impinge.exact.triangle_triangle import cross, dot, error_bound
 
 LARGEST_STAR = 32
 """Vertices with more triangles are left out: pairs in a star grow with its square."""
@@ -156,16 +156,6 @@ def masks_of(block_a, block_b, stars):
 
 
 @inlined
-def _cross(a, b):
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-@inlined
-def _dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@inlined
 def _spoke(x, v, w):
     """From the middle of a star to a corner."""
     return x[w, 0] - x[v, 0], x[w, 1] - x[v, 1], x[w, 2] - x[v, 2]
@@ -185,7 +175,7 @@ def lies_flat(v, x, start, begin):
     for i in range(first, end):
         b = _spoke(x, v, begin[i])
         size = max(size, abs(b[0]), abs(b[1]), abs(b[2]))
-        turn = _cross(a, b)
+        turn = cross(a, b)
         nx, ny, nz = nx + turn[0], ny + turn[1], nz + turn[2]
         a = b
     if not SMALLEST < size < LARGEST:
@@ -195,16 +185,16 @@ def lies_flat(v, x, start, begin):
     if not bound > LEAST_BOUND:
         return False
     b = _spoke(x, v, begin[first])
-    m = _cross((0.7 * last[0] + 0.3 * b[0], 0.7 * last[1] + 0.3 * b[1], 0.7 * last[2] + 0.3 * b[2]), n)
+    m = cross((0.7 * last[0] + 0.3 * b[0], 0.7 * last[1] + 0.3 * b[1], 0.7 * last[2] + 0.3 * b[2]), n)
     a = last
-    before = _dot(a, m)
+    before = dot(a, m)
     if abs(before) <= bound:
         return False
     times = 0
     for i in range(first, end):
         b = _spoke(x, v, begin[i])
-        after = _dot(b, m)
-        if not (_dot(n, _cross(a, b)) > bound and abs(after) > bound):
+        after = dot(b, m)
+        if not (dot(n, cross(a, b)) > bound and abs(after) > bound):
             return False
         times += before > 0.0 and after < 0.0
         a, before = b, after
