@@ -31,7 +31,7 @@ Departures  - The paper's rows, a list of nodes of S for each node of T, are one
             - What section 8 leaves for the future: ``volume`` may be a k-DOP (bounds along diagonals are rounded
               outwards), and ``query_many`` runs many object pairs in one traversal, each with its own transforms.
 Guarantee   exact and complete; the same bits for every mode, device, volume, threshold, block size and thread count.
-Cost        a few launches per level, however little there is to do on it: on a CPU ``BoxTree`` is five times faster.
+Cost        a few launches per level, however little there is to do on it: on a CPU ``BoxTree`` is several times faster.
 Tried       On one core: descending the pyramid takes three times as long as the prefix sums; finding and testing a pair
             in one pass gains nothing; k-DOPs halve box and triangle tests and double the refit, so that they lose
             while bodies deform; a test between spaces takes several times that in one space, so that "boxes" loses
