@@ -172,8 +172,9 @@ def test_single_additions_share_blocks(rng):
     [lambda x, t: twist(x, 20.0 * t), lambda x, t: explode(x, 5.0 * t), turn_inside_out],
     ids=["twisted by several turns", "exploded", "turned inside out"],
 )
-def test_far_deformations_rebuild_and_stay_exact(deform):
+def test_far_deformations_rebuild_and_stay_exact(deform, monkeypatch):
     """Stay exact however far a body deforms, and build the tree anew when it has become loose."""
+    monkeypatch.setattr(tree_of_boxes, "REBUILD_GROWTH", 2.0)
     a, b = shapes.icosphere(4), shapes.icosphere(3, center=(0.9, 0.2, 0.1))
     rest = np.array(a.vertices)
     detector = BoxTree(a, b)

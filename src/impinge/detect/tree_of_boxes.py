@@ -11,7 +11,7 @@ Refit.   The boxes of blocks come from their distinct vertices, those above from
          [LarssonAkenineMoller2001: lower levels when they are reached], into nodes of its own (``fit_inside``), which
          stay in the cache of the core that uses them.
 Edits.   A removed triangle leaves an empty slot. Added triangles fill new blocks at the end of the order. When a
-         quarter of the slots is empty or late, the tree is built anew; so too when the blocks have grown to twice the
+         quarter of the slots is empty or late, the tree is built anew; so too when the blocks have grown to five times the
          area, measured against the whole body, that they had when it was built.
 
 Boxes of blocks and above are doubles, and need no rounding. Boxes inside of blocks are float32, which compare twice as
@@ -42,8 +42,9 @@ LEVELS = 8
 """Levels of every tree: 64 times eight to this power is half of all the triangles that a body can have."""
 NO_ORIGIN: Floats = np.zeros(3)
 NO_ORIGIN.flags.writeable = False  # as a vertex is: Numba compiles anew for the other kind
-REBUILD_GROWTH = 2.0
-"""Blocks may grow to this times their relative area at build before the tree is built anew."""
+REBUILD_GROWTH = 5.0
+"""Blocks may grow to this times their relative area at build before the tree is built anew. To build costs as much as
+some sixty frames; of 2, 3, 5 and never, 5 was the best or near it for bodies that twist, explode and turn inside out."""
 REBUILD_SHARE = 0.25
 """Empty and late slots, as a share of the triangles at build, from which the tree is built anew."""
 
