@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Contacts,
         Curves,
         Distance,
+        EdgeContacts,
         EdgeCrossings,
         Kind,
         Proximity,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         VertexContacts,
         VolumeOverlap,
     )
+    from impinge.detect.spatial_hash import SpatialHash
     from impinge.errors import FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.io.sequence import Sequence
     from impinge.mesh import shapes as shapes
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
         distance,
         edge_crossings,
         intersection_curves,
+        penetrating_vertices,
         points_inside,
         proximity,
         self_pairs,
@@ -68,14 +71,15 @@ _NAMES_OF = {
     "impinge.io.sequence": ["Sequence"],
     "impinge.queries": [
         "triangle_pairs", "self_pairs", "collides", "check", "proximity", "intersection_curves", "edge_crossings",
-        "closest_points", "points_inside", "distance", "Report",
+        "closest_points", "points_inside", "distance", "penetrating_vertices", "Report",
     ],
+    "impinge.detect.spatial_hash": ["SpatialHash"],
     "impinge.detect.box_tree": ["BoxTree"],
     "impinge.detect.breadth_first": ["BreadthFirst"],
     "impinge.detect.brute_force": ["BruteForce"],
     "impinge.detect.results": [
         "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-        "Distance", "Proximity", "Curves", "EdgeCrossings", "Contacts",
+        "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
     ],
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
@@ -89,9 +93,10 @@ __all__ = [
     "TriMesh", "TetMesh", "load", "save", "validate", "ValidationReport", "transform_points", "Sequence",
     "triangle_pairs", "self_pairs", "collides", "check", "Report",
     "proximity", "intersection_curves", "edge_crossings", "closest_points", "points_inside", "distance",
-    "BoxTree", "BreadthFirst", "BruteForce",
+    "penetrating_vertices",
+    "BoxTree", "BreadthFirst", "BruteForce", "SpatialHash",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-    "Distance", "Proximity", "Curves", "EdgeCrossings", "Contacts",
+    "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
     "scenes", "shapes",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",

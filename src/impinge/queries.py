@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -20,7 +21,18 @@ from impinge.detect.narrow_phase import Neighbours
 from impinge.detect.pair_query import PairOptions, Side, pair_options
 from impinge.detect.points_inside import points_inside as find_points_inside
 from impinge.detect.proximity import proximity as find_proximity
-from impinge.detect.results import ClosestPoints, Curves, Distance, EdgeCrossings, Kind, Proximity, TrianglePairs
+from impinge.detect.results import (
+    ClosestPoints,
+    Curves,
+    Distance,
+    EdgeCrossings,
+    Kind,
+    Proximity,
+    TrianglePairs,
+    VertexContacts,
+)
+from impinge.detect.spatial_hash import Depth, SpatialHash, bodies_of_one_sort
+from impinge.detect.vertices_in_surfaces import vertices_in_surfaces
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
@@ -197,6 +209,23 @@ def _options_of_a(options: dict[str, Any], *more: str) -> PairOptions:
     if unknown:
         raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
     return pair_options(options)
+
+
+def penetrating_vertices(
+    bodies: Sequence[Any], *, depth: Depth = False, edges: bool = False, **options: Any
+) -> VertexContacts:
+    """All vertices inside tetrahedra of any number of bodies, their own among them; or inside closed surfaces.
+
+    Bodies are all tet meshes or all triangle meshes; of a closed surface the tet is -1. ``depth=True`` fills ``depth``
+    and ``direction`` (consistent penetration depth), ``depth="local"`` by the border of the penetrated tet alone.
+    ``edges=True`` adds the edges that pass through faces of the surfaces, which coarse meshes need. Options, with an
+    entry for each body: ``transforms`` (4x4 or None), ``active`` (tets or triangles, ids or mask, or None); ``ignore``
+    (pairs of bodies), ``max_pairs``, ``cancel``.
+    """
+    made = bodies_of_one_sort(bodies)
+    if isinstance(made[0], TriMesh):
+        return vertices_in_surfaces(cast(Any, made), depth=depth, edges=edges, **options)
+    return cast(VertexContacts, SpatialHash(made).query(depth=depth, edges=edges, **options))
 
 
 def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proximity:

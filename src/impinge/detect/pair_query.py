@@ -64,9 +64,7 @@ class PairOptions:
     _seen: list[bool] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        limit = self.max_pairs
-        if limit is not None and (not isinstance(limit, int | np.integer) or isinstance(limit, bool) or limit < 1):
-            raise OptionError(f"max_pairs is {limit!r}, expected a whole number from 1, or None for all pairs")
+        check_max_pairs(self.max_pairs)
         if self.cancel is not None and not hasattr(self.cancel, "is_set"):
             raise OptionError(f"cancel is {self.cancel!r}, expected an object with is_set(), like threading.Event")
 
@@ -84,6 +82,12 @@ class PairOptions:
         if self.cancel is not None and self.cancel.is_set():
             self._seen.append(True)
         return bool(self._seen)
+
+
+def check_max_pairs(limit: Any) -> None:
+    """Refuse a limit that is none."""
+    if limit is not None and (not isinstance(limit, int | np.integer) or isinstance(limit, bool) or limit < 1):
+        raise OptionError(f"max_pairs is {limit!r}, expected a whole number from 1, or None for all pairs")
 
 
 _NO_OPTIONS = PairOptions()

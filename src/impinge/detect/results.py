@@ -88,6 +88,8 @@ def _plain(value: Any) -> Any:
         return plain if is_finite else _plain(plain)
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, Result):
+        return value.to_dict()
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -145,6 +147,32 @@ class TrianglePairs(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class EdgeContacts(Result):
+    """Edges of surfaces that pass through faces, of many bodies; sorted by (body, edge, in_body, face), each once."""
+
+    body: Ints
+    """The body that the edge belongs to, shape (k,)."""
+    edge: Ints
+    """Its two vertices, the lower first, shape (k, 2)."""
+    in_body: Ints
+    """The body that the face belongs to."""
+    face: Ints
+    """The triangle of that body's surface."""
+    kind: NDArray[np.int8]
+    """``Kind.CROSSING``: the inside of the edge through the inside of the face; ``Kind.TOUCHING``: through an end."""
+    sign: NDArray[np.int8]
+    """1 if the edge, from its first vertex on, goes the way of the face's normal (out of its body), -1 if against it."""
+    parameter: Floats
+    """Where on the edge, 0 at its first vertex to 1 at its second."""
+    weights: Floats
+    """Weights of the face's corners, shape (k, 3)."""
+    is_self: Bools
+
+    _rows = "face"
+    _identity = ("body", "edge", "in_body", "face")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class VertexContacts(Result):
     """Vertices inside tetrahedra, sorted by (body, vertex, in_body, tet)."""
 
@@ -154,14 +182,17 @@ class VertexContacts(Result):
     in_body: Ints
     """The body that it is inside of."""
     tet: Ints
+    """The tet, -1 where the body that it is inside of is a surface."""
     barycentric: Floats
-    """Weights of the tet's corners, shape (k, 4)."""
+    """Weights of the tet's corners, NaN where there is no tet, shape (k, 4)."""
     is_self: Bools
     """Whether a body's vertex is in its own tet."""
     depth: Floats | None = None
     """How far it is to the surface along ``direction``."""
     direction: Floats | None = None
     """Unit vectors out of the penetrated body, shape (k, 3)."""
+    edges: EdgeContacts | None = None
+    """Edges that pass through faces, if they were asked for."""
 
     _rows = "vertex"
     _identity = ("body", "vertex", "in_body", "tet")
@@ -180,6 +211,26 @@ class VolumeOverlap(Result):
     """Lowest and highest corner of the box that was looked at, shape (2, 3)."""
     centroid: Floats
     """Centre of the overlap, NaN if there is none, shape (3,)."""
+    axis: int = 2
+    """The axis that spans lie along; columns go along the next one, rows along the one after."""
+    resolution: int = 0
+    """Columns and rows of rays within the region."""
+    volumes: Floats = field(default_factory=lambda: np.full(3, np.nan))
+    """The volume as rays along x, y and z see it, NaN where none were sent; ``volume`` is their mean, shape (3,)."""
+    error: float = math.nan
+    """How far off the volume may be: an estimate, not a bound."""
+    triangles: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int32))
+    """The triangles that each span begins and ends with, -1 if it is the border of the region, shape (k, 2)."""
+    triangle_body: NDArray[np.int8] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int8))
+    """Whose triangles they are: 0 a, 1 b, -1 nobody's, shape (k, 2)."""
+    penetrating_a: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """Sorted ids of the vertices of a that are inside b; of one body, of those in its overlap with itself."""
+    penetrating_b: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """Sorted ids of the vertices of b that are inside a; none of one body."""
+    inverted_volume: float = 0.0
+    """Volume that is inside out; only asked for of one body."""
+    depth_complexity: Ints | None = field(default=None, repr=False)
+    """How often each ray crosses each body within the region, shape (bodies, rows, columns); not in ``to_dict``."""
 
     _rows = "spans"
     _identity = ("pixel",)

@@ -16,6 +16,7 @@ from impinge.errors import MeshError
 from impinge.mesh.adjacency import TET_FACES, tet_face_neighbours
 from impinge.mesh.elements import Elements
 from impinge.mesh.positions import Positions
+from impinge.mesh.structures import KeepsStructures
 from impinge.mesh.tri_mesh import Snapshot, TriMesh, Validate, box_around, check_elements
 
 
@@ -26,7 +27,7 @@ def signed_volumes(vertices: Floats, tets: Ints) -> Floats:
     return volumes
 
 
-class TetMesh:
+class TetMesh(KeepsStructures):
     """A volume of tetrahedra: ``vertices`` (n, 3), ``tets`` (m, 4); ``surface`` is its boundary.
 
     Inverted tets (negative volume) and flat ones are valid; ``impinge.validate`` counts them.
@@ -38,7 +39,7 @@ class TetMesh:
         self._elements = Elements(rows.copy())
         self._surface: TetSurface | None = None
         self._inverted: Bools | None = None
-        self._structures: dict[Any, Any] = {}
+        self._structures = {}
 
     # positions ---------------------------------------------------------------------------------------
 

@@ -8,8 +8,7 @@ use stale boxes. Ids are stable: a removed triangle is dead, not renumbered, unt
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,10 +27,10 @@ from impinge.errors import MeshError, MeshWarning, OptionError
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.elements import Elements, Mark
 from impinge.mesh.positions import Positions
+from impinge.mesh.structures import KeepsStructures
 
 Validate: TypeAlias = Literal["raise", "drop", "trust"]
 _VALIDATE_MODES = ("raise", "drop", "trust")
-Made = TypeVar("Made")
 
 
 class Frame(NamedTuple):
@@ -126,7 +125,7 @@ def box_around(x: Floats, rows: Ints) -> Floats:
     return np.stack([used.min(axis=0), used.max(axis=0)])
 
 
-class TriMesh:
+class TriMesh(KeepsStructures):
     """A triangle surface or soup.
 
     ``vertices`` (n, 3) and ``faces`` (m, 3) are array-likes; they are copied. ``validate="raise"`` refuses
@@ -143,11 +142,7 @@ class TriMesh:
         self._elements = elements
         self._adjacency: tuple[tuple[int, int], Adjacency] | None = None
         self._bounds: tuple[int, Floats] | None = None
-        self._structures: dict[Any, Any] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the body without what detectors keep with it."""
-        return {**self.__dict__, "_structures": {}}
+        self._structures = {}
 
     # positions ---------------------------------------------------------------------------------------
 
@@ -217,14 +212,6 @@ class TriMesh:
                 positions.motion,
                 positions.version,
             )
-
-    def structure(self, name: str, make: Callable[[TriMesh], Made]) -> Made:
-        """What a detector keeps with this body under ``name``; made when first asked for."""
-        with self._positions.lock:
-            if name not in self._structures:
-                self._structures[name] = make(self)
-            made: Made = self._structures[name]
-            return made
 
     def snapshot(self) -> Snapshot:
         """Positions, faces and live ids that belong together, safe from later changes."""

@@ -1,0 +1,323 @@
+"""Which vertices are inside which tetrahedra, for any number of bodies at once [Teschner2003].
+
+1. Hash vertices. Space is cut into cells; a hash table knows the vertices in each.
+2. Hash tets.     Each tet looks up the cells that its box covers: the vertices there are candidates, but for its own.
+3. Settle.        A candidate is inside iff four signs agree (``exact.orientation``); faces, edges and corners count.
+
+Nothing is kept between frames but room in memory: a frame costs the same whatever moved, and it costs what its
+primitives cost, whatever bodies they belong to. Self-collisions are found along the way.
+
+Default    the search of ``spatial_hash_cells``: same scheme, with eight tets at a time.
+Published  any of ``hash``, ``table_size``, ``inside_test``, ``passes`` and ``storage`` asks for the scheme as
+           published, with its variants (``spatial_hash_published``). The answer is the same, the time is not.
+Triangles  one or two triangle meshes: pairs of triangles that share a cell, tested exactly
+           (``spatial_hash_triangles``).
+Guarantee  exact and complete, each contact once, sorted, the same bits for any number of threads, cell size, table size
+           and hash function. A flat tet contains nothing; inverted ones count as others do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from impinge.arrays import Bools, Floats, Ints, as_indices, as_transform
+from impinge.backend.stages import Stages, start_stages
+from impinge.detect import spatial_hash_kernels as kernels
+from impinge.detect.narrow_phase import Neighbours
+from impinge.detect.pair_query import Cancel, check_max_pairs, moved
+from impinge.detect.results import Reason, TrianglePairs, VertexContacts
+from impinge.detect.spatial_hash_cells import CellSearch, Keys, sides_of
+from impinge.detect.spatial_hash_published import PublishedSearch, variant_of
+from impinge.detect.spatial_hash_tets import Arena, Order, make_arena, order_of, order_of_active
+from impinge.detect.spatial_hash_triangles import TriangleCells, edge_contacts
+from impinge.errors import MeshError, OptionError
+from impinge.mesh.body import as_body
+from impinge.mesh.tet_mesh import TetMesh
+from impinge.mesh.tri_mesh import Snapshot, TriMesh
+
+Depth: TypeAlias = Literal[False, True, "local"]
+
+
+@dataclass(frozen=True)
+class HashOptions:
+    """Options of a query about tets; lists have an entry for each body."""
+
+    transforms: Sequence[Any] | None = None
+    """4x4, or None for a body that stays where it is."""
+    active: Sequence[Any] | None = None
+    """Tets that take part, ids or a mask, or None for all; a vertex takes part if one of its tets does."""
+    ignore: Any = None
+    """Pairs of bodies whose contacts are left out, in either order, shape (k, 2); a body twice for itself."""
+    max_pairs: int | None = None
+    """Contacts at most."""
+    cancel: Cancel | None = None
+
+    def __post_init__(self) -> None:
+        check_max_pairs(self.max_pairs)
+        if self.cancel is not None and not hasattr(self.cancel, "is_set"):
+            raise OptionError(f"cancel is {self.cancel!r}, expected an object with is_set(), like threading.Event")
+
+
+class State(NamedTuple):
+    """All bodies as one query sees them."""
+
+    arena: Arena
+    x: Floats
+    """Positions of all vertices, transformed, one body behind the other."""
+
+
+class Found(NamedTuple):
+    """Rows of the answer."""
+
+    body: Ints
+    vertex: Ints
+    in_body: Ints
+    tet: Ints
+    barycentric: Floats
+    is_self: Bools
+
+    def rows(self, which: Any) -> Found:
+        """Some of the rows."""
+        return Found(*(column[which] for column in self))
+
+
+class SpatialHash:
+    """Vertices in tets of any number of tet meshes; or pairs of triangles of one or two triangle meshes."""
+
+    name = "spatial_hash"
+
+    def __init__(
+        self, bodies: Sequence[Any], *, cell_size: float | None = None, neighbours: Neighbours = "exact", **variant: Any
+    ) -> None:
+        self.bodies = bodies_of_one_sort(bodies)
+        _check_cell_size(cell_size)
+        self._lock = threading.Lock()
+        self._kept: tuple[tuple[Order, ...], Arena] | None = None
+        self._positions: Floats | None = None
+        chosen = variant_of(variant)
+        if _are_surfaces(self.bodies):
+            if len(self.bodies) > 2:
+                raise MeshError(
+                    f"bodies has {len(self.bodies)} triangle meshes, expected one or two; ask for each pair"
+                )
+            if variant:
+                raise OptionError(
+                    f"{', '.join(sorted(variant))} is for tet meshes; triangle meshes take cell_size only"
+                )
+            self._triangles = TriangleCells(cast(Any, self.bodies), cell_size, neighbours)
+        elif neighbours != "exact":
+            raise OptionError("neighbours is for triangle meshes; of tets, a vertex is never tested against its own")
+        self._search: CellSearch | PublishedSearch = (
+            CellSearch(cell_size) if chosen is None else PublishedSearch(cell_size, chosen)
+        )
+
+    def query(self, *, depth: Depth = False, edges: bool = False, **options: Any) -> VertexContacts | TrianglePairs:
+        """All contacts as the bodies are now; options as in ``HashOptions``, of triangles as in ``PairOptions``.
+
+        ``depth=True`` fills ``depth`` and ``direction`` (consistent penetration depth), ``depth="local"`` by the border
+        of the penetrated tet alone. ``edges=True`` adds the edges that pass through faces of the surfaces.
+        """
+        began = perf_counter()
+        if _are_surfaces(self.bodies):
+            if depth or edges:
+                raise OptionError("depth and edges are for tet meshes; for surfaces ask penetrating_vertices")
+            return self._triangles.query(method=self.name, **options)
+        if depth not in (False, True, "local"):
+            raise OptionError(f"depth is {depth!r}, expected False, True or 'local'")
+        wanted = hash_options(options)
+        if edges and wanted.active is not None:
+            raise OptionError(
+                "edges and active exclude each other: edges are those of the whole surface; leave one out"
+            )
+        with self._lock:
+            return self._query(wanted, depth, edges, began)
+
+    def _query(self, options: HashOptions, depth: Depth, edges: bool, began: float) -> VertexContacts:
+        stages, stats = start_stages(), dict[str, Any]()
+        state = self._state(options)
+        stages.done("bodies")
+        reason: Reason | None = None
+        if options.cancel is not None and options.cancel.is_set():
+            reason, found = "cancelled", _found(np.zeros(0, dtype=np.uint64), np.zeros((0, 4)), state.arena)
+        else:
+            found = self._find(state, stats, stages)
+        found, limited = limit_rows(found, options, len(self.bodies))
+        more: dict[str, Any] = {}
+        if edges:
+            surfaces = [body.surface.snapshot() for body in cast("tuple[TetMesh, ...]", self.bodies)]
+            more["edges"] = edge_contacts(surfaces, state.x, state.arena.vertex_start)
+            stages.done("edges")
+        contacts = VertexContacts(
+            **found._asdict(),
+            **more,
+            complete=reason is None and limited is None,
+            reason=reason or limited,
+            method=self.name,
+            stats=stats,
+        )
+        if depth:
+            contacts = with_depth(contacts, self.bodies, options, depth)
+            stages.done("depth")
+        stats.update(stages.times())
+        return replace(contacts, elapsed_ms=1e3 * (perf_counter() - began))
+
+    # steps ---------------------------------------------------------------------------------------------
+
+    def _state(self, options: HashOptions) -> State:
+        """Positions and tets that belong together."""
+        bodies = cast("tuple[TetMesh, ...]", self.bodies)
+        snapshots = [body.snapshot() for body in bodies]
+        arena = self._arena(bodies, snapshots, options)
+        parts = [snapshot.vertices for snapshot in snapshots]
+        if options.transforms is not None:
+            matrices = per_body(options.transforms, "transforms", len(bodies))
+            parts = [moved_by(x, matrix, f"transforms[{b}]") for b, (x, matrix) in enumerate(zip(parts, matrices))]
+        if len(parts) == 1:
+            return State(arena, parts[0])
+        if self._positions is None or len(self._positions) != arena.vertex_start[-1]:
+            self._positions = np.zeros((int(arena.vertex_start[-1]), 3))
+        np.concatenate(parts, out=self._positions)
+        shown = self._positions.view()
+        shown.flags.writeable = False  # as the positions of a body are: Numba compiles anew for the other kind
+        return State(arena, shown)
+
+    def _arena(self, bodies: Sequence[TetMesh], snapshots: Sequence[Snapshot], options: HashOptions) -> Arena:
+        """The tets of all bodies, kept while nobody edits them or chooses others."""
+        active = per_body(options.active, "active", len(bodies))
+        if options.active is None and self._kept is not None:
+            orders, arena = self._kept
+            if all(order.live is snapshot.live for order, snapshot in zip(orders, snapshots)):
+                return arena
+        orders = tuple(
+            order_of(body, snapshot) if chosen is None else order_of_active(snapshot, chosen, f"active[{b}]")
+            for b, (body, snapshot, chosen) in enumerate(zip(bodies, snapshots, active))
+        )
+        self._kept = orders, make_arena(orders, snapshots)
+        return self._kept[1]
+
+    def _find(self, state: State, stats: dict[str, Any], stages: Stages) -> Found:
+        """Candidates, sorted and settled."""
+        keys = self._search.candidates(state.x, state.arena, stats, stages)
+        stats["candidates"] = len(keys)
+        keys = np.sort(keys)
+        stages.done("sort")
+        is_inside, barycentric = _settled(keys, state, stats)
+        if not is_inside.all():
+            keys, barycentric = keys[is_inside], barycentric[is_inside]
+        found = _found(keys, barycentric, state.arena)
+        stages.done("settle")
+        return found
+
+
+def _settled(keys: Keys, state: State, stats: dict[str, Any]) -> tuple[Bools, Floats]:
+    """Which candidates are inside, exactly, and the weights of the corners; exactly 0 for a face that they lie on."""
+    arena, x = state
+    vertices = (keys >> np.uint64(32)).astype(np.int64)
+    slots = arena.slot_of[(keys & np.uint64(0xFFFFFFFF)).astype(np.int64)].astype(np.int64)
+    known, barycentric = np.zeros(len(keys), dtype=np.int8), np.zeros((len(keys), 4))
+    kernels.settle.over(len(keys))(x, arena.corner, slots, vertices, known, barycentric)
+    is_inside = known == kernels.INSIDE
+    unsure = np.flatnonzero(known == kernels.UNSURE)
+    stats["exact_tests"] = len(unsure)
+    if len(unsure):
+        sides = sides_of(x, arena, slots[unsure], vertices[unsure])
+        inwards = sides[:, :4] * sides[:, 4:]
+        is_inside[unsure] = (sides[:, 4] != 0) & (inwards >= 0).all(axis=1)
+        weights = np.where(inwards == 0, 0.0, np.maximum(barycentric[unsure], np.finfo(np.float64).tiny))
+        barycentric[unsure] = weights / weights.sum(axis=1, keepdims=True)
+    return is_inside, barycentric
+
+
+def _found(keys: Keys, barycentric: Floats, arena: Arena) -> Found:
+    body, vertex, in_body, tet = np.zeros((4, len(keys)), dtype=np.int32)
+    is_self = np.zeros(len(keys), dtype=np.bool_)
+    kernels.tell_bodies.over(len(keys))(keys, arena.vertex_start, arena.tet_start, body, vertex, in_body, tet, is_self)
+    return Found(body, vertex, in_body, tet, barycentric, is_self)
+
+
+def moved_by(vertices: Floats, transform: Any, name: str) -> Floats:
+    """Positions after a transform, if there is one."""
+    matrix = as_transform(transform, name)
+    return vertices if matrix is None else moved(matrix, vertices, name)
+
+
+def with_depth(contacts: VertexContacts, bodies: Sequence[Any], options: HashOptions, depth: Depth) -> VertexContacts:
+    """The same contacts with depths and directions; ``contact`` stands to the right, so it is loaded when asked for."""
+    module = import_module("impinge.contact.depth")
+    transforms = per_body(options.transforms, "transforms", len(bodies))
+    states = [module.state_of(body, matrix) for body, matrix in zip(bodies, transforms)]
+    measure = module.local_depth if depth == "local" else module.consistent_depth
+    length, direction = measure(states, contacts)
+    return replace(contacts, depth=length, direction=direction)
+
+
+def limit_rows(found: Found, options: HashOptions, count: int) -> tuple[Found, Reason | None]:
+    """Leave out ignored pairs of bodies, and what is beyond ``max_pairs``; why something is missing."""
+    if options.ignore is not None:
+        found = found.rows(~_is_ignored(found, options.ignore, count))
+    if options.max_pairs is not None and len(found.vertex) > options.max_pairs:
+        return found.rows(slice(0, options.max_pairs)), "limit"
+    return found, None
+
+
+def _is_ignored(found: Found, ignore: Any, count: int) -> Bools:
+    pairs = np.sort(as_indices(ignore, name="ignore", columns=2), axis=1)
+    strange = pairs[(pairs < 0) | (pairs >= count)]
+    if len(strange):
+        raise OptionError(f"ignore names body {strange[0]}, expected pairs of numbers from 0 to {count - 1}")
+    low, high = np.minimum(found.body, found.in_body), np.maximum(found.body, found.in_body)
+    return np.isin(low.astype(np.int64) * count + high, pairs[:, 0].astype(np.int64) * count + pairs[:, 1])
+
+
+# arguments ------------------------------------------------------------------------------------------------
+
+
+def bodies_of_one_sort(bodies: Any) -> tuple[TetMesh, ...] | tuple[TriMesh, ...]:
+    """Bodies from what the caller gave: tet meshes only, or triangle meshes only."""
+    if isinstance(bodies, TetMesh | TriMesh | str) or not isinstance(bodies, Sequence):
+        raise MeshError(f"bodies is a {type(bodies).__name__}, expected a list of bodies, like [t1, t2]")
+    if not bodies:
+        raise MeshError("bodies is empty, expected at least one body")
+    made = tuple(as_body(body, name=f"bodies[{i}]") for i, body in enumerate(bodies))
+    surfaces = [i for i, body in enumerate(made) if isinstance(body, TriMesh)]
+    if surfaces and len(surfaces) < len(made):
+        raise MeshError(
+            f"bodies[{surfaces[0]}] is a triangle mesh among tet meshes, expected bodies of one sort: give the "
+            "surface of the tet meshes, or cut the triangle mesh into tets"
+        )
+    return cast("tuple[TetMesh, ...] | tuple[TriMesh, ...]", made)
+
+
+def _are_surfaces(bodies: Sequence[Any]) -> bool:
+    return isinstance(bodies[0], TriMesh)
+
+
+def _check_cell_size(cell_size: Any) -> None:
+    is_number = isinstance(cell_size, int | float | np.integer | np.floating) and not isinstance(cell_size, bool)
+    if cell_size is not None and not (is_number and 0.0 < cell_size < np.inf):
+        raise OptionError(f"cell_size is {cell_size!r}, expected a positive number, or None for the mean edge length")
+
+
+def hash_options(options: dict[str, Any]) -> HashOptions:
+    """Check the names of options."""
+    known = [f.name for f in fields(HashOptions)]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
+    return HashOptions(**options)
+
+
+def per_body(values: Any, name: str, count: int) -> Sequence[Any]:
+    """A list with an entry for each body; None for each if there is no list."""
+    if values is None:
+        return [None] * count
+    if len(values) != count:
+        raise OptionError(f"{name} has {len(values)} entries, expected one for each of the {count} bodies")
+    return cast("Sequence[Any]", values)

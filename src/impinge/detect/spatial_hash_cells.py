@@ -1,0 +1,193 @@
+"""Vertices that may be inside of tets: cells in a hash table, searched by eight tets at a time.
+
+1. Cell size. Near the mean edge length [Teschner2003, 4.3], a power of two: coordinates divided by it are exact, so
+              that a vertex is known to the last bit by its cell and its place in the cell, however far away it is.
+2. Hash.      Number the cells that have vertices, by way of a table that holds the cell itself (open addressing): two
+              cells never share a number, and no vertex is met twice. Sort the vertices by cell, as float32 counted from
+              the corner of the cell.
+3. Search.    For each cluster of eight tets: fit their planes, look up the cells that their box covers, compare eight
+              vertices at once with the box, and each vertex in the box with the eight tets at once (``simd_tets``).
+4. Levels.    A cluster much larger or smaller than a cell is searched on a level of its own, with cells 4^n times
+              the size, so that none covers more than 125 cells or crowds into one, whatever the mixture.
+
+Threads claim clusters and write candidates of their own; whoever asks sorts them.
+
+Candidates  contain all vertices in tets. Let R be the length of the cluster and E that of a tet, in cells. Corners and
+            vertices are off by at most 2^-24 R and 2^-24 · 2 (R + 1); each of the four numbers that decide, by
+            at most 480 · 2^-24 · E R (R + 1) in all, and the margin is 2^-14 E R (R + 1).
+Tried       cells of half, one and two mean edges (one or two, no matter); clusters in the order of the input (faster
+            where cubes were cut into tets, and then used); a dense grid of cells with runs along z (as fast where
+            bodies are packed, useless where they are scattered).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Floats, Ints
+from impinge.backend.jit import thread_count
+from impinge.backend.simd import WIDTH
+from impinge.backend.stages import Stages
+from impinge.detect import spatial_hash_kernels as kernels
+from impinge.detect.spatial_hash_kernels import LEVEL_STEP, UNKNOWN
+from impinge.detect.spatial_hash_tets import Arena
+
+Keys = NDArray[np.uint64]
+
+EDGES_PER_CELL = 1.5
+"""Cells are about this many mean edges long, rounded to a power of two."""
+SAMPLED_CLUSTERS = 128
+"""Clusters whose edges are measured."""
+FARTHEST = 2.0**60
+"""Cells from the origin at most, so that they have whole numbers."""
+
+
+class Scratch:
+    """Arrays that are used again from query to query: to allocate them anew costs as much as to fill them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, NDArray[Any]] = {}
+
+    def array(self, name: str, count: int, dtype: Any) -> NDArray[Any]:
+        """An array of at least ``count``, with old numbers in it."""
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < count:
+            kept = self._kept[name] = np.zeros(count + count // 4, dtype=dtype)
+        return kept
+
+    @property
+    def bytes(self) -> int:
+        """Memory in use."""
+        return sum(array.nbytes for array in self._kept.values())
+
+
+class Grid(NamedTuple):
+    """Vertices by cells, as the kernels want them."""
+
+    inverse: float
+    table: Ints
+    shift: np.uint64
+    cell_key: NDArray[np.int64]
+    cell_start: NDArray[np.int64]
+    place_x: NDArray[np.float32]
+    """Vertices by cells, counted from the corner of the cell; eight more than there are, so that eight can be read."""
+    place_y: NDArray[np.float32]
+    place_z: NDArray[np.float32]
+    place_id: Ints
+
+
+class CellSearch:
+    """Finds candidates; keeps what can be used again in the next frame."""
+
+    def __init__(self, cell_size: float | None) -> None:
+        self._cell_size = cell_size
+        self.scratch = Scratch()
+        self._room = 1024
+        self._unsure: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+
+    def candidates(self, x: Floats, arena: Arena, stats: dict[str, Any], stages: Stages) -> Keys:
+        """Keys (vertex, tet) of all vertices that are in tets, and of some that are not; each once, in any order."""
+        cell_size = self._choose_cell_size(x, arena)
+        clusters = len(arena.tet) // WIDTH
+        level_of = self.scratch.array("level", clusters, np.int16)[:clusters]
+        level_of.fill(UNKNOWN)
+        self._unsure = self.scratch.array("unsure", clusters, np.uint8)[:clusters]
+        least_level = -max(0, math.floor(math.log(FARTHEST * cell_size / farthest(x), LEVEL_STEP)))
+        stages.done("cell_size")
+        stats.update(cell_size=cell_size, cells=0, inverted_tets=0)
+        found = [self._search(x, arena, (level_of, 0, least_level, 1.0 / cell_size), stats, stages)]
+        used = np.unique(level_of).tolist()
+        for level in sorted(set(used) - {0}):
+            found += [self._search(x, arena, (level_of, level, least_level, 1.0 / cell_size), stats, stages)]
+        flat, inverted = orientations(x, arena, _lanes(self._unsure))
+        stats.update(levels=len(used), flat_tets=flat, inverted_tets=stats["inverted_tets"] + inverted)
+        return np.concatenate(found)
+
+    def _choose_cell_size(self, x: Floats, arena: Arena) -> float:
+        wanted = self._cell_size
+        if wanted is None:
+            clusters = len(arena.tet) // WIDTH
+            wanted = EDGES_PER_CELL * mean_edge_of(x, arena, every=max(1, clusters // SAMPLED_CLUSTERS))
+        return dyadic(wanted, farthest(x))
+
+    def _search(self, x: Floats, arena: Arena, levels: Any, stats: dict[str, Any], stages: Stages) -> Keys:
+        """Candidates of the clusters of one level."""
+        grid = self._make_grid(x, arena.vertex, levels[3] / LEVEL_STEP ** levels[1], stats)
+        stages.done("hash")
+        threads, clusters = thread_count(), len(levels[0])
+        counts, inverted, counter = np.zeros((3, threads), dtype=np.int64)
+        while True:
+            keys = self.scratch.array("keys", threads * self._room, np.uint64)[: threads * self._room]
+            keys = keys.reshape(threads, self._room)
+            counter[:] = counts[:] = inverted[:] = 0
+            kernels.search.over(clusters)(
+                x, (arena.corner, arena.tet), levels, grid, threads, counter, keys, counts, self._unsure, inverted
+            )
+            if counts.max() <= self._room:
+                break
+            self._room = int(1.5 * counts.max())
+        stats["inverted_tets"] += int(inverted.sum())
+        stages.done("search")
+        return np.concatenate([own[:count] for own, count in zip(keys, counts.tolist())])
+
+    def _make_grid(self, x: Floats, vertex: Ints, inverse: float, stats: dict[str, Any]) -> Grid:
+        count = len(vertex)
+        bits = max(int(1.5 * count), 2).bit_length()
+        table = self.scratch.array("table", 1 << bits, np.int32)[: 1 << bits]
+        table.fill(-1)
+        shift = np.uint64(64 - bits)
+        cell_key = self.scratch.array("cell_key", count, np.int64)
+        cell_start = self.scratch.array("cell_start", count + 1, np.int64)
+        vertex_cell = self.scratch.array("vertex_cell", count, np.int32)
+        place = (
+            self.scratch.array("place_x", count + WIDTH, np.float32),
+            self.scratch.array("place_y", count + WIDTH, np.float32),
+            self.scratch.array("place_z", count + WIDTH, np.float32),
+            self.scratch.array("place_id", count + WIDTH, np.int32),
+        )
+        cells = kernels.fill_table(x, vertex, inverse, table, shift, cell_key, cell_start, vertex_cell)
+        kernels.sort_into_cells(x, vertex, inverse, cell_start, cells, vertex_cell, *place)
+        stats["cells"] += cells
+        return Grid(inverse, table, shift, cell_key, cell_start, *place)
+
+
+def _lanes(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Slots whose bits are set, eight slots for each byte."""
+    if not bits.any():
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+
+
+def orientations(x: Floats, arena: Arena, slots: NDArray[np.int64]) -> tuple[int, int]:
+    """How many of the tets in ``slots`` are flat, and how many inverted, exactly."""
+    if not len(slots):
+        return 0, 0
+    volume = sides_of(x, arena, slots, np.zeros(len(slots), dtype=np.int64))[:, 4]
+    return int((volume == 0).sum()), int((volume < 0).sum())
+
+
+def sides_of(x: Floats, arena: Arena, slots: NDArray[np.int64], vertices: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Exact signs for vertices and the tets in ``slots``: one for the face opposite to each corner, and the volume."""
+    sides = np.zeros((len(slots), 5), dtype=np.int8)
+    kernels.exact_sides(x, arena.corner, slots, vertices, sides)
+    return sides
+
+
+def mean_edge_of(x: Floats, arena: Arena, *, every: int) -> float:
+    """The mean edge length of the tets in every so manieth cluster; 1 if all are points."""
+    return float(kernels.mean_edge(x, arena.corner, every)) or 1.0
+
+
+def farthest(x: Floats) -> float:
+    """The largest coordinate, by its size; never 0."""
+    return max(float(x.max()), -float(x.min()), 2.0**-900) if x.size else 1.0
+
+
+def dyadic(size: float, reach: float) -> float:
+    """The power of two nearest to a cell size that gives all cells within ``reach`` of the origin a whole number."""
+    smallest = max(reach / FARTHEST, 2.0**-1000)
+    return float(2.0 ** min(round(math.log2(max(size, smallest))), 1000))

@@ -1,0 +1,155 @@
+"""Triangles in all cells that their boxes cover, and pairs that share a cell; see ``spatial_hash_triangles``."""
+
+# mypy: ignore-errors
+
+import numpy as np
+
+from impinge.backend.claim import claim
+from impinge.backend.jit import compiled, inlined, kernel, prange
+from impinge.detect.spatial_hash_kernels import find_cell, first_slot, level_of, pack_cell
+
+TASK = 64
+"""Triangles that a thread claims at a time."""
+
+
+@kernel()
+def fit_boxes(x, faces, box):
+    """The box of each triangle: lowest x, y, z, highest x, y, z."""
+    for t in prange(len(faces)):
+        for axis in range(3):
+            a, b, c = x[faces[t, 0], axis], x[faces[t, 1], axis], x[faces[t, 2], axis]
+            box[t, axis], box[t, 3 + axis] = min(a, b, c), max(a, b, c)
+
+
+@kernel()
+def choose_levels(box, inverse, least_level, level):
+    """The level whose cells fit each box."""
+    for t in prange(len(box)):
+        extent = max(box[t, 3] - box[t, 0], box[t, 4] - box[t, 1], box[t, 5] - box[t, 2])
+        level[t] = level_of(extent * inverse, least_level)
+
+
+@compiled
+def mean_extent(box):
+    """The mean of the longest sides of all boxes."""
+    total = 0.0
+    for t in range(len(box)):
+        total += max(box[t, 3] - box[t, 0], box[t, 4] - box[t, 1], box[t, 5] - box[t, 2]) / len(box)
+    return total
+
+
+@inlined
+def _cells(box, t, inverse):
+    """First and last cell of a box, along each axis."""
+    return (
+        np.int64(np.floor(box[t, 0] * inverse)),
+        np.int64(np.floor(box[t, 1] * inverse)),
+        np.int64(np.floor(box[t, 2] * inverse)),
+        np.int64(np.floor(box[t, 3] * inverse)),
+        np.int64(np.floor(box[t, 4] * inverse)),
+        np.int64(np.floor(box[t, 5] * inverse)),
+    )
+
+
+@compiled
+def count_entries(box, rows, inverse):
+    """How many cells all boxes of ``rows`` cover, together."""
+    count = 0
+    for t in rows:
+        i0, j0, k0, i1, j1, k1 = _cells(box, t, inverse)
+        count += (i1 - i0 + 1) * (j1 - j0 + 1) * (k1 - k0 + 1)
+    return count
+
+
+@compiled
+def fill_cells(box, rows, inverse, table, shift, cell_key, cell_start, entry):
+    """Number the cells that triangles cover, and list the triangles of each; how many cells there are."""
+    cells = 0
+    cell_start[0] = 0
+    for t in rows:
+        i0, j0, k0, i1, j1, k1 = _cells(box, t, inverse)
+        for i in range(i0, i1 + 1):
+            for j in range(j0, j1 + 1):
+                for k in range(k0, k1 + 1):
+                    key = pack_cell(i, j, k)
+                    slot = first_slot(key, shift)
+                    while table[slot] >= 0 and cell_key[table[slot]] != key:
+                        slot = (slot + 1) & (len(table) - 1)
+                    if table[slot] < 0:
+                        table[slot] = cells
+                        cell_key[cells] = key
+                        cells += 1
+                        cell_start[cells] = 0
+                    cell_start[table[slot] + 1] += 1
+    for c in range(cells):
+        cell_start[c + 1] += cell_start[c]
+    for t in rows:
+        i0, j0, k0, i1, j1, k1 = _cells(box, t, inverse)
+        for i in range(i0, i1 + 1):
+            for j in range(j0, j1 + 1):
+                for k in range(k0, k1 + 1):
+                    c = find_cell(table, shift, cell_key, pack_cell(i, j, k))
+                    cell_start[c + 1] -= 1
+                    entry[cell_start[c + 1]] = t
+    last = len(entry)
+    for c in range(cells):
+        cell_start[c] = cell_start[c + 1]
+    cell_start[cells] = last
+    return cells
+
+
+@inlined
+def _overlap(box, s, t):
+    return (
+        box[s, 0] <= box[t, 3] and box[s, 3] >= box[t, 0]
+        and box[s, 1] <= box[t, 4] and box[s, 4] >= box[t, 1]
+        and box[s, 2] <= box[t, 5] and box[s, 5] >= box[t, 2]
+    )  # fmt: skip
+
+
+@inlined
+def _starts_here(box, s, t, inverse, i, j, k):
+    """Whether (i, j, k) is the first cell that both boxes cover: each pair is met there, and counts there only."""
+    return (
+        np.floor(max(box[s, 0], box[t, 0]) * inverse) == i
+        and np.floor(max(box[s, 1], box[t, 1]) * inverse) == j
+        and np.floor(max(box[s, 2], box[t, 2]) * inverse) == k
+    )
+
+
+@kernel(parallel_from=8 * TASK)
+def find_pairs(box, level, split, wanted_level, grid, threads, counter, keys, counts):
+    """Pairs of triangles with overlapping boxes, the larger of ``wanted_level``, as keys (lower, higher), per thread.
+
+    Triangles from number ``split`` on belong to another body, and only pairs of both bodies count; 0 if there is only
+    one body. Counts go on where there is no more room.
+    """
+    for thread in prange(threads):
+        inverse, table, shift, cell_key, cell_start, entry = grid
+        own_keys = keys[thread]
+        found = 0
+        task = claim(counter)
+        while task * TASK < len(box):
+            for t in range(task * TASK, min((task + 1) * TASK, len(box))):
+                if level[t] > wanted_level:
+                    continue
+                i0, j0, k0, i1, j1, k1 = _cells(box, t, inverse)
+                for i in range(i0, i1 + 1):
+                    for j in range(j0, j1 + 1):
+                        for k in range(k0, k1 + 1):
+                            cell = find_cell(table, shift, cell_key, pack_cell(i, j, k))
+                            if cell < 0:
+                                continue
+                            for n in range(cell_start[cell], cell_start[cell + 1]):
+                                s = entry[n]
+                                if level[t] == wanted_level and s <= t:
+                                    continue
+                                if split > 0 and (s < split) == (t < split):
+                                    continue
+                                if _overlap(box, s, t) and _starts_here(box, s, t, inverse, i, j, k):
+                                    if found < len(own_keys):
+                                        low, high = np.uint64(min(s, t)), np.uint64(max(s, t))
+                                        own_keys[found] = (low << np.uint64(32)) | high
+                                    found += 1
+            task = claim(counter)
+        counts[thread] = found
