@@ -37,8 +37,8 @@ lint: $(VENV)/ready
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow and not cuda"
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q tests/exact tests/backend tests/detect -m "small and not slow"
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/exact tests/detect -m tiny
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q tests/exact tests/backend tests/detect tests/contact -m "small and not slow"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/exact tests/detect tests/contact -m tiny
 
 test-all: test
 	$(BIN)/python -m pytest -m slow

@@ -49,6 +49,20 @@ CASES = {
     "twenty thousand triangles": "impinge.check(*scene('bumpy_spheres_20k'))",
     "needles": "ask_all(*scene('cad_parts'))",
     "tets": "ask_all(*scene('hashing_setup_a'))",
+    "vertices in tets": """
+        for name in ("hashing_setup_a", "hashing_setup_c", "poked_tet"):
+            bodies = impinge.scenes.get(name).bodies
+            for depth in (False, True, "local"):
+                impinge.penetrating_vertices(bodies, depth=depth, edges=True)
+            impinge.penetrating_vertices(bodies, transforms=[np.eye(4)] * len(bodies), active=[[0]] * len(bodies))
+            impinge.penetrating_vertices(bodies[:1])
+        impinge.penetrating_vertices([(np.zeros((0, 3)), np.zeros((0, 4), int))], depth=True, edges=True)
+    """,
+    "vertices in surfaces": """
+        for depth in (False, True, "local"):
+            impinge.penetrating_vertices(scene("nested_spheres"), depth=depth, edges=True)
+            impinge.penetrating_vertices(scene("bumpy_spheres_1k"), depth=depth, edges=True)
+    """,
     "more pairs than one thread sorts": """
         report = impinge.check(parallel_triangles(400, along=0), parallel_triangles(400, along=1))
         assert len(report.pairs) == 160_000

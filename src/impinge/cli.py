@@ -256,9 +256,12 @@ BENCHMARKS = {
     "pairs_against_peers": "impinge.bench.pairs_against_peers",
     "proximity_against_peers": "impinge.bench.proximity_against_peers",
     "cloth_proximity": "impinge.bench.cloth_proximity",
+    "hashing_against_peers": "impinge.bench.hashing_against_peers",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",
+    "p003_setups": "impinge.bench.papers.p003_setups",
+    "p003_parameters": "impinge.bench.papers.p003_parameters",
 }
 """Modules by name; those below ``papers`` return an experiment, which writes a page and a picture too."""
 GROUPS = {

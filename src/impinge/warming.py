@@ -79,6 +79,14 @@ def _nearest() -> None:
     queries.distance(outer, outer)
 
 
+def _vertices_in_tets() -> None:
+    """Boxes of tets that share a face's plane, so that doubles cannot tell, and closed surfaces."""
+    tets = shapes.tet_box(2, 1, 1), shapes.tet_box(2, 2, 1, center=(0.0, 0.0, 0.5))
+    for bodies in (tets, [tet.surface for tet in tets]):
+        queries.penetrating_vertices(bodies, depth=True, edges=True)
+    queries.penetrating_vertices(tets, depth="local")
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
@@ -87,6 +95,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "containment": _containment,
     "curves and margins": _curves_and_margins,
     "nearest": _nearest,
+    "vertices in tets": _vertices_in_tets,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 

@@ -42,7 +42,7 @@ def code_points(points, low, per_unit, codes):
 
 
 @inlined
-def _nearest_slot(p, box, corner, start, top, origin, reach, x, slot_face, slot_tri, near, keys, index, cursor):
+def nearest_slot(p, box, corner, start, top, origin, reach, x, slot_face, slot_tri, near, keys, index, cursor):
     """The slot of the triangle that is nearest to p, the one with the lowest id of several; -1 if there is none.
 
     ``near`` is a slot to start from, -1 if none is known. Each level has a frame: the node that is open there, the
@@ -99,7 +99,7 @@ def _answer_run(first, end, points, codes, tree, out):
     for k in range(first, end):
         i = codes[k] & 0xFFFFFFFF
         p = point(points, i)
-        slot = _nearest_slot(
+        slot = nearest_slot(
             p, box, corner, start, top, origin, reach, x, slot_face, slot_tri, slot, keys, index, cursor
         )  # fmt: skip
         if slot < 0:

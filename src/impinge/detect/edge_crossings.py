@@ -6,7 +6,7 @@
            all three edges of the face on the same side: five signs (``exact.orientation``), always right.
 3. Places. Parameter and weights are quotients of the same determinants in doubles; where a sign is zero, so is
            the weight, and the parameter is exactly 0 or 1.
-4. Once.   An edge is reached from each of its triangles, with the same bits; one row stays.
+4. Once.   An edge is reached from each of its triangles; it is tested once.
 
 Ends       count: an edge that passes through an edge or a corner of a face, or ends on it, is of kind TOUCHING, and
            is listed with every face that it meets there; one through the insides of both is CROSSING.
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from impinge.arrays import Floats, Ints
 from impinge.detect import edge_crossings_kernels as kernels
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.pair_query import Side, pair_options
@@ -58,21 +59,12 @@ def edge_crossings(a: Any, b: Any, **options: Any) -> EdgeCrossings:
     began = perf_counter()
     met = meeting_of(a, b, options)
     pairs = met.pairs.pairs
-    edge, sign = np.zeros((3 * len(pairs), 2), dtype=np.int32), np.zeros(3 * len(pairs), dtype=np.int8)
-    kind, along, weights = np.zeros_like(sign), np.zeros(len(sign)), np.zeros((len(sign), 3))
-    bodies = (met.a.vertices, met.a.faces, met.b.vertices, met.b.faces)
-    kernels.cross_edges(*bodies, pairs, kind, edge, sign, along, weights)
-    face = np.repeat(pairs[:, 1], 3)
-    rows = np.flatnonzero(kind)
-    rows = rows[np.lexsort((face[rows], edge[rows, 1], edge[rows, 0]))]
-    rows = rows[_is_new(np.column_stack([edge[rows], face[rows]]))]
+    edge, face = unique_rows(edges_of(met.a.faces[pairs[:, 0]]), np.repeat(pairs[:, 1], 3))
+    edge, face, how = crossings_of(met.a.vertices, edge, met.b.vertices, met.b.faces, face)
     return EdgeCrossings(
-        edge=edge[rows],
-        face=face[rows],
-        kind=kind[rows],
-        sign=sign[rows],
-        parameter=along[rows],
-        weights=weights[rows],
+        edge=edge,
+        face=face,
+        **how,
         complete=met.pairs.complete,
         reason=met.pairs.reason,
         method=met.pairs.method,
@@ -81,6 +73,25 @@ def edge_crossings(a: Any, b: Any, **options: Any) -> EdgeCrossings:
     )
 
 
-def _is_new(rows: Any) -> Any:
-    """Which rows of a sorted array differ from the one before."""
-    return np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)]) if len(rows) else np.zeros(0, dtype=np.bool_)
+def edges_of(faces: Ints) -> Ints:
+    """The three edges of each triangle, the lower vertex first: one direction, whichever triangle they belong to."""
+    return np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+
+
+def unique_rows(edge: Ints, face: Ints) -> tuple[Ints, Ints]:
+    """Pairs of edges and faces, sorted, each once."""
+    order = np.lexsort((face, edge[:, 1], edge[:, 0]))
+    edge, face = edge[order], face[order]
+    is_new = np.ones(len(face), dtype=np.bool_)
+    is_new[1:] = (edge[1:] != edge[:-1]).any(axis=1) | (face[1:] != face[:-1])
+    return edge[is_new], face[is_new]
+
+
+def crossings_of(x_a: Floats, edge: Ints, x_b: Floats, faces_b: Ints, face: Ints) -> tuple[Ints, Ints, dict[str, Any]]:
+    """Those edges that pass through their faces, the faces, and how: kind, sign, parameter, weights."""
+    kind, sign = np.zeros((2, len(face)), dtype=np.int8)
+    along, weights = np.zeros(len(face)), np.zeros((len(face), 3))
+    kernels.cross_edges(x_a, edge, x_b, faces_b, face, kind, sign, along, weights)
+    rows = np.flatnonzero(kind)
+    how = {"kind": kind[rows], "sign": sign[rows], "parameter": along[rows], "weights": weights[rows]}
+    return edge[rows], face[rows], how

@@ -86,15 +86,11 @@ def crossing(u, v, p, q, r):
 
 
 @compiled
-def cross_edges(x_a, faces_a, x_b, faces_b, pairs, kind, edge, sign, along, weights):
-    """The three edges of a's triangle of each pair through b's triangle; row 3 i + k is edge k of pair i."""
-    for i in range(len(pairs)):
-        t, f = pairs[i, 0], pairs[i, 1]
+def cross_edges(x_a, edge, x_b, faces_b, face, kind, sign, along, weights):
+    """Each edge of a, two vertices, through the face of b in the same row."""
+    for i in range(len(face)):
+        f = face[i]
         p, q, r = point(x_b, faces_b[f, 0]), point(x_b, faces_b[f, 1]), point(x_b, faces_b[f, 2])
-        for k in range(3):
-            m, n = faces_a[t, k], faces_a[t, (k + 1) % 3]
-            m, n = min(m, n), max(m, n)  # one direction, whichever triangle it is reached from
-            row = 3 * i + k
-            edge[row, 0], edge[row, 1] = m, n
-            kind[row], sign[row], along[row], corner = crossing(point(x_a, m), point(x_a, n), p, q, r)
-            weights[row, 0], weights[row, 1], weights[row, 2] = corner
+        u, v = point(x_a, edge[i, 0]), point(x_a, edge[i, 1])
+        kind[i], sign[i], along[i], corner = crossing(u, v, p, q, r)
+        weights[i, 0], weights[i, 1], weights[i, 2] = corner

@@ -179,7 +179,7 @@ def sides_of(x: Floats, arena: Arena, slots: NDArray[np.int64], vertices: NDArra
 
 def mean_edge_of(x: Floats, arena: Arena, *, every: int) -> float:
     """The mean edge length of the tets in every so manieth cluster; 1 if all are points."""
-    return float(kernels.mean_edge(x, arena.corner, every)) or 1.0
+    return float(kernels.mean_edge(x, arena.corner, arena.tet, every)) or 1.0
 
 
 def farthest(x: Floats) -> float:

@@ -51,11 +51,13 @@ def first_slot(key, shift):
 
 
 @compiled
-def mean_edge(x, corner, stride):
-    """The mean length of all edges of every ``stride``-th cluster of tets."""
+def mean_edge(x, corner, tet, stride):
+    """The mean length of all edges of the tets in every ``stride``-th cluster."""
     total, count = 0.0, 0
     for c in range(0, len(corner) // CORNERS, stride):
         for slot in range(c * WIDTH, (c + 1) * WIDTH):
+            if tet[slot] < 0:
+                continue
             for m in range(4):
                 for n in range(m):
                     p, q = corner_of(corner, slot, m), corner_of(corner, slot, n)

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import NONE, Floats
+from impinge.arrays import Floats
 from impinge.backend.stages import Stages
 from impinge.detect import spatial_hash_published_kernels as kernels
 from impinge.detect.spatial_hash_cells import Keys, Scratch, mean_edge_of, orientations
@@ -99,11 +99,13 @@ class PublishedSearch:
                 break
             self._room = int(1.5 * tally[2])
         met, in_box, count = tally.tolist()
-        flat, inverted = orientations(x, arena, np.flatnonzero(arena.tet != NONE))
+        may_be_flat = np.zeros(len(arena.tet), dtype=np.bool_)
+        surely = kernels.sift_volumes(x, arena.corner, arena.tet, may_be_flat)
+        flat, inverted = orientations(x, arena, np.flatnonzero(may_be_flat))
         stages.done("orientations")
         stats.update(
             cell_size=cell_size, table_size=table_size, vertices_met=met, inside_tests=in_box, flat_tets=flat,
-            inverted_tets=inverted,
+            inverted_tets=surely + inverted,
         )  # fmt: skip
         return np.unique(keys[:count])
 

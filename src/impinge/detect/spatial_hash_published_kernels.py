@@ -277,3 +277,20 @@ def search_one_pass(x, corner, tet, vertex, cell_size, function, half_space, sta
                 if m != n:
                     for k in range(4):
                         _try(x, corner_of(corner, listed[n], k), corner, listed[m], tet, half_space, keys, tally)
+
+
+@compiled
+def sift_volumes(x, corner, tet, may_be_flat):
+    """How many tets are surely inverted; marks those whose sign doubles cannot tell."""
+    inverted = 0
+    for at in range(len(tet)):
+        if tet[at] >= 0:
+            a = point(x, corner_of(corner, at, 0))
+            u = minus(point(x, corner_of(corner, at, 1)), a)
+            v = minus(point(x, corner_of(corner, at, 2)), a)
+            w = minus(point(x, corner_of(corner, at, 3)), a)
+            size = max(_size(u), _size(v), _size(w))
+            det = dot(cross(u, v), w)
+            may_be_flat[at] = not abs(det) > ROUNDING * size * size * size + 1e-290
+            inverted += int(det < 0.0 and not may_be_flat[at])
+    return inverted

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from impinge.arrays import Floats, Ints
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import start_stages
-from impinge.detect import edge_crossings_kernels
 from impinge.detect import spatial_hash_triangles_kernels as kernels
+from impinge.detect.edge_crossings import crossings_of, unique_rows
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, classify, classify_self
 from impinge.detect.pair_query import PairOptions, Side, finish_pairs, pair_options
 from impinge.detect.results import EdgeContacts, Reason, TrianglePairs
@@ -133,30 +133,24 @@ def edge_contacts(surfaces: Sequence[Snapshot], x: Floats, vertex_start: NDArray
     )
     stats: dict[str, Any] = {}
     low, high = candidate_pairs(_boxes(x, faces), 0, None, stats)
-    pairs = np.concatenate([np.stack([low, high], axis=1), np.stack([high, low], axis=1)])
-    count = 3 * len(pairs)
-    edge, kind, sign = np.zeros((count, 2), dtype=np.int32), np.zeros(count, np.int8), np.zeros(count, np.int8)
-    along, weights = np.zeros(count), np.zeros((count, 3))
-    edge_crossings_kernels.cross_edges(x, faces, x, faces, pairs, kind, edge, sign, along, weights)
-    row = np.repeat(pairs[:, 1], 3)
-    kind[(faces[row][:, :, None] == edge[:, None, :]).any(axis=(1, 2))] = 0
-    rows = np.flatnonzero(kind)
-    rows = rows[np.lexsort((row[rows], edge[rows, 1], edge[rows, 0]))]
-    same = (edge[rows[1:]] == edge[rows[:-1]]).all(axis=1) & (row[rows[1:]] == row[rows[:-1]])
-    rows = rows[np.concatenate([[True], ~same])] if len(rows) else rows
+    may_cross = np.zeros(6 * len(low), dtype=np.bool_)
+    kernels.sift_edges.over(len(low))(x, faces, low, high, may_cross)
+    rows = np.flatnonzero(may_cross)
+    pair, which = rows // 6, rows % 6
+    of_edge = np.where(which < 3, low[pair], high[pair])
+    of_face = np.where(which < 3, high[pair], low[pair]).astype(np.int32)
+    edge = np.sort(np.stack([faces[of_edge, which % 3], faces[of_edge, (which + 1) % 3]], axis=1), axis=1)
+    edge, face = unique_rows(edge, of_face)
+    edge, face, how = crossings_of(x, edge, x, faces, face)
     face_start = np.concatenate([[0], np.cumsum([len(s.live) for s in surfaces])])
-    body = np.searchsorted(vertex_start, edge[rows, 0], side="right").astype(np.int32) - np.int32(1)
-    in_body = np.searchsorted(face_start, row[rows], side="right").astype(np.int32) - np.int32(1)
-    live = np.concatenate([s.live for s in surfaces])
+    body = np.searchsorted(vertex_start, edge[:, 0], side="right").astype(np.int32) - np.int32(1)
+    in_body = np.searchsorted(face_start, face, side="right").astype(np.int32) - np.int32(1)
     return EdgeContacts(
         body=body,
-        edge=edge[rows] - vertex_start[body][:, None].astype(np.int32),
+        edge=edge - vertex_start[body][:, None].astype(np.int32),
         in_body=in_body,
-        face=live[row[rows]],
-        kind=kind[rows],
-        sign=sign[rows],
-        parameter=along[rows],
-        weights=weights[rows],
+        face=np.concatenate([s.live for s in surfaces])[face],
+        **how,
         is_self=body == in_body,
         method="spatial_hash",
         stats=stats,

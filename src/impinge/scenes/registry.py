@@ -405,3 +405,13 @@ _add_hashing(
     "100 plates of 500 tets each lie in stacks: 50000 tets, 24200 vertices.",
     partial(_pile, _PLATE, (5, 5, 4), (10.4, 10.4, 1.4), 0.12),
 )
+
+# Setups stacked closer, so that there are about 0.15 contacts per tet; these are ours, not the paper's.
+for _letter, _grid, _counts in (("c", (2, 2, 5), "20 plates"), ("e", (5, 5, 4), "100 plates")):
+    _add(
+        f"hashing_setup_{_letter}_dense",
+        f"{_counts} of 500 tets each lie in stacks, sunk into each other.",
+        partial(_pile, _PLATE, _grid, (10.4, 10.4, 1.0), 0.12),
+        tags="tets",
+        motion=_waves(0.1, 2.0),
+    )

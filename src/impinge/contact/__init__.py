@@ -1,0 +1,1 @@
+"""How deep, and which way out: depths and directions of what detectors found."""
