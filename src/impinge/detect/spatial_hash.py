@@ -26,13 +26,14 @@ from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from impinge.arrays import Bools, Floats, Ints, as_indices, as_transform
 from impinge.backend.stages import Stages, start_stages
 from impinge.detect import spatial_hash_kernels as kernels
 from impinge.detect.narrow_phase import Neighbours
 from impinge.detect.pair_query import Cancel, check_max_pairs, moved
-from impinge.detect.results import Reason, TrianglePairs, VertexContacts
+from impinge.detect.results import EdgeContacts, Reason, TrianglePairs, VertexContacts
 from impinge.detect.spatial_hash_cells import CellSearch, Keys, sides_of
 from impinge.detect.spatial_hash_published import PublishedSearch, variant_of
 from impinge.detect.spatial_hash_tets import Arena, Order, make_arena, order_of, order_of_active
@@ -97,7 +98,7 @@ class SpatialHash:
         self, bodies: Sequence[Any], *, cell_size: float | None = None, neighbours: Neighbours = "exact", **variant: Any
     ) -> None:
         self.bodies = bodies_of_one_sort(bodies)
-        _check_cell_size(cell_size)
+        cell_size = _as_cell_size(cell_size)
         self._lock = threading.Lock()
         self._kept: tuple[tuple[Order, ...], Arena] | None = None
         self._positions: Floats | None = None
@@ -129,8 +130,7 @@ class SpatialHash:
             if depth or edges:
                 raise OptionError("depth and edges are for tet meshes; for surfaces ask penetrating_vertices")
             return self._triangles.query(method=self.name, **options)
-        if depth not in (False, True, "local"):
-            raise OptionError(f"depth is {depth!r}, expected False, True or 'local'")
+        check_depth(depth)
         wanted = hash_options(options)
         if edges and wanted.active is not None:
             raise OptionError(
@@ -152,7 +152,7 @@ class SpatialHash:
         more: dict[str, Any] = {}
         if edges:
             surfaces = [body.surface.snapshot() for body in cast("tuple[TetMesh, ...]", self.bodies)]
-            more["edges"] = edge_contacts(surfaces, state.x, state.arena.vertex_start)
+            more["edges"] = wanted_edges(surfaces, state.x, state.arena.vertex_start, options)
             stages.done("edges")
         contacts = VertexContacts(
             **found._asdict(),
@@ -206,7 +206,7 @@ class SpatialHash:
         """Candidates, sorted and settled."""
         keys = self._search.candidates(state.x, state.arena, stats, stages)
         stats["candidates"] = len(keys)
-        keys = np.sort(keys)
+        keys = _sorted(keys)
         stages.done("sort")
         is_inside, barycentric = _settled(keys, state, stats)
         if not is_inside.all():
@@ -214,6 +214,13 @@ class SpatialHash:
         found = _found(keys, barycentric, state.arena)
         stages.done("settle")
         return found
+
+
+def _sorted(keys: Keys) -> Keys:
+    """Keys in order, each once."""
+    keys = np.sort(keys)
+    is_new = keys[1:] != keys[:-1]
+    return keys if is_new.all() else keys[np.concatenate([[True], is_new])]
 
 
 def _settled(keys: Keys, state: State, stats: dict[str, Any]) -> tuple[Bools, Floats]:
@@ -230,8 +237,9 @@ def _settled(keys: Keys, state: State, stats: dict[str, Any]) -> tuple[Bools, Fl
         sides = sides_of(x, arena, slots[unsure], vertices[unsure])
         inwards = sides[:, :4] * sides[:, 4:]
         is_inside[unsure] = (sides[:, 4] != 0) & (inwards >= 0).all(axis=1)
-        weights = np.where(inwards == 0, 0.0, np.maximum(barycentric[unsure], np.finfo(np.float64).tiny))
-        barycentric[unsure] = weights / weights.sum(axis=1, keepdims=True)
+        weights = np.where(inwards == 0, 0.0, np.fmax(barycentric[unsure], np.finfo(np.float64).tiny))
+        total = weights.sum(axis=1, keepdims=True)
+        barycentric[unsure] = weights / np.where(total > 0.0, total, 1.0)  # flat tets have none, and contain nothing
     return is_inside, barycentric
 
 
@@ -261,18 +269,31 @@ def with_depth(contacts: VertexContacts, bodies: Sequence[Any], options: HashOpt
 def limit_rows(found: Found, options: HashOptions, count: int) -> tuple[Found, Reason | None]:
     """Leave out ignored pairs of bodies, and what is beyond ``max_pairs``; why something is missing."""
     if options.ignore is not None:
-        found = found.rows(~_is_ignored(found, options.ignore, count))
+        found = found.rows(~_is_ignored(found.body, found.in_body, options.ignore, count))
     if options.max_pairs is not None and len(found.vertex) > options.max_pairs:
         return found.rows(slice(0, options.max_pairs)), "limit"
     return found, None
 
 
-def _is_ignored(found: Found, ignore: Any, count: int) -> Bools:
+def wanted_edges(
+    surfaces: Sequence[Snapshot], x: Floats, vertex_start: NDArray[np.int64], options: HashOptions
+) -> EdgeContacts:
+    """Edges through faces of bodies that are not ignored; none if the query was cancelled."""
+    cancelled = options.cancel is not None and options.cancel.is_set()
+    edges = edge_contacts(surfaces[:0] if cancelled else surfaces, x, vertex_start)
+    if cancelled:
+        return replace(edges, complete=False, reason="cancelled")
+    if options.ignore is None:
+        return edges
+    return edges.rows(~_is_ignored(edges.body, edges.in_body, options.ignore, len(surfaces)))
+
+
+def _is_ignored(body: Ints, in_body: Ints, ignore: Any, count: int) -> Bools:
     pairs = np.sort(as_indices(ignore, name="ignore", columns=2), axis=1)
     strange = pairs[(pairs < 0) | (pairs >= count)]
     if len(strange):
         raise OptionError(f"ignore names body {strange[0]}, expected pairs of numbers from 0 to {count - 1}")
-    low, high = np.minimum(found.body, found.in_body), np.maximum(found.body, found.in_body)
+    low, high = np.minimum(body, in_body), np.maximum(body, in_body)
     return np.isin(low.astype(np.int64) * count + high, pairs[:, 0].astype(np.int64) * count + pairs[:, 1])
 
 
@@ -299,10 +320,17 @@ def _are_surfaces(bodies: Sequence[Any]) -> bool:
     return isinstance(bodies[0], TriMesh)
 
 
-def _check_cell_size(cell_size: Any) -> None:
+def check_depth(depth: Any) -> None:
+    """Refuse what is none of the ways to measure depths."""
+    if not (isinstance(depth, bool) or depth == "local"):
+        raise OptionError(f"depth is {depth!r}, expected False, True or 'local'")
+
+
+def _as_cell_size(cell_size: Any) -> float | None:
     is_number = isinstance(cell_size, int | float | np.integer | np.floating) and not isinstance(cell_size, bool)
     if cell_size is not None and not (is_number and 0.0 < cell_size < np.inf):
         raise OptionError(f"cell_size is {cell_size!r}, expected a positive number, or None for the mean edge length")
+    return None if cell_size is None else float(cell_size)
 
 
 def hash_options(options: dict[str, Any]) -> HashOptions:
@@ -318,6 +346,8 @@ def per_body(values: Any, name: str, count: int) -> Sequence[Any]:
     """A list with an entry for each body; None for each if there is no list."""
     if values is None:
         return [None] * count
+    if not hasattr(values, "__len__"):
+        raise OptionError(f"{name} is {values!r}, expected a list with an entry for each of the {count} bodies")
     if len(values) != count:
         raise OptionError(f"{name} has {len(values)} entries, expected one for each of the {count} bodies")
     return cast("Sequence[Any]", values)

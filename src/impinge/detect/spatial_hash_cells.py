@@ -42,8 +42,10 @@ EDGES_PER_CELL = 1.5
 """Cells are about this many mean edges long, rounded to a power of two."""
 SAMPLED_CLUSTERS = 128
 """Clusters whose edges are measured."""
-FARTHEST = 2.0**60
-"""Cells from the origin at most, so that they have whole numbers."""
+FARTHEST = 2.0**1000
+"""Cells from the origin at most."""
+LARGEST_CELL = 2.0**1000
+"""The largest cell; the smallest is the inverse."""
 
 
 class Scratch:
@@ -90,29 +92,33 @@ class CellSearch:
         self._unsure: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
 
     def candidates(self, x: Floats, arena: Arena, stats: dict[str, Any], stages: Stages) -> Keys:
-        """Keys (vertex, tet) of all vertices that are in tets, and of some that are not; each once, in any order."""
-        cell_size = self._choose_cell_size(x, arena)
+        """Keys (vertex, tet) of all vertices that are in tets, and of some that are not, in any order.
+
+        Each once, unless cells are too far from the origin for doubles to tell them apart.
+        """
+        farthest = float(kernels.farthest(x, arena.vertex))
+        cell_size = self._choose_cell_size(x, arena, farthest)
         clusters = len(arena.tet) // WIDTH
         level_of = self.scratch.array("level", clusters, np.int16)[:clusters]
         level_of.fill(UNKNOWN)
         self._unsure = self.scratch.array("unsure", clusters, np.uint8)[:clusters]
-        least_level = -max(0, math.floor(math.log(FARTHEST * cell_size / farthest(x), LEVEL_STEP)))
+        lowest = least_level(cell_size, farthest)
         stages.done("cell_size")
         stats.update(cell_size=cell_size, cells=0, inverted_tets=0)
-        found = [self._search(x, arena, (level_of, 0, least_level, 1.0 / cell_size), stats, stages)]
+        found = [self._search(x, arena, (level_of, 0, lowest, 1.0 / cell_size), stats, stages)]
         used = np.unique(level_of).tolist()
         for level in sorted(set(used) - {0}):
-            found += [self._search(x, arena, (level_of, level, least_level, 1.0 / cell_size), stats, stages)]
+            found += [self._search(x, arena, (level_of, level, lowest, 1.0 / cell_size), stats, stages)]
         flat, inverted = orientations(x, arena, _lanes(self._unsure))
         stats.update(levels=len(used), flat_tets=flat, inverted_tets=stats["inverted_tets"] + inverted)
         return np.concatenate(found)
 
-    def _choose_cell_size(self, x: Floats, arena: Arena) -> float:
+    def _choose_cell_size(self, x: Floats, arena: Arena, farthest: float) -> float:
         wanted = self._cell_size
         if wanted is None:
             clusters = len(arena.tet) // WIDTH
             wanted = EDGES_PER_CELL * mean_edge_of(x, arena, every=max(1, clusters // SAMPLED_CLUSTERS))
-        return dyadic(wanted, farthest(x))
+        return dyadic(wanted, farthest)
 
     def _search(self, x: Floats, arena: Arena, levels: Any, stats: dict[str, Any], stages: Stages) -> Keys:
         """Candidates of the clusters of one level."""
@@ -179,15 +185,17 @@ def sides_of(x: Floats, arena: Arena, slots: NDArray[np.int64], vertices: NDArra
 
 def mean_edge_of(x: Floats, arena: Arena, *, every: int) -> float:
     """The mean edge length of the tets in every so manieth cluster; 1 if all are points."""
-    return float(kernels.mean_edge(x, arena.corner, arena.tet, every)) or 1.0
+    half = float(kernels.mean_half_edge(x, arena.corner, arena.tet, every))
+    return min(2.0 * half, LARGEST_CELL) or 1.0
 
 
-def farthest(x: Floats) -> float:
-    """The largest coordinate, by its size; never 0."""
-    return max(float(x.max()), -float(x.min()), 2.0**-900) if x.size else 1.0
+def dyadic(size: float, farthest: float) -> float:
+    """The power of two nearest to ``size`` that, dividing coordinates, does not lead out of the range of doubles."""
+    smallest = max(farthest / FARTHEST, 1.0 / LARGEST_CELL)
+    return float(2.0 ** round(math.log2(min(max(size, smallest), LARGEST_CELL))))
 
 
-def dyadic(size: float, reach: float) -> float:
-    """The power of two nearest to a cell size that gives all cells within ``reach`` of the origin a whole number."""
-    smallest = max(reach / FARTHEST, 2.0**-1000)
-    return float(2.0 ** min(round(math.log2(max(size, smallest))), 1000))
+def least_level(cell_size: float, farthest: float) -> int:
+    """The lowest level on which the same is true of its smaller cells."""
+    smallest = max(math.log2(max(farthest, 1.0 / LARGEST_CELL)) - math.log2(FARTHEST), -math.log2(LARGEST_CELL))
+    return -max(0, math.floor((math.log2(cell_size) - smallest) / math.log2(LEVEL_STEP)))

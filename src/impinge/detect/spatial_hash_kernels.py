@@ -12,7 +12,8 @@ from impinge.exact.orientation import orient3d, point
 from impinge.exact.triangle_triangle import cross, dot, minus
 
 AXIS_BITS = 21
-AXIS_MASK = (1 << AXIS_BITS) - 1
+PERIOD = 2.0**AXIS_BITS
+"""Cells so far apart look the same, which costs a test and changes no answer."""
 TASK = 32
 """Clusters that a thread claims at a time."""
 CORNERS = 4 * WIDTH
@@ -39,9 +40,15 @@ def corner_of(corner, slot, k):
 
 
 @inlined
+def _wrapped(i):
+    """A whole number, however large, as an integer from 0 to ``PERIOD`` - 1; doubles do this exactly."""
+    return np.int64(i - PERIOD * np.floor(i / PERIOD))
+
+
+@inlined
 def pack_cell(i, j, k):
-    """Three whole numbers as one; cells 2^21 apart look the same, which costs a test and changes no answer."""
-    return ((i & AXIS_MASK) << (2 * AXIS_BITS)) | ((j & AXIS_MASK) << AXIS_BITS) | (k & AXIS_MASK)
+    """The three whole numbers of a cell, as doubles, in one integer."""
+    return (_wrapped(i) << (2 * AXIS_BITS)) | (_wrapped(j) << AXIS_BITS) | _wrapped(k)
 
 
 @inlined
@@ -51,8 +58,8 @@ def first_slot(key, shift):
 
 
 @compiled
-def mean_edge(x, corner, tet, stride):
-    """The mean length of all edges of the tets in every ``stride``-th cluster."""
+def mean_half_edge(x, corner, tet, stride):
+    """Half of the mean length of all edges of the tets in every ``stride``-th cluster; half, lest it overflows."""
     total, count = 0.0, 0
     for c in range(0, len(corner) // CORNERS, stride):
         for slot in range(c * WIDTH, (c + 1) * WIDTH):
@@ -61,13 +68,25 @@ def mean_edge(x, corner, tet, stride):
             for m in range(4):
                 for n in range(m):
                     p, q = corner_of(corner, slot, m), corner_of(corner, slot, n)
-                    u, v, w = x[p, 0] - x[q, 0], x[p, 1] - x[q, 1], x[p, 2] - x[q, 2]
+                    u = 0.5 * x[p, 0] - 0.5 * x[q, 0]
+                    v = 0.5 * x[p, 1] - 0.5 * x[q, 1]
+                    w = 0.5 * x[p, 2] - 0.5 * x[q, 2]
                     size = max(abs(u), abs(v), abs(w))
                     if size > 0.0:
                         u, v, w = u / size, v / size, w / size
                         total += size * np.sqrt(u * u + v * v + w * w)
                     count += 1
-    return total / max(count, 1)
+    return min(total, 1e308) / max(count, 1)
+
+
+@compiled
+def farthest(x, vertex):
+    """The largest coordinate of the vertices listed, by its size."""
+    largest = 0.0
+    for n in range(len(vertex)):
+        v = vertex[n]
+        largest = max(largest, abs(x[v, 0]), abs(x[v, 1]), abs(x[v, 2]))
+    return largest
 
 
 @compiled
@@ -82,11 +101,7 @@ def fill_table(x, vertex, inverse, table, shift, cell_key, cell_start, vertex_ce
     cell_start[0] = 0
     for n in range(len(vertex)):
         v = vertex[n]
-        key = pack_cell(
-            np.int64(np.floor(x[v, 0] * inverse)),
-            np.int64(np.floor(x[v, 1] * inverse)),
-            np.int64(np.floor(x[v, 2] * inverse)),
-        )
+        key = pack_cell(np.floor(x[v, 0] * inverse), np.floor(x[v, 1] * inverse), np.floor(x[v, 2] * inverse))
         if key != last_key:
             slot = first_slot(key, shift)
             while table[slot] >= 0 and cell_key[table[slot]] != key:
@@ -134,6 +149,12 @@ def find_cell(table, shift, cell_key, key):
 
 
 # the search -----------------------------------------------------------------------------------------------
+
+
+@inlined
+def cells_between(first, last):
+    """How many cells there are from cell ``first`` to that of coordinate ``last``."""
+    return np.int64(np.floor(last) - first) + 1
 
 
 @compiled
@@ -232,7 +253,8 @@ def search(x, tets, levels, grid, threads, counter, keys, counts, unsure, invert
                 first = c * CORNERS
                 a, b, d, e, f, g = vertices_box(x, slot_corner, first, first + CORNERS)
                 if cluster_level[c] == UNKNOWN:
-                    cluster_level[c] = level_of(max(e - a, f - b, g - d) * base, least_level)
+                    extent = max(e * base - a * base, f * base - b * base, g * base - d * base)
+                    cluster_level[c] = level_of(extent, least_level)
                     if cluster_level[c] != level:
                         continue
                 lo_x, lo_y, lo_z = a * inverse, b * inverse, d * inverse
@@ -245,19 +267,22 @@ def search(x, tets, levels, grid, threads, counter, keys, counts, unsure, invert
                 reach = np.float32(2.0**-14 * size * (size + 1.0))
                 unsure[c] = _fit_cluster(corner, tet, reach, valid, tally)
                 pad = 2.0**-20 * (size + 1.0)
-                for i in range(np.int64(np.floor(lo_x)), np.int64(np.floor(hi_x)) + 1):
-                    for j in range(np.int64(np.floor(lo_y)), np.int64(np.floor(hi_y)) + 1):
-                        for k in range(np.int64(np.floor(lo_z)), np.int64(np.floor(hi_z)) + 1):
-                            cell = find_cell(table, shift, cell_key, pack_cell(i, j, k))
+                i0, j0, k0 = np.floor(lo_x), np.floor(lo_y), np.floor(lo_z)
+                for i in range(cells_between(i0, hi_x)):
+                    for j in range(cells_between(j0, hi_y)):
+                        for k in range(cells_between(k0, hi_z)):
+                            at = i0 + i, j0 + j, k0 + k
+                            cell = find_cell(table, shift, cell_key, pack_cell(*at))
                             if cell < 0:
                                 continue
                             box = (
-                                np.float32(lo_x - i - pad), np.float32(lo_y - j - pad), np.float32(lo_z - k - pad),
-                                np.float32(hi_x - i + pad), np.float32(hi_y - j + pad), np.float32(hi_z - k + pad),
+                                np.float32(lo_x - at[0] - pad), np.float32(lo_y - at[1] - pad),
+                                np.float32(lo_z - at[2] - pad), np.float32(hi_x - at[0] + pad),
+                                np.float32(hi_y - at[1] + pad), np.float32(hi_z - at[2] + pad),
                             )  # fmt: skip
                             found = _search_cell(
                                 place, cell_start[cell], cell_start[cell + 1], box,
-                                np.float32(i - lo_x), np.float32(j - lo_y), np.float32(k - lo_z),
+                                np.float32(at[0] - lo_x), np.float32(at[1] - lo_y), np.float32(at[2] - lo_z),
                                 tet, valid, slot_corner, slot_tet, c, own_keys, found,
                             )  # fmt: skip
             task = claim(counter)

@@ -16,12 +16,14 @@ ROUNDING = 2.0**-46
 """Generous for a handful of roundings of 2^-53 each."""
 FEW_CELLS = 4096
 """Cells that a tet may cover, or as many as there are vertices; beyond that all vertices are looked at instead."""
+FEW_SLOTS = 256
+"""The same where tets meet tets, whose number grows with its square."""
 
 
 @compiled
 def hash_cell(function, i, j, k, table_size):
     """The slot of a cell; all arithmetic is modulo 2^64, so that negative numbers are as good as others."""
-    a, b, c = np.uint64(i), np.uint64(j), np.uint64(k)
+    a, b, c = np.int64(i).view(np.uint64), np.int64(j).view(np.uint64), np.int64(k).view(np.uint64)
     p, q, r = FACTORS
     if function == PAPER:
         h = (a * p) ^ (b * q) ^ (c * r)
@@ -251,8 +253,8 @@ def _tet_slots(x, corner, at, limit, cell_size, function, table_size, slots):
 @compiled
 def search_one_pass(x, corner, tet, vertex, cell_size, function, half_space, start, keys, tally):
     """Put tets into the slots of their boxes; then all tets of a slot against each other's corners."""
-    limit = max(FEW_CELLS, len(vertex))
-    slots = np.zeros(limit + 4, dtype=np.int64)
+    limit = FEW_SLOTS
+    slots = np.zeros(limit, dtype=np.int64)
     start[:] = 0
     for at in range(len(tet)):
         if tet[at] >= 0:

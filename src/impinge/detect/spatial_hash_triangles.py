@@ -4,7 +4,8 @@
             extent, so that no box covers more than 125 of them, however sizes are mixed.
 2. Hash.    Of each level, put its triangles into all cells that their boxes cover.
 3. Look up. Each triangle of that level or a lower one looks into the cells that its own box covers. Boxes that overlap
-            share cells, and the first of them is where the pair counts: no pair is met twice.
+            share cells, and the first of them is where the pair counts: no pair is met twice, unless cells are so far
+            from the origin that doubles cannot tell them apart.
 4. Test.    Candidates are decided by the exact test of all detectors (``narrow_phase``), or each edge of one triangle
             against the face of the other by exact signs (``edge_crossings_kernels``).
 
@@ -13,7 +14,6 @@ Guarantee   the pairs of all other exact methods: complete, sorted, the same bit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
@@ -29,7 +29,7 @@ from impinge.detect.edge_crossings import crossings_of, unique_rows
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, classify, classify_self
 from impinge.detect.pair_query import PairOptions, Side, finish_pairs, pair_options
 from impinge.detect.results import EdgeContacts, Reason, TrianglePairs
-from impinge.detect.spatial_hash_cells import FARTHEST, Keys, dyadic, farthest
+from impinge.detect.spatial_hash_cells import LARGEST_CELL, Keys, dyadic, least_level
 from impinge.detect.spatial_hash_kernels import LEVEL_STEP
 from impinge.mesh.tri_mesh import Snapshot, TriMesh
 
@@ -70,7 +70,8 @@ class TriangleCells:
         if not is_self:
             box = np.concatenate([box, _boxes(b.vertices, b.faces[b.ids])])
         low, high = candidate_pairs(box, 0 if is_self else len(a.ids), self._cell_size, stats)
-        extent = 2.0 * (box[:, 3:] - box[:, :3]).max(axis=0) if len(box) else np.zeros(3)
+        with np.errstate(over="ignore"):
+            extent = 2.0 * (box[:, 3:] - box[:, :3]).max(axis=0, initial=0.0)
         if is_self:
             return classify_self(a, a.ids[low], a.ids[high], self._skip_neighbours, extent, stats), None
         return classify(a, b, a.ids[low], b.ids[high - len(a.ids)], extent, stats), None
@@ -86,13 +87,13 @@ def candidate_pairs(
     box: Floats, split: int, cell_size: float | None, stats: dict[str, Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of ``box`` that overlap, the lower and the higher, each pair once; with ``split``, on both sides of it."""
-    size = dyadic(cell_size or kernels.mean_extent(box) or 1.0, farthest(box))
-    least_level = -max(0, math.floor(math.log(FARTHEST * size / farthest(box), LEVEL_STEP)))
+    farthest = float(np.abs(box).max(initial=0.0))
+    size = dyadic(cell_size or min(2.0 * kernels.mean_half_extent(box), LARGEST_CELL) or 1.0, farthest)
     level = np.zeros(len(box), dtype=np.int16)
-    kernels.choose_levels.over(len(box))(box, 1.0 / size, least_level, level)
+    kernels.choose_levels.over(len(box))(box, 1.0 / size, least_level(size, farthest), level)
     used = np.unique(level).tolist()
     found = [_pairs_of_level(box, level, each, split, 1.0 / size / LEVEL_STEP**each, stats) for each in used]
-    keys = np.concatenate([np.zeros(0, dtype=np.uint64), *found])
+    keys = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *found]))
     stats.update(cell_size=size, candidates=len(keys))
     return (keys >> np.uint64(32)).astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
@@ -128,8 +129,9 @@ def edge_contacts(surfaces: Sequence[Snapshot], x: Floats, vertex_start: NDArray
     ``x`` holds the positions of all bodies, one behind the other.
     """
     began = perf_counter()
+    none = np.zeros((0, 3), dtype=np.int32)
     faces = np.concatenate(
-        [s.elements[s.live] + np.int32(first) for s, first in zip(surfaces, vertex_start[:-1].tolist())]
+        [none, *(s.elements[s.live] + np.int32(first) for s, first in zip(surfaces, vertex_start[:-1].tolist()))]
     )
     stats: dict[str, Any] = {}
     low, high = candidate_pairs(_boxes(x, faces), 0, None, stats)
@@ -149,7 +151,7 @@ def edge_contacts(surfaces: Sequence[Snapshot], x: Floats, vertex_start: NDArray
         body=body,
         edge=edge - vertex_start[body][:, None].astype(np.int32),
         in_body=in_body,
-        face=np.concatenate([s.live for s in surfaces])[face],
+        face=np.concatenate([none[:, 0], *(s.live for s in surfaces)])[face],
         **how,
         is_self=body == in_body,
         method="spatial_hash",

@@ -6,7 +6,7 @@ import numpy as np
 
 from impinge.backend.claim import claim
 from impinge.backend.jit import compiled, inlined, kernel, prange
-from impinge.detect.spatial_hash_kernels import find_cell, first_slot, level_of, pack_cell
+from impinge.detect.spatial_hash_kernels import cells_between, find_cell, first_slot, level_of, pack_cell
 from impinge.exact.orientation import point
 from impinge.exact.triangle_triangle import cross, dot, minus
 
@@ -27,30 +27,30 @@ def fit_boxes(x, faces, box):
 def choose_levels(box, inverse, least_level, level):
     """The level whose cells fit each box."""
     for t in prange(len(box)):
-        extent = max(box[t, 3] - box[t, 0], box[t, 4] - box[t, 1], box[t, 5] - box[t, 2])
-        level[t] = level_of(extent * inverse, least_level)
+        u = box[t, 3] * inverse - box[t, 0] * inverse
+        v = box[t, 4] * inverse - box[t, 1] * inverse
+        w = box[t, 5] * inverse - box[t, 2] * inverse
+        level[t] = level_of(max(u, v, w), least_level)
 
 
 @compiled
-def mean_extent(box):
-    """The mean of the longest sides of all boxes."""
+def mean_half_extent(box):
+    """Half of the mean of the longest sides of all boxes; half, lest it overflows."""
     total = 0.0
     for t in range(len(box)):
-        total += max(box[t, 3] - box[t, 0], box[t, 4] - box[t, 1], box[t, 5] - box[t, 2]) / len(box)
+        u, v = 0.5 * box[t, 3] - 0.5 * box[t, 0], 0.5 * box[t, 4] - 0.5 * box[t, 1]
+        total += max(u, v, 0.5 * box[t, 5] - 0.5 * box[t, 2]) / len(box)
     return total
 
 
 @inlined
 def _cells(box, t, inverse):
-    """First and last cell of a box, along each axis."""
+    """The first cell of a box, and how many it covers along each axis."""
+    i, j, k = np.floor(box[t, 0] * inverse), np.floor(box[t, 1] * inverse), np.floor(box[t, 2] * inverse)
     return (
-        np.int64(np.floor(box[t, 0] * inverse)),
-        np.int64(np.floor(box[t, 1] * inverse)),
-        np.int64(np.floor(box[t, 2] * inverse)),
-        np.int64(np.floor(box[t, 3] * inverse)),
-        np.int64(np.floor(box[t, 4] * inverse)),
-        np.int64(np.floor(box[t, 5] * inverse)),
-    )
+        i, j, k, cells_between(i, box[t, 3] * inverse), cells_between(j, box[t, 4] * inverse),
+        cells_between(k, box[t, 5] * inverse),
+    )  # fmt: skip
 
 
 @compiled
@@ -58,8 +58,8 @@ def count_entries(box, rows, inverse):
     """How many cells all boxes of ``rows`` cover, together."""
     count = 0
     for t in rows:
-        i0, j0, k0, i1, j1, k1 = _cells(box, t, inverse)
-        count += (i1 - i0 + 1) * (j1 - j0 + 1) * (k1 - k0 + 1)
+        _, _, _, m, n, o = _cells(box, t, inverse)
+        count += m * n * o
     return count
 
 
@@ -69,11 +69,11 @@ def fill_cells(box, rows, inverse, table, shift, cell_key, cell_start, entry):
     cells = 0
     cell_start[0] = 0
     for t in rows:
-        i0, j0, k0, i1, j1, k1 = _cells(box, t, inverse)
-        for i in range(i0, i1 + 1):
-            for j in range(j0, j1 + 1):
-                for k in range(k0, k1 + 1):
-                    key = pack_cell(i, j, k)
+        i0, j0, k0, m, n, o = _cells(box, t, inverse)
+        for i in range(m):
+            for j in range(n):
+                for k in range(o):
+                    key = pack_cell(i0 + i, j0 + j, k0 + k)
                     slot = first_slot(key, shift)
                     while table[slot] >= 0 and cell_key[table[slot]] != key:
                         slot = (slot + 1) & (len(table) - 1)
@@ -86,11 +86,11 @@ def fill_cells(box, rows, inverse, table, shift, cell_key, cell_start, entry):
     for c in range(cells):
         cell_start[c + 1] += cell_start[c]
     for t in rows:
-        i0, j0, k0, i1, j1, k1 = _cells(box, t, inverse)
-        for i in range(i0, i1 + 1):
-            for j in range(j0, j1 + 1):
-                for k in range(k0, k1 + 1):
-                    c = find_cell(table, shift, cell_key, pack_cell(i, j, k))
+        i0, j0, k0, m, n, o = _cells(box, t, inverse)
+        for i in range(m):
+            for j in range(n):
+                for k in range(o):
+                    c = find_cell(table, shift, cell_key, pack_cell(i0 + i, j0 + j, k0 + k))
                     cell_start[c + 1] -= 1
                     entry[cell_start[c + 1]] = t
     last = len(entry)
@@ -135,20 +135,20 @@ def find_pairs(box, level, split, wanted_level, grid, threads, counter, keys, co
             for t in range(task * TASK, min((task + 1) * TASK, len(box))):
                 if level[t] > wanted_level:
                     continue
-                i0, j0, k0, i1, j1, k1 = _cells(box, t, inverse)
-                for i in range(i0, i1 + 1):
-                    for j in range(j0, j1 + 1):
-                        for k in range(k0, k1 + 1):
-                            cell = find_cell(table, shift, cell_key, pack_cell(i, j, k))
+                i0, j0, k0, m, n, o = _cells(box, t, inverse)
+                for i in range(m):
+                    for j in range(n):
+                        for k in range(o):
+                            cell = find_cell(table, shift, cell_key, pack_cell(i0 + i, j0 + j, k0 + k))
                             if cell < 0:
                                 continue
-                            for n in range(cell_start[cell], cell_start[cell + 1]):
-                                s = entry[n]
+                            for at in range(cell_start[cell], cell_start[cell + 1]):
+                                s = entry[at]
                                 if level[t] == wanted_level and s <= t:
                                     continue
                                 if split > 0 and (s < split) == (t < split):
                                     continue
-                                if _overlap(box, s, t) and _starts_here(box, s, t, inverse, i, j, k):
+                                if _overlap(box, s, t) and _starts_here(box, s, t, inverse, i0 + i, j0 + j, k0 + k):
                                     if found < len(own_keys):
                                         low, high = np.uint64(min(s, t)), np.uint64(max(s, t))
                                         own_keys[found] = (low << np.uint64(32)) | high

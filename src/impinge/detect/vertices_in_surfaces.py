@@ -20,8 +20,17 @@ from impinge.arrays import NONE
 from impinge.detect.pair_query import PairOptions, Side
 from impinge.detect.points_inside import points_inside
 from impinge.detect.results import EdgeContacts, Reason, VertexContacts
-from impinge.detect.spatial_hash import Depth, Found, hash_options, limit_rows, per_body, with_depth
-from impinge.detect.spatial_hash_triangles import edge_contacts
+from impinge.detect.spatial_hash import (
+    Depth,
+    Found,
+    HashOptions,
+    check_depth,
+    hash_options,
+    limit_rows,
+    per_body,
+    wanted_edges,
+    with_depth,
+)
 from impinge.mesh.tri_mesh import Snapshot, TriMesh, box_around, used_ids
 
 METHOD = "points_inside"
@@ -32,6 +41,7 @@ def vertices_in_surfaces(
 ) -> VertexContacts:
     """All vertices inside other bodies; the tet is -1. Options as in ``SpatialHash.query``, ``active`` of triangles."""
     began = perf_counter()
+    check_depth(depth)
     wanted = hash_options(options)
     count = len(bodies)
     chosen = zip(per_body(wanted.transforms, "transforms", count), per_body(wanted.active, "active", count))
@@ -45,7 +55,7 @@ def vertices_in_surfaces(
     found, limited = limit_rows(found, wanted, count)
     contacts = VertexContacts(
         **found._asdict(),
-        edges=_edges(sides) if edges else None,
+        edges=_edges(sides, wanted) if edges else None,
         complete=reason is None and limited is None,
         reason=reason or limited,
         method=METHOD,
@@ -78,7 +88,7 @@ def _found(rows: Sequence[np.ndarray[Any, Any]]) -> Found:
     return Found(body, vertex, in_body, tet, np.full((count, 4), np.nan), np.zeros(count, dtype=np.bool_))
 
 
-def _edges(sides: Sequence[Side]) -> EdgeContacts:
+def _edges(sides: Sequence[Side], options: HashOptions) -> EdgeContacts:
     start = np.concatenate([[0], np.cumsum([len(side.vertices) for side in sides])]).astype(np.int64)
     surfaces = [Snapshot(side.vertices, side.faces, side.ids, 0) for side in sides]
-    return edge_contacts(surfaces, np.concatenate([side.vertices for side in sides]), start)
+    return wanted_edges(surfaces, np.concatenate([side.vertices for side in sides]), start, options)
