@@ -12,7 +12,9 @@ import impinge.mesh.transform
 from impinge import shapes
 from impinge.backend import jit
 from impinge.backend.jit import compiled
-from impinge.contact.depth import consistent_depth, local_depth, state_of
+from impinge.contact.depth import consistent_depth
+from impinge.contact.local_depth import local_depth
+from impinge.contact.states import state_of
 from impinge.detect.results import VertexContacts
 from impinge.errors import OptionError
 from impinge.exact.orientation import point

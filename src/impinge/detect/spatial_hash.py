@@ -258,11 +258,13 @@ def moved_by(vertices: Floats, transform: Any, name: str) -> Floats:
 
 def with_depth(contacts: VertexContacts, bodies: Sequence[Any], options: HashOptions, depth: Depth) -> VertexContacts:
     """The same contacts with depths and directions; ``contact`` stands to the right, so it is loaded when asked for."""
-    module = import_module("impinge.contact.depth")
+    state_of = import_module("impinge.contact.states").state_of
     transforms = per_body(options.transforms, "transforms", len(bodies))
-    states = [module.state_of(body, matrix) for body, matrix in zip(bodies, transforms)]
-    measure = module.local_depth if depth == "local" else module.consistent_depth
-    length, direction = measure(states, contacts)
+    states = [state_of(body, matrix) for body, matrix in zip(bodies, transforms)]
+    if depth == "local":
+        length, direction = import_module("impinge.contact.local_depth").local_depth(states, contacts)
+    else:
+        length, direction = import_module("impinge.contact.depth").consistent_depth(states, contacts)
     return replace(contacts, depth=length, direction=direction)
 
 

@@ -53,11 +53,6 @@ class Arena(NamedTuple):
     """The number of each body's first vertex, and the number of all."""
     tet_start: NDArray[np.int64]
 
-    @property
-    def tet_count(self) -> int:
-        """How many tets take part."""
-        return int((self.tet != NONE).sum())
-
 
 def order_of_active(snapshot: Snapshot, active: Any, name: str) -> Order:
     """The order of those tets, ids or a mask, that live."""
