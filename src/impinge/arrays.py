@@ -89,22 +89,22 @@ def check_finite(positions: Floats, name: str, *, remedy: str = "") -> None:
         raise MeshError(f"{name}[{first}] is {_row(positions[first])}{also}; all coordinates must be finite{remedy}")
 
 
-def as_indices(x: Any, *, name: str, columns: int) -> Ints:
-    """Turn ``x`` into C-contiguous int32 rows of ``columns`` vertex ids."""
+def as_indices(x: Any, *, name: str, columns: int, of: str = "vertex") -> Ints:
+    """Turn ``x`` into C-contiguous int32 rows of ``columns`` ids, of what is for the message."""
     array = as_numbers(x, name)
     if array.size == 0:
         if array.ndim == 2 and array.shape[1] not in (0, columns):
             raise MeshError(f"{name} have shape {array.shape}, expected (m, {columns})")
         return np.zeros((0, columns), dtype=np.int32)
     if array.dtype.kind == "b":
-        raise MeshError(f"{name} hold booleans; expected vertex ids, whole numbers from 0")
+        raise MeshError(f"{name} hold booleans; expected {of} ids, whole numbers from 0")
     if array.ndim != 2 or array.shape[1] != columns:
         raise MeshError(f"{name} have shape {array.shape}, expected (m, {columns}){_columns_remedy(array, columns)}")
     if len(array) > INDEX_LIMIT:
         raise MeshError(f"{name} have {len(array)} rows, but ids are int32: at most {INDEX_LIMIT}; split the body")
     if array.dtype.kind == "f":
         array = array.astype(np.float64)  # float32 cannot tell the limit from the next number
-        _check_whole(array, name)
+        _check_whole(array, name, of)
     if array.dtype != np.int32:
         _check_int32(array, name)
     return np.ascontiguousarray(array, dtype=np.int32)
@@ -118,11 +118,11 @@ def _columns_remedy(array: NDArray[Any], columns: int) -> str:
     return ""
 
 
-def _check_whole(array: NDArray[Any], name: str) -> None:
+def _check_whole(array: NDArray[Any], name: str, of: str) -> None:
     whole = np.isfinite(array) & (array == np.floor(array))
     if not whole.all():
         row, column = np.argwhere(~whole)[0]
-        raise MeshError(f"{name}[{row}, {column}] is {array[row, column]}; vertex ids are whole numbers")
+        raise MeshError(f"{name}[{row}, {column}] is {array[row, column]}; {of} ids are whole numbers")
 
 
 def _check_int32(array: NDArray[Any], name: str) -> None:
@@ -168,6 +168,25 @@ def as_ids(x: Any, *, name: str, count: int) -> Ints:
         have = f"ids go from 0 to {count - 1}" if count else "there are no elements"
         raise OptionError(f"{name} contains id {wrong}, but {have}")
     return np.asarray(np.unique(array), dtype=np.int32)
+
+
+def as_length(x: Any) -> float | None:
+    """Turn ``x`` into a number from 0, one beyond the range of doubles into infinity; None if it is no such number."""
+    if isinstance(x, bool) or not isinstance(x, int | float | np.integer | np.floating):
+        return None
+    try:
+        length = float(x)
+    except OverflowError:
+        length = np.inf if x > 0 else -np.inf
+    return length if length >= 0.0 else None
+
+
+def shown(x: Any) -> str:
+    """The first characters of what ``x`` looks like, for a message."""
+    try:
+        return f"{x!r:.40}"
+    except ValueError:  # Python refuses to print integers of more than some thousand digits
+        return "a number of very many digits"
 
 
 def as_transform(x: Any, name: str) -> Floats | None:

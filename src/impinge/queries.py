@@ -168,12 +168,13 @@ def _are_apart(a: Side, b: Side) -> bool:
 
 
 def closest_points(a: Any, points: Any, *, inside: bool = True, **options: Any) -> ClosestPoints:
-    """For each of ``points`` (n, 3) the nearest point of the surface of ``a``; of equally near triangles the lowest id.
+    """For each of ``points`` (n, 3) the nearest point of the surface of ``a``, and the triangle that has it.
 
-    ``inside`` of the result tells, exactly, which points are inside ``a``, as ``points_inside`` does; none are inside
-    an open surface. ``inside=False`` leaves that out (None). Where there is no triangle, distances are infinite,
-    triangles -1, points and weights NaN. Options: ``transform_a``, ``active_a``, ``cancel``, as in ``triangle_pairs``;
-    points that got no answer before the query was cancelled have a distance of infinity.
+    Of triangles whose computed distances are equal the lowest id is given. ``inside`` of the result tells, exactly,
+    which points are inside ``a``, as ``points_inside`` does; none are inside an open surface. ``inside=False`` leaves
+    that out (None). Where there is no triangle, distances are infinite, triangles -1, points and weights NaN. Options:
+    ``transform_a``, ``active_a``, ``cancel``, as in ``triangle_pairs``; points that got no answer before the query was
+    cancelled have a distance of infinity.
     """
     return find_closest_points(as_surface(a, name="a"), points, _options_of_a(options, "cancel"), inside=inside)
 
@@ -181,9 +182,11 @@ def closest_points(a: Any, points: Any, *, inside: bool = True, **options: Any) 
 def points_inside(a: Any, points: Any, resolution: int | None = None, **options: Any) -> Bools:
     """Which of ``points`` (n, 3) are inside ``a`` or on its surface, exactly.
 
-    What has an inside: pieces that are closed, vertices at equal positions counted as one. Inside is where their
-    winding number is not zero; where triangles do not agree on which side is outside, where a ray crosses them
-    an odd number of times. Options: ``transform_a`` and ``active_a``, as in ``triangle_pairs``.
+    What has an inside: pieces that are closed as they are indexed, whatever else touches them, and pieces that are
+    closed once vertices at equal positions count as one. Inside is where their winding number is not zero; of pieces
+    whose triangles do not agree on which side is outside, where a ray crosses them an odd number of times. A point is
+    inside if either says so. Options: ``transform_a`` and ``active_a``, as in ``triangle_pairs``; there is no
+    ``cancel``, since a mask cannot say that it is not complete: ask about fewer points at once, or ``closest_points``.
     """
     if resolution is not None:
         raise OptionError(f"resolution is {resolution!r}, but points are only tested exactly: leave it out")
@@ -194,7 +197,8 @@ def distance(a: Any, b: Any, *, upper: float | None = None, **options: Any) -> D
     """The smallest distance of the surfaces of ``a`` and ``b``, where it is, and between which triangles.
 
     It is 0 exactly if triangles meet; a body inside another has the distance of their surfaces. With ``upper``, bodies
-    that are farther apart than that have an infinite distance, which is found sooner. Options: ``transform_a``,
+    that are farther apart than that have an infinite distance, which is found sooner. Of pairs of triangles whose
+    computed distances are equal the one with the lowest ids is given. Options: ``transform_a``,
     ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``cancel``, as in ``triangle_pairs``.
     """
     if "max_pairs" in options:
@@ -233,7 +237,8 @@ def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proxim
 
     Without ``b`` those of ``a`` with itself, apart from pairs that share a vertex. Vertices and edges count once, if a
     live and active triangle has them. Options as in ``triangle_pairs``, without ``max_pairs``: the answer is never cut.
-    A pair is left out by ``ignore`` if all pairs of triangles that have the two are ignored.
+    A pair is left out by ``ignore`` if all pairs of triangles that have the two are ignored. A query that was cancelled
+    has no pairs.
     """
     return find_proximity(a, b, margin=margin, **options)
 
@@ -241,7 +246,8 @@ def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proxim
 def intersection_curves(a: Any, b: Any, **options: Any) -> Curves:
     """The segments in which triangles of ``a`` and ``b`` cross, joined into curves by exact topology.
 
-    Triangles that only touch, or lie in one plane, have no segment; ``stats`` tells how many there are. Options as in
+    Triangles that only touch, or lie in one plane, have no segment; ``has_gaps`` tells whether there are any. Triangles
+    that share no vertices by index have no common edges, so that the curves of soups stay open. Options as in
     ``triangle_pairs``, without ``max_pairs``.
     """
     return find_intersection_curves(a, b, **options)
@@ -250,6 +256,7 @@ def intersection_curves(a: Any, b: Any, **options: Any) -> Curves:
 def edge_crossings(a: Any, b: Any, **options: Any) -> EdgeCrossings:
     """All edges of ``a`` that pass through faces of ``b``: where, which way, and whether through the inside of both.
 
-    Options as in ``triangle_pairs``, without ``max_pairs``.
+    Options as in ``triangle_pairs``, without ``max_pairs``. ``ignore`` names pairs of triangles: a crossing is left out
+    if every triangle that has the edge is ignored with that face.
     """
     return find_edge_crossings(a, b, **options)

@@ -16,7 +16,18 @@ def test_quick_run_measures_ours_and_the_peer():
     assert rows[0].candidate == "impinge"
     assert rows[0].ratio == 1.0
     assert "edge-edge pairs" in rows[0].note
+    assert all(cloth_proximity.STEPS[row.candidate] in row.note for row in rows if row.min_ms > 0.0)
     assert len(rows) == 3 or "not installed" in rows[1].note
+
+
+def test_several_frames_are_checked(monkeypatch):
+    """Count the pairs of the peer in several frames, in which they differ."""
+    pytest.importorskip("ipctk", reason="ipctk is not installed")
+    counts = []
+    monkeypatch.setattr(cloth_proximity._Toolkit, "check", lambda _self, _x, expected: counts.append(tuple(expected)))
+    cloth_proximity.run(quick=True)
+
+    assert len(counts) == len(set(counts)) == len(cloth_proximity.CHECKED) >= 2
 
 
 def test_a_peer_that_disagrees_is_refused(monkeypatch):

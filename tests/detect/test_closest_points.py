@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import threading
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import impinge
 import shared_data
+from distance_judge import root, square_of_segments, square_to_triangle
 from impinge import shapes
 from impinge.detect.features_kernels import closest_on_segments, closest_on_triangle
 from impinge.errors import MeshError, OptionError
@@ -21,34 +21,6 @@ pytestmark = pytest.mark.small
 
 
 # Judges -----------------------------------------------------------------------------------------------
-
-
-def dot(a, b):
-    return sum(p * q for p, q in zip(a, b))
-
-
-def square_to_segment(p, a, b):
-    """Exact squared distance of a point and a segment, all of them fractions."""
-    along, to_p = [q - r for q, r in zip(b, a)], [q - r for q, r in zip(p, a)]
-    length = dot(along, along)
-    share = min(max(dot(to_p, along) / length, 0), 1) if length else 0
-    gap = [r - share * q for q, r in zip(along, to_p)]
-    return dot(gap, gap)
-
-
-def square_to_triangle(*points):
-    """Exact squared distance of a point and a triangle of doubles, by the normal equations."""
-    p, a, b, c = ([Fraction(float(value)) for value in row] for row in points)
-    best = min(square_to_segment(p, a, b), square_to_segment(p, b, c), square_to_segment(p, c, a))
-    ab, ac, ap = ([q - r for q, r in zip(end, a)] for end in (b, c, p))
-    bb, bc, cc, bp, cp = dot(ab, ab), dot(ab, ac), dot(ac, ac), dot(ab, ap), dot(ac, ap)
-    area = bb * cc - bc * bc
-    if area:
-        v, w = (bp * cc - cp * bc) / area, (cp * bb - bp * bc) / area
-        if v >= 0 and w >= 0 and v + w <= 1:
-            gap = [v * q + w * r - s for q, r, s in zip(ab, ac, ap)]
-            best = min(best, dot(gap, gap))
-    return best
 
 
 def by_looking_at_all(points, x, faces, ids):
@@ -104,7 +76,7 @@ def test_point_and_triangle_against_fractions(rng):
         triangle = np.roll([a, b, a + (b - a) * rng.random() + thin * rng.normal(size=3)], case, axis=0)
         p = rng.dirichlet([1.0, 1.0, 1.0]) @ triangle + near * rng.normal(size=3)
         *weights, square = closest_on_triangle(tuple(p), *map(tuple, triangle))
-        exact = float(square_to_triangle(p, *triangle)) ** 0.5
+        exact = root(square_to_triangle(p, *triangle))
         reach = np.linalg.norm(triangle - p, axis=1).max()
         assert abs(np.sqrt(square) - exact) <= (1e-14 if thin > 1e-12 else 1e-13) * reach
         assert min(weights) >= 0.0
@@ -112,24 +84,43 @@ def test_point_and_triangle_against_fractions(rng):
     assert 0.1 < inner / 1500 < 0.9
 
 
-def test_two_segments_against_sampling(rng):
-    """Find no farther points than the best of a fine grid on two segments, crossing and parallel ones too."""
-    share = np.linspace(0.0, 1.0, 41)
+def test_two_segments_against_fractions(rng):
+    """Be within a few roundings of the exact distance of crossing, parallel, collapsed and whole-numbered segments."""
     inner = 0
-    for case in range(300):
-        a, b, c, d = rng.normal(size=(4, 3))
-        if case % 3 == 0:
-            d = c + (b - a) * rng.normal() + 10.0 ** -rng.integers(1, 16) * rng.normal(size=3)
-        if case % 7 == 0:
+    for case in range(3000):
+        angle, near = 10.0 ** -rng.integers(0, 17, size=2)
+        a, b = rng.normal(size=(2, 3))
+        along = (b - a) * rng.uniform(0.1, 2.0) + angle * rng.normal(size=3)
+        middle = a + rng.random() * (b - a) + near * rng.normal(size=3)
+        c, d = middle - rng.random() * along, middle + rng.random() * along
+        if case % 5 == 0:
+            a, b, c, d = rng.integers(-2, 3, size=(4, 3)).astype(float)
+        if case % 17 == 0:
             d = c
         s, t, square = closest_on_segments(tuple(a), tuple(b), tuple(c), tuple(d))
-        gaps = (a + share[:, None] * (b - a))[:, None] - (c + share[:, None] * (d - c))[None]
-        assert np.sqrt(square) <= np.linalg.norm(gaps, axis=2).min() + 1e-14
-        np.testing.assert_allclose(np.linalg.norm(a + s * (b - a) - c - t * (d - c)), np.sqrt(square), atol=1e-14)
+        reach = max(np.linalg.norm(p - q) for p in (a, b) for q in (c, d))
+        error = abs(np.sqrt(square) - root(square_of_segments(a, b, c, d)))
+        assert error <= (1e-14 if angle > 1e-12 else 5e-14) * reach, (case, angle)
+        np.testing.assert_allclose(
+            np.linalg.norm(a + s * (b - a) - c - t * (d - c)), np.sqrt(square), atol=1e-14 * reach
+        )
         assert 0.0 <= s <= 1.0
         assert 0.0 <= t <= 1.0
-        inner += 0.0 < s < 1.0
-    assert 0.2 < inner / 300 < 0.9
+        inner += 0.0 < s < 1.0 and 0.0 < t < 1.0
+    assert 0.2 < inner / 3000 < 0.9
+
+
+def test_two_segments_in_either_order(rng):
+    """Give the same bits whichever segment comes first, and the same but for roundings if ends change places."""
+    for case in range(500):
+        a, b, c, d = rng.integers(-2, 3, size=(4, 3)).astype(float) if case % 3 == 0 else rng.normal(size=(4, 3))
+        if case % 4 == 0:
+            d = c + (b - a) * rng.normal() + 10.0 ** -rng.integers(1, 16) * rng.normal(size=3)
+        a, b, c, d = (tuple(p.tolist()) for p in (a, b, c, d))
+        square = closest_on_segments(a, b, c, d)[2]
+        assert closest_on_segments(c, d, a, b)[2] == square
+        for turned in ((b, a, c, d), (a, b, d, c), (d, c, b, a)):
+            np.testing.assert_allclose(np.sqrt(closest_on_segments(*turned)[2]), np.sqrt(square), rtol=0.0, atol=1e-13)
 
 
 # The search -------------------------------------------------------------------------------------------
@@ -176,6 +167,26 @@ def test_far_from_the_origin(rng):
         np.testing.assert_array_equal(result.distance, distance)
 
 
+@pytest.mark.parametrize("far", [1e20, 1e60, 1e100, 1e200, 1e300])
+@pytest.mark.parametrize("unit", [2.0**-660, 2.0**-130, 1.0, 2.0**130])
+def test_far_points_change_no_answer_of_others(rng, unit, far):
+    """Give the other points the bits that they have alone, and far ones a distance that is right to a rounding."""
+    body = shapes.bumpy_sphere(2)
+    body.update(unit * body.vertices)
+    points = unit * rng.uniform(-0.9, 0.9, (40, 3))
+    alone = impinge.closest_points(body, points)
+    away = np.array([[far, 0.0, 0.0], [0.0, -0.5 * far, 0.5 * far]]) * (unit if far * unit < 1e300 else 1.0)
+    mixed = impinge.closest_points(body, np.concatenate([points[:7], away[:1], points[7:], away[1:]]))
+    others = np.delete(np.arange(42), [7, 41])
+
+    for name in ("distance", "point", "triangle", "barycentric", "inside"):
+        np.testing.assert_array_equal(getattr(mixed, name)[others], getattr(alone, name))
+    np.testing.assert_allclose(mixed.distance[[7, 41]], np.array([1.0, np.sqrt(0.5)]) * away[0, 0], rtol=1e-15)
+    assert not mixed.inside[[7, 41]].any()
+    assert (mixed.triangle >= 0).all()
+    assert 0.1 < alone.inside.mean() < 0.9
+
+
 def test_thousands_of_points_on_a_deforming_body(rng):
     """Follow a body from frame to frame, with points in an order and number that the search shares out."""
     body = shapes.bumpy_sphere(2)
@@ -197,11 +208,14 @@ def test_sample_against_fractions(rng):
     corners = body.vertices[body.faces]
     exact = [min(square_to_triangle(p, *triangle) for triangle in corners) for p in points]
 
-    np.testing.assert_allclose(result.distance, [float(square) ** 0.5 for square in exact], rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(result.distance, [root(square) for square in exact], rtol=1e-14, atol=1e-14)
 
 
 def test_ties_go_to_the_lowest_id():
-    """Answer with the lowest id around the vertex or edge that is nearest, whatever the order of triangles."""
+    """Answer with the lowest id of triangles whose computed distances are equal, whatever their order.
+
+    Beside a vertex or an edge that sticks out, all triangles around it have that distance.
+    """
     body = shapes.icosphere(3)
     order = np.random.default_rng(5).permutation(len(body.faces))
     faces = body.faces[order]
@@ -273,6 +287,9 @@ def test_nothing_to_find():
     assert np.isnan(result.barycentric).all()
     assert not result.inside.any()
 
+    none_active = impinge.closest_points(empty, [[0.0, 0.0, 0.0]], active_a=[])
+    assert none_active.triangle[0] == -1
+    assert not none_active.inside.any()
     none_active = impinge.closest_points(shapes.box(1.0), [[0.0, 0.0, 0.0]], active_a=[])
     assert none_active.triangle[0] == -1
     assert len(impinge.closest_points(shapes.box(1.0), [])) == 0
@@ -291,6 +308,19 @@ def test_cancelled_query_says_so():
     assert result.inside is None
 
 
+def test_changes_are_of_points():
+    """Tell points that another triangle has become nearest to, by point and triangle, not by triangle alone."""
+    body, above, below = shapes.box(1.0), [0.1, 0.2, 3.0], [0.1, 0.2, -3.0]
+    first, second = impinge.closest_points(body, [above, below]), impinge.closest_points(body, [below, above])
+    top, bottom = first.triangle
+
+    assert len(second.changes(second).persisting) == 2
+    changes = second.changes(first)
+    assert changes.entered.tolist() == [[0, bottom], [1, top]]
+    assert changes.left.tolist() == [[0, top], [1, bottom]]
+    assert len(changes.persisting) == 0
+
+
 def test_nonsense_is_refused():
     """Refuse options of other queries and points that are none."""
     body = shapes.box(1.0)
@@ -305,15 +335,16 @@ def test_nonsense_is_refused():
 THREADS = """
 import hashlib, numpy as np, impinge
 from impinge import shapes
-body, other = shapes.bumpy_sphere(4), shapes.bumpy_sphere(3, center=(2.3, 0.0, 0.0))
+body, inner, outer = shapes.bumpy_sphere(4), shapes.icosphere(3), shapes.icosphere(3, radius=1.1)
 points = np.random.default_rng(1).normal(size=(20_000, 3))
 digests = []
 for threads in (1, 2, 4):
     impinge.set_threads(threads)
     result = impinge.closest_points(body, points)
-    apart = impinge.distance(body, other)
+    apart = impinge.distance(inner, outer)
+    assert apart.stats["parts"] > 1, "no work for threads"
     parts = [result.distance, result.triangle, result.point, result.barycentric, result.inside, apart.triangles]
-    parts.append(np.array(apart.distance))
+    parts += [np.array(apart.distance), apart.point_a, apart.point_b]
     digests.append(hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest())
 assert len(set(digests)) == 1, digests
 """
@@ -340,3 +371,23 @@ def test_real_meshes_against_libigl(rng, file):
     square = igl.point_mesh_squared_distance(points, np.array(body.vertices), body.faces.astype(np.int64))[0]
 
     np.testing.assert_allclose(result.distance, np.sqrt(square), rtol=1e-9, atol=1e-12 * np.ptp(body.vertices))
+
+
+@pytest.mark.parametrize("body", [shapes.bumpy_sphere(3), shapes.cloth_grid(20, 20)], ids=["sphere", "cloth"])
+def test_agrees_with_trimesh(rng, body):
+    """Agree with trimesh on distances and nearest points, away from the surface and on it."""
+    trimesh = pytest.importorskip("trimesh", reason="trimesh is not installed")
+    pytest.importorskip("rtree", reason="rtree is not installed")
+    body.update(body.vertices + 1e-3 * rng.normal(size=body.vertices.shape))
+    points = np.concatenate([points_around(rng, body, 200), rng.uniform(-0.8, 0.8, (200, 3))])
+    mesh = trimesh.Trimesh(body.vertices, body.faces, process=False, validate=False)
+    nearest, distance, _ = trimesh.proximity.closest_point(mesh, points)
+    result = impinge.closest_points(body, points)
+
+    np.testing.assert_allclose(result.distance, distance, rtol=1e-7, atol=1e-9)
+    apart = np.linalg.norm(result.point - nearest, axis=1)
+    assert (apart < 1e-6).mean() > 0.98, "but for points that are equally near to two places"
+    if mesh.is_watertight:
+        off = result.distance > 1e-9
+        np.testing.assert_array_equal(result.inside[off], mesh.contains(points[off]))
+        assert 0.1 < result.inside[off].mean() < 0.9

@@ -130,6 +130,17 @@ def test_options(rng):
         impinge.edge_crossings(a, b, max_pairs=1)
 
 
+def test_ignored_triangles_of_an_edge():
+    """Leave a crossing out only if every triangle that has the edge is ignored with the face."""
+    roof = impinge.TriMesh([[0, 0, -1], [0, 0, 1], [3, 1, 5], [-3, 1, 5]], [[0, 1, 2], [1, 0, 3]])
+    face = impinge.TriMesh([[-1, -1, 0], [1, -1, 0], [0, 2, 0]], [[0, 1, 2]])
+
+    assert [0, 1] in impinge.edge_crossings(roof, face).edge.tolist()
+    assert [0, 1] in impinge.edge_crossings(roof, face, ignore=[[0, 0]]).edge.tolist()
+    assert [0, 1] in impinge.edge_crossings(roof, face, ignore=[[1, 0]]).edge.tolist()
+    assert len(impinge.edge_crossings(roof, face, ignore=[[0, 0], [1, 0]])) == 0
+
+
 def test_same_bytes_for_any_number_of_threads():
     """Return the same bits with one thread and with two."""
     a, b = shapes.bumpy_sphere(5), shapes.bumpy_sphere(5, center=(1.1, 0.4, 0.2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import numpy as np
@@ -196,8 +197,43 @@ def test_touching_and_coplanar_pairs_have_no_segment():
     curves = impinge.intersection_curves(a, b)
 
     assert (len(curves), len(curves.loops), curves.length) == (0, 0, 0.0)
+    assert curves.has_gaps
     assert curves.stats["coplanar"] > 0
     assert curves.stats["touching"] > 0
+
+
+def test_gaps_are_told():
+    """Tell whether anything may be missing: where a sphere is cut along a ring of its own edges, no pair crosses."""
+    sphere, plane = shapes.icosphere(3), shapes.cloth_grid(10, 10, size=4.0)
+    assert impinge.intersection_curves(sphere, plane).has_gaps
+    plane.update(plane.vertices + np.array([0.0, 0.0, 0.0123]))
+    curves = impinge.intersection_curves(sphere, plane)
+    assert not curves.has_gaps
+    assert curves.closed.all()
+    assert curves.to_dict()["has_gaps"] is False
+    assert "bodies" not in curves.to_dict()
+
+
+def test_soups_have_segments_and_no_joints():
+    """Find the segments of unwelded triangles, joined only where their own edges and faces say so."""
+    sphere, other = shapes.icosphere(2), shapes.icosphere(2, center=(1.1, 0.13, 0.07))
+    soup = impinge.TriMesh(
+        sphere.vertices[sphere.faces].reshape(-1, 3), np.arange(3 * len(sphere.faces)).reshape(-1, 3)
+    )
+    curves, welded = impinge.intersection_curves(soup, other), impinge.intersection_curves(sphere, other)
+
+    assert len(curves) == len(welded)
+    assert not curves.closed.any()
+    assert curves.length == pytest.approx(welded.length)
+
+
+def test_results_can_be_pickled():
+    """Send curves to another process without the bodies."""
+    curves = impinge.intersection_curves(shapes.icosphere(2), shapes.icosphere(2, center=(1.1, 0.13, 0.07)))
+    again = pickle.loads(pickle.dumps(curves))
+
+    np.testing.assert_array_equal(again.segments, curves.segments)
+    assert again.bodies == ()
 
 
 @pytest.mark.tiny

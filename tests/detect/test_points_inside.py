@@ -9,6 +9,7 @@ import impinge
 import oracle
 import shared_data
 from impinge import shapes
+from impinge.detect import points_inside
 from impinge.detect.containment import enclosure
 from impinge.detect.pair_query import make_side
 from impinge.errors import OptionError
@@ -83,6 +84,79 @@ def test_what_has_an_inside(body, point, expected):
     assert impinge.closest_points(body, [point]).inside[0] == expected
 
 
+def flap_at(body, *vertices):
+    """The body and a triangle of its own vertices, of which the first are where ``vertices`` of the body are."""
+    at = body.vertices[list(vertices)]
+    corners = np.concatenate([at, 2.0 * at[:1] + np.array([[0.0, 0.3, 0.0], [0.0, 0.0, 0.3]])])[:3]
+    return joined(body, impinge.TriMesh(corners, [[0, 1, 2]]))
+
+
+def one_face_flipped(body):
+    faces = np.array(body.faces)
+    faces[0] = faces[0, ::-1]
+    return impinge.TriMesh(body.vertices, faces)
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["at a vertex", "along an edge"])
+def test_open_pieces_do_not_open_what_they_touch(count):
+    """Keep the inside of a closed piece that an open one touches at a vertex or an edge, in all queries."""
+    sphere = shapes.icosphere(2)
+    body = flap_at(sphere, *sphere.faces[0, :count])
+    far = flap_at(shapes.icosphere(2, radius=3.0), 0)
+
+    assert impinge.points_inside(body, [[0.0, 0.0, 0.0], [1.1, 1.1, 1.1]]).tolist() == [True, False]
+    assert impinge.closest_points(body, [[0.0, 0.0, 0.0]]).inside[0]
+    assert impinge.check(shapes.box(0.1), body).relation == "a in b"
+    soup = impinge.TriMesh(far.vertices[far.faces].reshape(-1, 3), np.arange(3 * len(far.faces)).reshape(-1, 3))
+    assert impinge.points_inside(soup, [[0.0, 0.0, 0.0]])[0]
+
+
+def test_pieces_that_disagree_spoil_only_themselves():
+    """Count by parity the pieces whose triangles disagree on the outside, and by winding number all others."""
+    parts = joined(
+        shapes.box(1.0), shapes.box(1.0, (0.3, 0.3, 0.3)), one_face_flipped(shapes.box(1.0, (9.0, 0.0, 0.0)))
+    )
+    points = [[0.1, 0.1, 0.1], [9.0, 0.1, 0.2], [5.0, 0.0, 0.0]]
+    assert impinge.points_inside(parts, points).tolist() == [True, True, False]
+    assert enclosure(make_side(parts, None, None, "a")).contains(np.array(points)).tolist() == [True, True, False]
+
+    shell = joined(one_face_flipped(shapes.box(2.0)), one_face_flipped(shapes.box(1.0)))
+    assert impinge.points_inside(shell, [[0.1, 0.1, 0.2], [0.7, 0.1, 0.2]]).tolist() == [False, True]
+    filled = joined(shapes.box(2.0), one_face_flipped(shapes.box(1.0)))
+    assert impinge.points_inside(filled, [[0.1, 0.1, 0.2], [0.7, 0.1, 0.2]]).tolist() == [True, True]
+
+
+def test_patches_sewn_together(rng):
+    """Sew patches of several triangles where their open edges are, whichever way they are turned."""
+    sphere = shapes.icosphere(2)
+    part = np.argsort(sphere.vertices[sphere.faces].mean(axis=1) @ rng.normal(size=3)) % 2 + (
+        sphere.vertices[sphere.faces].mean(axis=1)[:, 0] > 0.2
+    )
+    patches = [impinge.TriMesh(sphere.vertices, sphere.faces[part == k]) for k in range(3)]
+    points = rng.uniform(-1.2, 1.2, (200, 3))
+    expected = impinge.points_inside(sphere, points)
+    assert 0.1 < expected.mean() < 0.6
+    for turned in (0, 1):
+        bodies = [turned_round(p) if turned and k == 1 else p for k, p in enumerate(patches)]
+        np.testing.assert_array_equal(impinge.points_inside(joined(*bodies), points), expected)
+    assert not impinge.points_inside(joined(*patches[:2]), points).any()
+
+
+def test_topology_is_looked_at_once(monkeypatch):
+    """Find pieces anew after edits only, not when a body with open pieces moves."""
+    calls = []
+    original = points_inside.pieces_of
+    monkeypatch.setattr(points_inside, "pieces_of", lambda *given: calls.append(given) or original(*given))
+    body = joined(shapes.box(1.0), shapes.cloth_grid(4, 4, center=(0.0, 0.0, 3.0)))
+    for _ in range(3):
+        body.update(body.vertices + 0.01)
+        assert impinge.points_inside(body, [[0.1, 0.1, 0.1]])[0]
+    assert len(calls) == 1
+    body.remove_triangles([0])
+    assert not impinge.points_inside(body, [[0.1, 0.1, 0.1]])[0]
+    assert len(calls) == 2
+
+
 def test_random_points_against_all_triangles(rng):
     """Agree with a ray against every triangle while the body moves, is transformed, and loses triangles."""
     body = joined(shapes.bumpy_sphere(3), shapes.box(0.7, (0.9, 0.0, 0.0)))
@@ -136,6 +210,7 @@ def test_no_points_and_no_triangles():
     """Return an empty mask for no points, and no inside for no triangles."""
     assert len(impinge.points_inside(shapes.box(1.0), [])) == 0
     assert not impinge.points_inside(impinge.TriMesh([], []), [[0.0, 0.0, 0.0]]).any()
+    assert not impinge.points_inside(impinge.TriMesh([], []), [[0.0, 0.0, 0.0]], active_a=[]).any()
     assert not impinge.points_inside(shapes.box(1.0), [[0.0, 0.0, 0.0]], active_a=[0, 1]).any()
 
 

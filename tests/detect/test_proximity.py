@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import impinge
 import shared_data
+from distance_judge import root, square_of_segments, square_to_triangle
 from impinge import shapes
 from impinge.detect.features_kernels import closest_on_segments, closest_on_triangle
 
@@ -184,6 +186,62 @@ def test_random_meshes_equal_brute_force(rng, whole):
     assert hits > 3000
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["generic", "whole numbers"])
+def test_margins_against_fractions(rng, whole):
+    """Have every pair that fractions find clearly within the margin, none clearly beyond, and their distances."""
+    hits = decided = 0
+    for _ in range(30):
+        a, b = (shuffled_mesh(rng, rng.integers(3, 8), rng.integers(1, 7), whole=whole) for _ in range(2))
+        margin = float(rng.choice([0.0, 0.2, 0.5, 1.0, 2.0])) * (1.0 if whole else 0.4)
+        found = impinge.proximity(a, b, margin=margin)
+        edges_a, edges_b = edges_of(a.faces), edges_of(b.faces)
+        lists = (
+            (found.vertex_face, found.vertex_face_distance, np.unique(a.faces), range(len(b.faces)),
+             lambda v, f, a=a, b=b: square_to_triangle(a.vertices[v], *b.vertices[b.faces[f]])),
+            (found.face_vertex, found.face_vertex_distance, range(len(a.faces)), np.unique(b.faces),
+             lambda f, v, a=a, b=b: square_to_triangle(b.vertices[v], *a.vertices[a.faces[f]])),
+            (found.edge_edge, found.edge_edge_distance, range(len(edges_a)), range(len(edges_b)),
+             lambda e, f, a=a, b=b, s=edges_a, t=edges_b: square_of_segments(*a.vertices[s[e]], *b.vertices[t[f]])),
+        )  # fmt: skip
+        for pairs, distance, of_a, of_b, judge in lists:
+            measured = dict(zip(map(tuple, pairs.tolist()), distance.tolist()))
+            for i in map(int, of_a):
+                for j in map(int, of_b):
+                    exact = root(judge(i, j))
+                    if (i, j) in measured:
+                        hits += 1
+                        np.testing.assert_allclose(
+                            measured[i, j], exact, rtol=0.0, atol=5e-14 * (4.0 if whole else 1.0)
+                        )
+                    decided += abs(exact - margin) > 1e-12
+                    if abs(exact - margin) > 1e-12:
+                        assert ((i, j) in measured) == (exact < margin)
+    assert hits > 200
+    assert decided > hits
+
+
+def test_margin_of_the_distance_is_never_empty(rng):
+    """Agree with ``distance`` to the last bit: a margin of the distance of two bodies finds the pair that has it."""
+    for case in range(300):
+        x, y = rng.normal(size=(3, 3)), rng.normal(size=(3, 3)) + np.array([4.0, 0.0, 0.0])
+        if case % 2:
+            x, y = np.round(x, 2), np.round(y, 2)
+        faces = [[0, 1, 2], [2, 1, 0]] if case % 3 else [rng.permutation(3)]
+        d = impinge.distance((x, faces), (y, faces)).distance
+        found = impinge.proximity((x, faces), (y, faces), margin=d)
+        least = min(map(min, filter(len, (getattr(found, name) for name in FIELDS if name.endswith("distance")))))
+        assert least == d > 0.0
+    for a, b in (
+        (shapes.bumpy_sphere(2), shapes.bumpy_sphere(2, center=(2.4, 0.1, 0.2))),
+        (soup(rng, 30), soup(rng, 30)),
+    ):
+        b.update(b.vertices + np.array([2.0, 0.0, 0.0]))
+        d = impinge.distance(a, b).distance
+        assert d > 0.0
+        assert len(impinge.proximity(a, b, margin=d)) > 0
+        assert len(impinge.proximity(a, b, margin=np.nextafter(d, 0.0))) == 0
+
+
 def test_larger_bodies_equal_brute_force(rng):
     """Equal a look at all pairs where bodies have several blocks, and sorting and launches come into play."""
     a, b = shapes.icosphere(2), shapes.icosphere(2, center=(2.02, 0.1, 0.0))
@@ -201,6 +259,25 @@ def test_any_scale_and_place(rng, scale, offset):
 
     assert assert_right(a, b, 0.1 * scale) > 20
     assert_right(a, None, 0.1 * scale)
+
+
+@pytest.mark.parametrize("exponent", [-700, -400, -300, -200, 200, 250, 400, 700])
+def test_absolute_scale_means_nothing(rng, exponent):
+    """Find the same pairs, distances and weights, bit for bit, times a power of two up to the range of doubles."""
+    unit = 2.0**exponent
+    a, b = shuffled_mesh(rng, 10, 12), shuffled_mesh(rng, 10, 12)
+    for other in (b, None):
+        expected = impinge.proximity(a, other, margin=0.1)
+        scaled = None if other is None else (unit * other.vertices, other.faces)
+        found = impinge.proximity((unit * a.vertices, a.faces), scaled, margin=unit * 0.1)
+        for name in FIELDS:
+            factor = unit if name.endswith("distance") else 1.0
+            np.testing.assert_array_equal(getattr(found, name), factor * getattr(expected, name), name)
+        assert found.margin == unit * 0.1
+        assert len(found) > 10
+    assert len(impinge.proximity((unit * a.vertices, a.faces), (unit * b.vertices, b.faces), margin=1e308)) == len(
+        impinge.proximity(a, b, margin=1e308)
+    )
 
 
 def test_margin_of_zero_finds_what_touches():
@@ -341,7 +418,50 @@ def test_cancelled_queries_say_so():
     assert (len(found), found.complete, found.reason) == (0, False, "cancelled")
 
 
-@pytest.mark.parametrize("margin", [-1.0, np.nan, np.inf, "wide", None, True])
+class Later:
+    """Cancels at the n-th look."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    def is_set(self):
+        """Whether there were as many looks."""
+        self.looks -= 1
+        return self.looks < 0
+
+
+def test_cancelled_in_the_middle(monkeypatch):
+    """Look at cancel between stages and parts of them; the answer is the same if nobody cancels."""
+    monkeypatch.setattr("impinge.detect.proximity.PAIRS_PER_LOOK", 5000)
+    monkeypatch.setattr("impinge.detect.proximity.LOOK_MS", 0.0)
+    body = cloth(20)
+    expected = impinge.proximity(body, margin=0.1)
+    never = Later(10**9)
+    found = impinge.proximity(body, margin=0.1, cancel=never)
+    looks = 10**9 - never.looks
+
+    assert found.complete
+    assert same_bytes(found, expected)
+    assert looks > 10
+    for after in range(looks):
+        stopped = impinge.proximity(body, margin=0.1, cancel=Later(after))
+        assert (stopped.complete, stopped.reason, len(stopped)) == (False, "cancelled", 0)
+
+
+@pytest.mark.parametrize(
+    "margin",
+    [
+        -1.0,
+        np.nan,
+        np.inf,
+        "wide",
+        None,
+        True,
+        1j,
+        pytest.param(10**400, id="large"),
+        pytest.param(-(10**5000), id="huge"),
+    ],
+)
 def test_bad_margins_get_a_sentence(margin):
     """Refuse margins that are no finite number from 0."""
     with pytest.raises(impinge.OptionError, match=r"margin is .*, expected a finite number from 0"):
@@ -465,3 +585,40 @@ def test_agrees_with_ipctk_on_sequences(file):
     found = impinge.proximity(body, margin=margin)
 
     assert [len(found.vertex_face), len(found.edge_edge)] == counts
+
+
+@shared_data.needs_data
+def test_pairs_that_collide_within_a_step_are_near_before_it():
+    """Find every pair that collides on the way to the next frame, at its distance in fractions.
+
+    A pair that meets within a step is before it no farther apart than both move. Its list of collisions is exact and
+    complete for cloth-funnel. The steps of the other two sequences are several edges long: a margin of that size
+    holds tens of millions of pairs, and would show nothing more.
+    """
+    folder = shared_data.FOLDER / "seq" / "cloth-funnel"
+    body, after = impinge.load(folder / "227.ply"), impinge.load(folder / "228.ply")
+    x, moves = body.vertices, np.linalg.norm(after.vertices - body.vertices, axis=1)
+    edges = edges_of(body.faces)
+    edges = edges[np.lexsort((edges[:, 0], edges[:, 1]))]  # the order that the lists count by
+    first_edge, first_face = len(x), len(x) + len(edges)
+    collides = {}
+    for sort in ("vf", "ee"):
+        pairs, flags = (json.loads((folder / f"{name}_227{sort}.json").read_text()) for name in ("boxes", "mma_bool"))
+        collides[sort] = np.array(pairs)[np.array(flags, dtype=bool)]
+    vertex, face = collides["vf"][:, 0], collides["vf"][:, 1] - first_face
+    one, other = (edges[collides["ee"][:, k] - first_edge] for k in range(2))
+    reach = moves[vertex] + moves[body.faces[face]].max(axis=1), moves[one].max(axis=1) + moves[other].max(axis=1)
+    found = impinge.proximity(body, margin=float(np.concatenate(reach).max()))
+
+    near = dict(zip(map(tuple, found.vertex_face.tolist()), found.vertex_face_distance.tolist()))
+    for v, f, most in zip(vertex.tolist(), face.tolist(), reach[0]):
+        exact = root(square_to_triangle(x[v], *x[body.faces[f]]))
+        assert exact <= most
+        np.testing.assert_allclose(near[v, f], exact, rtol=0.0, atol=1e-14)
+    ends = np.concatenate([found.edges_a[found.edge_edge[:, 0]], found.edges_b[found.edge_edge[:, 1]]], axis=1)
+    near = dict(zip(map(tuple, ends.tolist()), found.edge_edge_distance.tolist()))
+    for e, f, most in zip(one.tolist(), other.tolist(), reach[1]):
+        exact = root(square_of_segments(*x[e], *x[f]))
+        assert exact <= most
+        np.testing.assert_allclose(near[(*min(e, f), *max(e, f))], exact, rtol=0.0, atol=1e-14)
+    assert (len(vertex), len(one)) == (27, 107)

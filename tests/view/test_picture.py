@@ -199,6 +199,37 @@ def test_result_without_bodies(drawn):
     assert drawn[0][0] == []
 
 
+def test_curves(back_end, tmp_path):
+    """Show both bodies, and the curves in which they cross in a colour that nothing else has."""
+    a, b = shapes.icosphere(2), shapes.icosphere(2, center=(1.1, 0.2, 0.1))
+    pixels = impinge.intersection_curves(a, b).plot()
+
+    assert_is_picture(pixels)
+    assert colliding_pixels(pixels) > 300
+    assert impinge.intersection_curves(a, b).plot(tmp_path / "curves.png") == tmp_path / "curves.png"
+    apart = picture.plot_curves(impinge.intersection_curves(a, shapes.box(1.0, (5.0, 0.0, 0.0))))
+    assert colliding_pixels(apart) == 0
+    assert coloured_pixels(apart) > 1000
+
+
+def test_curves_are_drawn_where_they_were_found(drawn):
+    """Draw curves with the bodies as the query saw them: moved by transforms, active triangles only, not as now."""
+    a, b = shapes.icosphere(2), shapes.icosphere(2)
+    matrix = np.eye(4)
+    matrix[0, 3] = 1.1
+    curves = impinge.intersection_curves(a, b, transform_b=matrix, active_b=np.arange(200))
+    a.update(a.vertices + 5.0)
+    curves.plot()
+    (of_a, of_b, lines), title = drawn[0]
+
+    assert (len(of_a.corners), len(of_b.corners), len(lines.corners)) == (320, 200, len(curves))
+    assert of_a.corners[..., 0].min() < lines.corners[..., 0].min() <= lines.corners[..., 0].max()
+    assert lines.corners[..., 0].max() < of_b.corners[..., 0].max()
+    assert f"{len(curves.loops)} curves" in title
+    impinge.intersection_curves(a, b).plot()
+    assert drawn[1][1] == "0 curves, 0 segments, length 0"
+
+
 @pytest.mark.parametrize(
     ("found", "display", "expected"),
     [(None, None, False), ("EGL", None, True), ("OSMesa", None, True), (None, ":0", True)],

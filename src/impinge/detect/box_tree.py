@@ -49,7 +49,7 @@ from impinge.detect.narrow_phase import Neighbours, check_neighbours, settle, se
 from impinge.detect.pair_query import Keys, PairOptions, finish_pairs, pair_options, unpack, without_ignored
 from impinge.detect.results import TrianglePairs
 from impinge.detect.stars import Arrays, stars_of
-from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, fit_trees, place, with_moved_vertices
+from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, fit_trees, locks_of, place, with_moved_vertices
 from impinge.detect.tree_of_boxes_kernels import INSIDE
 from impinge.mesh.body import as_surface
 from impinge.mesh.transform import transform_points
@@ -87,8 +87,7 @@ class BoxTree:
         self._tree_b = (
             self._tree_a if self.b is None else TreeOfBoxes(self.b) if twice else self.b.structure("boxes", TreeOfBoxes)
         )
-        # Always in the same order, so that two queries never wait for each other.
-        self._locks = [tree.lock for tree in sorted((self._tree_a, self._tree_b), key=id)]
+        self._locks = locks_of(self._tree_a, self._tree_b)
         self._front = np.zeros((1024, 2), dtype=np.int64)
         self._keys = np.zeros((TASKS, 1024), dtype=np.uint64)
         self._counts = np.zeros((TASKS, 2), dtype=np.int64)

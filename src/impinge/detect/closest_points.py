@@ -6,11 +6,14 @@
           (``backend.nearest``); a child that is farther than the best triangle so far ends its node. So are eight
           triangles, by float32 bounds, before the few that may be nearest are measured in doubles. The search starts
           from the triangle of the point before, which bounds it but cannot change its answer.
-4. Inside closed bodies or not: by the exact test of ``points_inside``.
+4. Far    points, whose squared distance has no room in a float32, are answered apart, those of about one size together,
+          with the body scaled to them: they change no bit of the answers for the others.
+5. Inside closed bodies or not: by the exact test of ``points_inside``.
 
-Answer    The triangle with the least distance as computed (``features_kernels``), the lowest id of several; that does
-          not depend on the order of the search, since boxes at equal distance are always opened. So the same bits for
-          any number of threads. Where an edge or vertex is nearest, the lowest id around it is the answer.
+Answer    The triangle with the least distance as computed (``features_kernels``); of triangles whose computed distances
+          are equal the lowest id. That does not depend on the order of the search, since boxes at equal distance are
+          always opened: the same bits for any number of threads. A point over an edge or a vertex may be over the
+          inside of one of the triangles there by a rounding, and the last bit of its distance then decides.
 Error     of the distance: about 1e-14 of the distance to the triangle's farthest corner; of the point: that, and a
           rounding of its coordinates.
 Cost      refit, then O(log n) per point; nothing is built.
@@ -31,12 +34,17 @@ from impinge.detect import closest_points_kernels as kernels
 from impinge.detect.pair_query import PairOptions
 from impinge.detect.points_inside import inside_placed
 from impinge.detect.results import ClosestPoints
-from impinge.detect.tree_of_boxes import TreeOfBoxes, place, with_moved_vertices
+from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, fit_trees, place, with_moved_vertices
 from impinge.detect.whole_tree import WholeTree, fit_in_range, whole_tree
 from impinge.mesh.tri_mesh import TriMesh
 
 PER_LAUNCH = 1 << 16
 """Points answered between two looks at ``cancel``."""
+FARTHEST = 2.0**61
+"""Coordinates up to which squares of differences have room in a float32."""
+BAND = 32
+"""Far points whose sizes differ by less than this power of two are answered together."""
+NO_BAND = np.iinfo(np.int64).max
 
 
 class _Rows(NamedTuple):
@@ -56,21 +64,17 @@ def closest_points(body: TriMesh, points: Any, options: PairOptions, *, inside: 
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
         placed = with_moved_vertices(place(body, tree, options.transform_a, options.active_a, "a"), "a")
-        (fitted,), factor = fit_in_range([placed], float(np.abs(asked).max(initial=0.0)))
-        whole = whole_tree(fitted, only=fitted.active)
-        stages.done("refit")
-        asked = factor * asked
-        rows = _answer(asked, whole, options, stages)
+        rows, whole = _answer(placed, asked, options, stages)
         cancelled = options.cancelled
         is_inside: Bools | None = None
         if inside and not cancelled:
-            is_inside = inside_placed(fitted, whole, asked)
+            if whole is None:
+                fit_trees(placed)
+                whole = whole_tree(placed, only=placed.active)
+            is_inside = inside_placed(placed, whole, 1.0 * asked)  # a copy: Numba compiles anew for read-only ones
             stages.done("inside")
     return ClosestPoints(
-        distance=rows.distance / factor,
-        point=rows.point / factor,
-        triangle=rows.triangle,
-        barycentric=rows.barycentric,
+        **rows._asdict(),
         inside=is_inside,
         complete=not cancelled,
         reason="cancelled" if cancelled else None,
@@ -80,11 +84,49 @@ def closest_points(body: TriMesh, points: Any, options: PairOptions, *, inside: 
     )
 
 
-def _answer(points: Floats, whole: WholeTree, options: PairOptions, stages: Stages) -> _Rows:
-    count = len(points)
-    rows = _Rows(
+def _answer(placed: Placed, asked: Floats, options: PairOptions, stages: Stages) -> tuple[_Rows, WholeTree | None]:
+    """Answers for all points, far ones apart, and the tree, unless it is fitted to a scaled body now."""
+    (fitted,), factor = fit_in_range([placed])
+    whole = whole_tree(fitted, only=fitted.active)
+    stages.done("refit")
+    with np.errstate(over="ignore"):
+        points = factor * asked
+    size = float(np.abs(points).max(initial=0.0))
+    if size <= FARTHEST:
+        return _unscaled(_answer_near(points, whole, options, stages), factor), whole if factor == 1.0 else None
+    size_of_each = np.abs(asked).max(axis=1)
+    is_near = np.abs(points).max(axis=1) <= FARTHEST
+    near = _unscaled(_answer_near(points[is_near], whole, options, stages), factor)
+    rows = _no_rows(len(asked))
+    _put(rows, np.flatnonzero(is_near), near)
+    band = np.where(is_near, NO_BAND, np.frexp(size_of_each)[1] // BAND)
+    for number in np.unique(band[~is_near]):
+        which = np.flatnonzero(band == number)
+        (fitted,), factor = fit_in_range([placed], float(size_of_each[which].max()))
+        whole = whole_tree(fitted, only=fitted.active)
+        _put(rows, which, _unscaled(_answer_near(factor * asked[which], whole, options, stages), factor))
+    return rows, None
+
+
+def _no_rows(count: int) -> _Rows:
+    return _Rows(
         np.full(count, np.inf), np.full((count, 3), np.nan), np.full(count, -1, np.int32), np.full((count, 3), np.nan)
     )
+
+
+def _put(rows: _Rows, which: NDArray[np.int64], found: _Rows) -> None:
+    rows.distance[which], rows.point[which] = found.distance, found.point
+    rows.triangle[which], rows.barycentric[which] = found.triangle, found.barycentric
+
+
+def _unscaled(rows: _Rows, factor: float) -> _Rows:
+    return rows if factor == 1.0 else rows._replace(distance=rows.distance / factor, point=rows.point / factor)
+
+
+def _answer_near(points: Floats, whole: WholeTree, options: PairOptions, stages: Stages) -> _Rows:
+    """Answers for points that float32 has room for beside the body."""
+    count = len(points)
+    rows = _no_rows(count)
     codes = _in_order(points)
     stages.done("order")
     for first in range(0, count, PER_LAUNCH):

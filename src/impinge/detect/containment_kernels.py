@@ -8,8 +8,8 @@ from impinge.exact.point_surface import ON_SURFACE, ray_meets_triangle
 
 
 @kernel(parallel_from=2)
-def mark_inside(points, x, faces, ids, by_winding, inside):
-    """Whether each point is inside or on the surface: by its winding number, or by the parity of crossings."""
+def mark_inside(points, x, faces, ids, oriented, inside):
+    """Whether each point is inside or on the surface: by winding number of ``oriented`` ones, by parity of others."""
     for i in prange(len(points)):
         p = point(points, i)
         winding = crossings = 0
@@ -20,6 +20,8 @@ def mark_inside(points, x, faces, ids, by_winding, inside):
             if answer == ON_SURFACE:
                 on_surface = True
                 break
-            winding += answer
-            crossings += abs(answer)
-        inside[i] = on_surface or (winding != 0 if by_winding else crossings % 2 == 1)
+            if oriented[k]:
+                winding += answer
+            else:
+                crossings += abs(answer)
+        inside[i] = on_surface or winding != 0 or crossings % 2 == 1

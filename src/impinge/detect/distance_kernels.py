@@ -27,12 +27,24 @@ NEXT = (1, 2, 0)
 
 
 @inlined
-def _corners(x, slot_face, s):
-    return point(x, slot_face[s, 0]), point(x, slot_face[s, 1]), point(x, slot_face[s, 2])
+def _face(slot_face, s):
+    return slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
+
+
+@inlined
+def _corners(x, face):
+    return point(x, face[0]), point(x, face[1]), point(x, face[2])
+
+
+@inlined
+def _edge(triangle, face, i):
+    """The ends of edge i, the one with the lower vertex id first, as ``proximity`` has them."""
+    j = NEXT[i]
+    return (triangle[i], triangle[j]) if face[i] < face[j] else (triangle[j], triangle[i])
 
 
 @compiled
-def closest_on_triangles(s, t):
+def closest_on_triangles(s, face_s, t, face_t):
     """Where two triangles that do not meet are nearest: a point of each, and the squared distance.
 
     Either a corner of one is nearest to the other, or an edge of one to an edge of the other.
@@ -46,9 +58,9 @@ def closest_on_triangles(s, t):
         if square < best:
             best, on_s, on_t = square, mixed(u, s[0], v, s[1], w, s[2]), t[i]
     for i in range(3):
-        a, b = s[i], s[NEXT[i]]
+        a, b = _edge(s, face_s, i)
         for j in range(3):
-            c, d = t[j], t[NEXT[j]]
+            c, d = _edge(t, face_t, j)
             share_s, share_t, square = closest_on_segments(a, b, c, d)
             if square < best:
                 best = square
@@ -76,7 +88,7 @@ def _through(s, t):
 @compiled
 def common_points(s, t):
     """A point of each of two triangles that meet, the same but for rounding."""
-    best, on_s, on_t = closest_on_triangles(s, t)
+    best, on_s, on_t = closest_on_triangles(s, (0, 1, 2), t, (0, 1, 2))
     square, p, q = _through(s, t)
     if square < best:
         best, on_s, on_t = square, p, q
@@ -154,7 +166,7 @@ def _are_farther(s, t, limit):
 
 @compiled
 def _search(tree_a, tree_b, ignored, bound, best, stack_key, stack_pair, top, most):
-    """Follow the ``top`` entries of a stack, at most ``most`` of them; returns how many are left.
+    """Follow the ``top`` entries of a stack, at most ``most`` of them; returns how many are left, and of ``most`` too.
 
     An entry is a level and a node of each tree on it; level -1 means two slots. ``best`` holds the least squared
     distance so far, its triangles and their slots, and is updated; ``bound`` is that of all threads, which may lag.
@@ -185,35 +197,39 @@ def _search(tree_a, tree_b, ignored, bound, best, stack_key, stack_pair, top, mo
                 WIDTH * a, WIDTH * b, level - 1,
             )  # fmt: skip
             continue
-        s, t = _corners(x_a, slot_face_a, a), _corners(x_b, slot_face_b, b)
+        face_s, face_t = _face(slot_face_a, a), _face(slot_face_b, b)
+        s, t = _corners(x_a, face_s), _corners(x_b, face_t)
         if _are_farther(s, t, limit):
             continue
-        found = closest_on_triangles(s, t)[0]
+        found = closest_on_triangles(s, face_s, t, face_t)[0]
         i, j = np.int64(slot_tri_a[a]), np.int64(slot_tri_b[b])
         is_less = found < square or (found == square and (i < tri_a or (i == tri_a and j < tri_b)))
         if is_less and not _is_ignored(i, j, ignored):
             square, tri_a, tri_b, slot_a, slot_b = found, i, j, a, b
     if slot_a >= 0:
         best[0], best[1], best[2], best[3], best[4] = square, tri_a, tri_b, slot_a, slot_b
-    return top
+    return top, most
 
 
 @kernel(parallel_from=2)
 def search_parts(tree_a, tree_b, ignored, bound, best, entry_key, entry_pair, most, stack_key, stack_pair, counter):
-    """Follow each entry, the last one first, over at most ``most`` pairs; entry e owns row e of ``best``.
+    """Follow entries, the last one first, each thread over at most ``most`` pairs, and no more once these are spent.
 
-    Each thread has a stack. Returns how many pairs are left on each, of the last entry that its thread followed.
+    A thread has a row of ``best`` and a stack. Returns how many pairs are left on each stack; ``counter`` tells how
+    many entries were claimed.
     """
     left = np.zeros(len(stack_key), np.int64)
     for thread in prange(len(stack_key)):
-        t = claim(counter)
-        while t < len(entry_key):
+        more = np.int64(most)
+        while more > 0:
+            t = claim(counter)
+            if t >= len(entry_key):
+                break
             e = len(entry_key) - 1 - t
             stack_key[thread, 0] = entry_key[e]
             for column in range(3):
                 stack_pair[thread, 0, column] = entry_pair[e, column]
-            left[thread] = _search(
-                tree_a, tree_b, ignored, bound, best[e], stack_key[thread], stack_pair[thread], 1, most
+            left[thread], more = _search(
+                tree_a, tree_b, ignored, bound, best[thread], stack_key[thread], stack_pair[thread], 1, more
             )
-            t = claim(counter)
     return left

@@ -13,8 +13,11 @@
 Closed     generic surfaces have closed curves only: each end is an edge through a face, the edge has two triangles, and
            each of them has a segment there.
 Touching   and coplanar pairs have no segment, even where they share a line (an edge that lies in a face): the curve is
-           open there. ``stats`` tells how many there are; if there are none, nothing is missing. A triangle without an
-           area that crosses another does so in a point, and has no segment either (``pairs_without_segment``).
+           open there. So surfaces that cross along edges of a mesh, such as a sphere and a plane through a ring of its
+           edges, have touching pairs and no curve there. ``has_gaps`` tells whether there are such pairs, ``stats``
+           how many; if there are none, nothing is missing. A triangle without an area that crosses another does so in
+           a point, and has no segment either (``pairs_without_segment``).
+Soups      whose triangles do not share vertices by index have no common edges, and their curves stay open: weld first.
 Guarantee  pairs and joints are exact; coordinates are doubles, computed once per end from its edge and its face, so
            that joined segments have the same bits there. The same bits for any number of threads.
 """
@@ -49,6 +52,8 @@ def intersection_curves(a: Any, b: Any, **options: Any) -> Curves:
         ends=ends,
         loops=loops,
         closed=closed,
+        has_gaps=bool((met.pairs.kind != Kind.CROSSING).any()),
+        bodies=(met.a, met.b),
         complete=met.pairs.complete,
         reason=met.pairs.reason,
         method=met.pairs.method,

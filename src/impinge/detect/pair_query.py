@@ -181,7 +181,7 @@ def without_ignored(keys: Keys, options: PairOptions, *, is_self: bool) -> Keys:
 
 def ignored_keys(ignore: Any, is_self: bool) -> Keys:
     """Pairs to leave out, as keys without a kind; of one body, in either order."""
-    pairs = as_indices(ignore, name="ignore", columns=2)
+    pairs = as_indices(ignore, name="ignore", columns=2, of="triangle")
     if (pairs < 0).any():
         raise OptionError("ignore holds a negative triangle id; ids start at 0")
     if is_self:

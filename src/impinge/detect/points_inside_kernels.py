@@ -24,8 +24,8 @@ def _crossing(p, x, slot_face, s):
 
 
 @compiled
-def _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, by_winding, mask, index):
-    """Whether p is inside or on the surface: by its winding number, or by the parity of crossings.
+def _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, oriented, mask, index):
+    """Whether p is inside or on the surface: by winding number of ``oriented`` triangles, or by parity of the others.
 
     Each level has a frame: the node that is open there, and those of its children that the ray meets and that are
     still to be looked at.
@@ -43,32 +43,34 @@ def _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, by_winding, m
             if slot_tri[s] >= 0:
                 answer = _crossing(p, x, slot_face, s)
                 on_surface |= answer == ON_SURFACE
-                winding += answer
-                crossings += abs(answer)
+                if oriented[slot_tri[s]]:
+                    winding += answer
+                else:
+                    crossings += abs(answer)
         while level <= top and mask[level] == 0:
             level += 1
         if level <= top:
             node = WIDTH * index[level] + lowest_bit(mask[level])
             mask[level] &= mask[level] - ONE
             level -= 1
-    return on_surface or (winding != 0 if by_winding else crossings % 2 == 1)
+    return on_surface or winding != 0 or crossings % 2 == 1
 
 
 @compiled
-def _answer_run(first, end, points, tree, by_winding, inside):
+def _answer_run(first, end, points, tree, oriented, inside):
     box, _, start, top, origin, _, x, slot_face, slot_tri = tree
     mask, index = np.empty(top + 1, np.uint64), np.empty(top + 1, np.int64)
     for i in range(first, end):
         p = point(points, i)
-        inside[i] = _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, by_winding, mask, index)
+        inside[i] = _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, oriented, mask, index)
 
 
 @kernel(parallel_from=256)
-def answer_points(points, tree, by_winding, threads, counter, inside):
+def answer_points(points, tree, oriented, threads, counter, inside):
     """Answer all points, in runs."""
     tasks = (len(points) + RUN - 1) // RUN
     for _ in prange(threads):
         t = claim(counter)
         while t < tasks:
-            _answer_run(t * RUN, min((t + 1) * RUN, len(points)), points, tree, by_winding, inside)
+            _answer_run(t * RUN, min((t + 1) * RUN, len(points)), points, tree, oriented, inside)
             t = claim(counter)

@@ -9,7 +9,10 @@
 5. Measure   the pairs that were found, once sorted.
 
 Threads claim parts of the front; a part owns its output, and keys are sorted: the same bits for any number of threads.
+A query that can be cancelled joins and measures bit by bit, and looks in between whether it was.
 
+Scale      Bodies beyond 2^60 are shrunk by a power of two, and those below 2^-60 enlarged, and the margin with them,
+           which changes no bit of any answer: squares of squares of coordinates stay in range.
 Boxes      are float32, counted from a vertex of a. Let r be the largest coordinate counted from it; four roundings of
            2^-24 (r + margin) may bring two boxes apart, and they are widened by as much.
 Guarantee  complete, no cap. A pair belongs to the result iff its distance, as computed in doubles, is at most the
@@ -28,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Ints
+from impinge.arrays import Ints, as_length, shown
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import start_stages
 from impinge.detect import proximity_kernels as kernels
@@ -36,12 +39,17 @@ from impinge.detect.box_tree_kernels import find_front
 from impinge.detect.mesh_features import Around, features_of, triangles_around
 from impinge.detect.pair_query import Keys, PairOptions, pack, pair_options, without_ignored
 from impinge.detect.results import Proximity
-from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, fit_trees, place, with_moved_vertices
+from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, fit_trees, locks_of, place, with_moved_vertices
+from impinge.detect.whole_tree import fit_in_range
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh
 
 Front = NDArray[np.int64]
+NO_FRONT: Front = np.zeros((0, 2), dtype=np.int64)
+NO_PAIRS: Ints = np.zeros((0, 2), dtype=np.int32)
+NEVER = PairOptions()
+"""Options of what is not to be cancelled."""
 
 TASKS = 64
 """Cuts of the front."""
@@ -49,6 +57,15 @@ LEAST_ROOM = 1024
 """Keys that a part of the front has room for at least."""
 ROOM = 256
 """Keys per pair of blocks that there is room for at first; untouched room costs nothing."""
+LARGEST_MARGIN = 2.0**64
+"""More than the distance of any two features of bodies in range: a larger margin finds nothing more."""
+MOST_FRONT = 2**62
+FIRST_FRONT = 64
+"""Pairs of blocks that are joined before the first look at ``cancel``; doubled or halved from look to look."""
+LOOK_MS = 20.0
+"""About how long to go on between two looks."""
+PAIRS_PER_LOOK = 1 << 18
+"""Pairs of features that are measured between two looks."""
 ROUNDING = 2.0**-46
 """Generous for a handful of roundings of 2^-53 each."""
 ROUNDING_INSIDE = 2.0**-21
@@ -69,38 +86,45 @@ def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proxim
     wanted = pair_options(options, is_self=b is None)
     body_a = as_surface(a, name="a")
     body_b = None if b is None else as_surface(b, name="b")
-    with _placed(body_a, body_b, wanted) as (side_a, side_b):
-        return _Search(side_a, side_b, margin, body_b is None).run(wanted, began)
+    with _placed(body_a, body_b, wanted) as (side_a, side_b, factor):
+        return _Search(side_a, side_b, margin, factor, body_b is None).run(wanted, began)
 
 
 def _as_margin(margin: Any) -> float:
-    is_number = isinstance(margin, int | float | np.integer | np.floating) and not isinstance(margin, bool)
-    if not is_number or not 0.0 <= margin < np.inf:
-        raise OptionError(f"margin is {margin!r}, expected a finite number from 0")
-    return float(margin)
+    length = as_length(margin)
+    if length is None:
+        raise OptionError(f"margin is {shown(margin)}, expected a finite number from 0")
+    if length == np.inf:
+        raise OptionError("margin is infinite or beyond the range of doubles, expected a finite number from 0")
+    return length
 
 
 @contextmanager
-def _placed(a: TriMesh, b: TriMesh | None, options: PairOptions) -> Iterator[tuple[Placed, Placed]]:
-    """Both bodies with fitted trees, which nobody else uses meanwhile; of one body it is the same twice."""
+def _placed(a: TriMesh, b: TriMesh | None, options: PairOptions) -> Iterator[tuple[Placed, Placed, float]]:
+    """Both bodies with fitted trees, which nobody else uses meanwhile, and the factor that they are scaled by.
+
+    Of one body it is the same twice.
+    """
     tree_a = a.structure("boxes", TreeOfBoxes)
     # A body against itself, moved, needs two sets of boxes at once.
     tree_b = tree_a if b is None else TreeOfBoxes(b) if b is a else b.structure("boxes", TreeOfBoxes)
-    first, second = sorted((tree_a.lock, tree_b.lock), key=id)  # always in the same order: nobody waits in a circle
+    first, second = locks_of(tree_a, tree_b)
     with first, second:
         side_a = side_b = with_moved_vertices(place(a, tree_a, options.transform_a, options.active_a, "a"), "a")
         if b is not None:
             side_b = with_moved_vertices(place(b, tree_b, options.transform_b, options.active_b, "b"), "b")
         fit_trees(side_a, side_b)
-        yield side_a, side_b
+        sides, factor = fit_in_range([side_a] if b is None else [side_a, side_b])
+        yield sides[0], sides[-1], factor
 
 
 class _Search:
     """One query: two sides, a margin, and what was found on the way."""
 
-    def __init__(self, a: Placed, b: Placed, margin: float, is_self: bool) -> None:
-        self.a, self.b, self.margin, self.is_self = a, b, margin, is_self
-        self.reach = margin, np.inf
+    def __init__(self, a: Placed, b: Placed, margin: float, factor: float, is_self: bool) -> None:
+        self.a, self.b, self.factor, self.is_self = a, b, factor, is_self
+        self.asked, self.margin = margin, min(factor * margin, LARGEST_MARGIN)
+        self.reach = self.margin, np.inf
         self.stages = start_stages()
         self.features_a = features_of(a)
         self.features_b = self.features_a if is_self else features_of(b)
@@ -108,15 +132,19 @@ class _Search:
 
     def run(self, options: PairOptions, began: float) -> Proximity:
         """All steps from the front on."""
+        front = NO_FRONT if options.cancelled or self._is_empty else self._find_front()
+        if not options.cancelled:
+            self._fit(front)
+        found = self._sorted(*self._join(front, options))
+        if options.ignore is not None and not options.cancelled:
+            found = tuple(self._drop_ignored(options, *found))
+        measured = self._measured(options, *found)
         cancelled = options.cancelled
-        front = np.zeros((0, 2), dtype=np.int64) if cancelled or self._is_empty else self._find_front()
-        self._fit(front)
-        vertex_face, face_vertex, edge_edge = self._join(front)
-        if options.ignore is not None:
-            vertex_face, face_vertex, edge_edge = self._drop_ignored(options, vertex_face, face_vertex, edge_edge)
+        if cancelled:
+            measured = self._measured(NEVER, *3 * (NO_PAIRS,))  # completely, or not at all
         return Proximity(
-            margin=self.margin,
-            **self._measured(vertex_face=vertex_face, face_vertex=face_vertex, edge_edge=edge_edge),
+            margin=self.asked,
+            **measured,
             edges_a=self.features_a.edges,
             edges_b=self.features_b.edges,
             complete=not cancelled,
@@ -159,8 +187,21 @@ class _Search:
             kernels.fit_features.over(len(listed))(listed, side.x, *map(tuple, features[2:]), origin, half)
         self.stages.done("fit")
 
-    def _join(self, front: Front) -> tuple[Ints, Ints, Ints]:
-        """Pairs of features that are near, sorted: vertex and face, face and vertex, edge and edge."""
+    def _join(self, front: Front, options: PairOptions) -> tuple[list[Keys], list[Keys], list[Keys]]:
+        """Keys of near features, in parts: edges, vertices of a with faces of b, vertices of b with faces of a."""
+        found: tuple[list[Keys], list[Keys], list[Keys]] = [], [], []
+        first, size = 0, MOST_FRONT if options.cancel is None else FIRST_FRONT
+        while first < len(front) and not options.cancelled:
+            began = perf_counter()
+            keys, counts = self._join_part(front[first : first + size])
+            for t in range(3 * TASKS):
+                found[t // TASKS].append(keys[t, : counts[t]].copy())
+            first += size
+            size = 2 * size if 1e3 * (perf_counter() - began) < LOOK_MS else max(size // 2, 1)
+        self.stages.done("join")
+        return found
+
+    def _join_part(self, front: Front) -> tuple[Any, Any]:
         a, b = self.features_a, self.features_b
         layouts_a = ((self.a.x, *layout) for layout in (a.of_edges, a.of_vertices, a.of_faces))
         layouts_b = ((self.b.x, *layout) for layout in (b.of_edges, b.of_vertices, b.of_faces))
@@ -170,14 +211,13 @@ class _Search:
             keys, counts = np.zeros((3 * TASKS, room), dtype=np.uint64), np.zeros(3 * TASKS, dtype=np.int64)
             kernels.join_front.over(len(front))(*query, thread_count(), np.zeros(1, dtype=np.int64), keys, counts)
             if counts.max() <= room:
-                break
+                return keys, counts
             room = int(counts.max())
-        self.stages.done("join")
-        found = [row[:count] for row, count in zip(keys, counts)]
-        cuts = (TASKS, 3 * TASKS if self.is_self else 2 * TASKS)
-        edge_edge, vertex_face, vertex_of_b = (
-            _sorted_pairs(rows) for rows in (found[: cuts[0]], found[cuts[0] : cuts[1]], found[cuts[1] :])
-        )
+
+    def _sorted(self, edges: list[Keys], of_a: list[Keys], of_b: list[Keys]) -> tuple[Ints, ...]:
+        """Sorted pairs: vertex and face, face and vertex, edge and edge; of one body, all vertices are of a."""
+        of_a, of_b = (of_a + of_b, []) if self.is_self else (of_a, of_b)
+        edge_edge, vertex_face, vertex_of_b = map(_sorted_pairs, (edges, of_a, of_b))
         by_face = np.lexsort((vertex_of_b[:, 0], vertex_of_b[:, 1]))
         self.stages.done("sort")
         return vertex_face, np.ascontiguousarray(vertex_of_b[by_face, ::-1]), edge_edge
@@ -196,20 +236,24 @@ class _Search:
             is_wanted = np.isin(keys, without_ignored(keys, options, is_self=self.is_self))
             yield pairs[np.unique(row[is_wanted])]
 
-    def _measured(self, **found: Ints) -> dict[str, Any]:
+    def _measured(self, options: PairOptions, *found: Ints) -> dict[str, Any]:
         """Pairs, distances and weights, by the names that the result has for them."""
         a, b = self.a, self.b
-        columns = {"vertex_face": 3, "face_vertex": 3, "edge_edge": 2}
-        sorts = {
-            name: (pairs, np.zeros(len(pairs)), np.zeros((len(pairs), columns[name]))) for name, pairs in found.items()
-        }
-        kernels.measure_pairs.over(sum(map(len, found.values())))(
-            (a.x, a.frame.faces, self.features_a.edges), (b.x, b.frame.faces, self.features_b.edges), *sorts.values()
-        )
+        sorts = [
+            (pairs, np.zeros(len(pairs)), np.zeros((len(pairs), columns))) for pairs, columns in zip(found, (3, 3, 2))
+        ]
+        bodies = (a.x, a.frame.faces, self.features_a.edges), (b.x, b.frame.faces, self.features_b.edges)
+        per_look = MOST_FRONT if options.cancel is None else PAIRS_PER_LOOK
+        first, longest = 0, max(map(len, found))
+        while first < longest and not options.cancelled:
+            parts = [tuple(column[first : first + per_look] for column in sort) for sort in sorts]
+            kernels.measure_pairs.over(sum(len(part[0]) for part in parts))(*bodies, *parts)
+            first += per_look
         self.stages.done("measure")
         named: dict[str, Any] = {}
-        for name, (pairs, distance, weights) in sorts.items():
-            named |= {name: pairs, f"{name}_distance": distance, f"{name}_weights": weights}
+        for name, (pairs, distance, weights) in zip(("vertex_face", "face_vertex", "edge_edge"), sorts):
+            lengths = distance if self.factor == 1.0 else distance / self.factor
+            named |= {name: pairs, f"{name}_distance": lengths, f"{name}_weights": weights}
         return named
 
 

@@ -7,7 +7,7 @@ all there is (``complete``; if not, ``reason`` is "budget", "limit" or "cancelle
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -161,7 +161,7 @@ class EdgeContacts(Result):
     kind: NDArray[np.int8]
     """``Kind.CROSSING``: the inside of the edge through the inside of the face; ``Kind.TOUCHING``: through an end."""
     sign: NDArray[np.int8]
-    """1 if the edge, from its first vertex on, goes the way of the face's normal (out of its body), -1 if against it."""
+    """1 if the edge, from its first vertex on, goes the way of the face's normal, out of its body, else -1."""
     parameter: Floats
     """Where on the edge, 0 at its first vertex to 1 at its second."""
     weights: Floats
@@ -170,6 +170,11 @@ class EdgeContacts(Result):
 
     _rows = "face"
     _identity = ("body", "edge", "in_body", "face")
+
+    def rows(self, which: Any) -> EdgeContacts:
+        """Some of the rows."""
+        columns = ("body", "edge", "in_body", "face", "kind", "sign", "parameter", "weights", "is_self")
+        return replace(self, **{name: getattr(self, name)[which] for name in columns})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -220,17 +225,17 @@ class VolumeOverlap(Result):
     error: float = math.nan
     """How far off the volume may be: an estimate, not a bound."""
     triangles: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int32))
-    """The triangles that each span begins and ends with, -1 if it is the border of the region, shape (k, 2)."""
+    """The triangles that each span begins and ends with, -1 of a body that has none, shape (k, 2)."""
     triangle_body: NDArray[np.int8] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int8))
-    """Whose triangles they are: 0 a, 1 b, -1 nobody's, shape (k, 2)."""
+    """Whose triangles they are: 0 a, 1 b, shape (k, 2)."""
     penetrating_a: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     """Sorted ids of the vertices of a that are inside b; of one body, of those in its overlap with itself."""
     penetrating_b: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     """Sorted ids of the vertices of b that are inside a; none of one body."""
     inverted_volume: float = 0.0
     """Volume that is inside out; only asked for of one body."""
-    depth_complexity: Ints | None = field(default=None, repr=False)
-    """How often each ray crosses each body within the region, shape (bodies, rows, columns); not in ``to_dict``."""
+    depth_complexity: Ints | None = None
+    """How often each ray crosses each body within the region, shape (bodies, rows, columns)."""
 
     _rows = "spans"
     _identity = ("pixel",)
@@ -280,7 +285,10 @@ class ClosestPoints(Result):
     """Whether the query point is inside, where the surface is closed."""
 
     _rows = "distance"
-    _identity = ("triangle",)
+
+    def _keys(self) -> NDArray[np.int64]:
+        """(point, triangle): a point persists while the same triangle is nearest to it."""
+        return np.stack([np.arange(len(self)), self.triangle], axis=1, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -386,9 +394,17 @@ class Curves(Result):
     """Segments of each curve, in order; open curves first."""
     closed: Bools
     """Which curves end where they began, shape (len(loops),)."""
+    has_gaps: bool = False
+    """Whether pairs that touch or lie in one plane were left out: curves may be open, or missing, where they do."""
+    bodies: tuple[Any, ...] = field(default=(), repr=False)
+    """Both bodies as they were when they crossed, for pictures; not part of ``to_dict``."""
 
     _rows = "segments"
     _identity = ("pairs",)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the result without the bodies."""
+        return {**self.__dict__, "bodies": ()}
 
     @property
     def length(self) -> float:
@@ -406,6 +422,12 @@ class Curves(Result):
             forward[i] = ends[i, 0] == ends[i - 1, int(forward[i - 1])]
         first = self.segments[rows[0], 1 - int(forward[0])]
         return np.concatenate([first[None], self.segments[rows, forward.astype(np.int64)]])
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw both bodies as they were when they crossed, and the curves; to a file if ``path`` is given."""
+        from importlib import import_module
+
+        return import_module("impinge.view.picture").plot_curves(self, path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,8 +11,8 @@ Refit.   The boxes of blocks come from their distinct vertices, those above from
          [LarssonAkenineMoller2001: lower levels when they are reached], into nodes of its own (``fit_inside``), which
          stay in the cache of the core that uses them.
 Edits.   A removed triangle leaves an empty slot. Added triangles fill new blocks at the end of the order. When a
-         quarter of the slots is empty or late, the tree is built anew; so too when the blocks have grown to five times the
-         area, measured against the whole body, that they had when it was built.
+         quarter of the slots is empty or late, the tree is built anew; so too when the blocks have grown to five times
+         the area, measured against the whole body, that they had when it was built.
 
 Boxes of blocks and above are doubles, and need no rounding. Boxes inside of blocks are float32, which compare twice as
 fast, counted from a vertex of a body: the same for both bodies of a query, so that subtracting and rounding, which keep
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -37,6 +38,7 @@ from impinge.detect.tree_of_boxes_kernels import BLOCK
 from impinge.mesh.tri_mesh import Frame, TriMesh
 
 Made = TypeVar("Made")
+Lock = AbstractContextManager[bool]
 
 LEVELS = 8
 """Levels of every tree: 64 times eight to this power is half of all the triangles that a body can have."""
@@ -44,7 +46,7 @@ NO_ORIGIN: Floats = np.zeros(3)
 NO_ORIGIN.flags.writeable = False  # as a vertex is: Numba compiles anew for the other kind
 REBUILD_GROWTH = 5.0
 """Blocks may grow to this times their relative area at build before the tree is built anew. To build costs as much as
-some sixty frames; of 2, 3, 5 and never, 5 was the best or near it for bodies that twist, explode and turn inside out."""
+some sixty frames; of 2, 3, 5 and never, 5 was best or near it for bodies that twist, explode and turn inside out."""
 REBUILD_SHARE = 0.25
 """Empty and late slots, as a share of the triangles at build, from which the tree is built anew."""
 
@@ -270,6 +272,12 @@ class Placed(NamedTuple):
     def upper(self) -> tuple[Any, ...]:
         """Boxes of blocks and above."""
         return self.tree.box, self.tree.level_start
+
+
+def locks_of(tree_a: TreeOfBoxes, tree_b: TreeOfBoxes) -> tuple[Lock, Lock]:
+    """The locks of two trees in the one order in which every query takes them: nobody waits in a circle."""
+    first, second = sorted((tree_a.lock, tree_b.lock), key=id)
+    return first, second
 
 
 def place(body: TriMesh, tree: TreeOfBoxes, transform: Any, active: Any, letter: str) -> Placed:

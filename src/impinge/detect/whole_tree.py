@@ -59,7 +59,9 @@ def whole_tree(placed: Placed, *, only: Bools | None = None) -> WholeTree:
         return kept[1]
     slot_tri = tree.slot_tri
     if only is not None:
-        slot_tri = np.where((slot_tri >= 0) & only[slot_tri], slot_tri, np.int32(-1))
+        is_there = slot_tri >= 0  # a body without triangles has empty slots only
+        is_there[is_there] = only[slot_tri[is_there]]
+        slot_tri = np.where(is_there, slot_tri, np.int32(-1))
     start = _first_nodes(tree.block_count)
     if kept is not None and len(kept[1].box) == start[-1] + 1:
         box, corner = kept[1].box, kept[1].corner
@@ -96,14 +98,18 @@ def fit_in_range(placed: Sequence[Placed], size: float = 0.0) -> tuple[list[Plac
         bounds = one.tree.bounds
         if np.isfinite(bounds).all():
             size = max(size, float(np.abs(bounds).max()))
-    exponent = math.frexp(size)[1]
-    if size == 0.0 or abs(exponent) <= LARGEST_EXPONENT:
+    if size == 0.0 or abs(math.frexp(size)[1]) <= LARGEST_EXPONENT:
         return list(placed), 1.0
-    factor = math.ldexp(1.0, max(min(-exponent, 1000), -1000))
+    factor = factor_for(size)
     scaled = [one._replace(x=_read_only(factor * one.x), token=(one.token, factor)) for one in placed]
     for one in scaled:
         fit_trees(one)
     return scaled, factor
+
+
+def factor_for(size: float) -> float:
+    """The power of two that brings numbers of this size near to 1."""
+    return math.ldexp(1.0, max(min(-math.frexp(size)[1], 1000), -1000))
 
 
 def _read_only(x: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Still pictures without a screen: bodies shaded, colliding triangles in colour.
+"""Still pictures without a screen: bodies shaded, colliding triangles or curves in colour.
 
 Drawn by pyvista (VTK). Where the system has no OpenGL library VTK would end the process, so there the picture is
 drawn by matplotlib instead: slower and flatter, but there.
@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
-from impinge.detect.results import TrianglePairs
+from impinge.detect.results import Curves, TrianglePairs
 from impinge.errors import FileError, MissingExtra
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
 HIT_COLOURS = ("#d81b60", "#8e0038")
+CURVE_COLOUR = "#b00040"
+CURVE_WIDTH = 4.0
 SIZE = (1200, 900)
 FILL = 0.8
 """Share of the picture that the scene takes; the rest is for the title and the labels."""
@@ -41,12 +43,23 @@ class Part:
     colour: str
     opacity: float
     edges: bool
+    width: float = 2.0
+    """Of the lines that triangles without an area are drawn as, in pixels."""
 
 
 def plot_pairs(result: TrianglePairs, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
     """Draw the bodies of ``result`` as they are now; write ``path`` and return it, or return the pixels."""
     draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
     pixels = draw(_fit_to_unit(list(_parts(result))), title or _title(result))
+    return pixels if path is None else _write(pixels, Path(path))
+
+
+def plot_curves(result: Curves, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
+    """Draw the curves and the bodies as they were; write ``path`` and return it, or return the pixels."""
+    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
+    closed = f" ({int(result.closed.sum())} closed)" if len(result.closed) else ""
+    named = title or f"{len(result.loops)} curves{closed}, {len(result)} segments, length {result.length:.6g}"
+    pixels = draw(_fit_to_unit(list(_parts_of_curves(result))), named)
     return pixels if path is None else _write(pixels, Path(path))
 
 
@@ -78,6 +91,16 @@ def _parts(result: TrianglePairs) -> Iterator[Part]:
             yield Part(f"{name}: {len(snapshot.live)} triangles", corners[others], BODY_COLOURS[k], 0.55, edges)
         if len(hit):
             yield Part(f"{name}: {len(hit)} colliding", corners[hit], HIT_COLOURS[k], 1.0, edges)
+
+
+def _parts_of_curves(result: Curves) -> Iterator[Part]:
+    for name, colour, side in zip("ab", BODY_COLOURS, result.bodies):
+        if len(side.ids):
+            corners, edges = side.vertices[side.faces[side.ids]], len(side.ids) < EDGES_BELOW
+            yield Part(f"{name}: {len(side.ids)} triangles", corners, colour, 0.4, edges)
+    if len(result):
+        lines = result.segments[:, [0, 1, 1]]  # a segment is a triangle without an area
+        yield Part(f"{len(result.loops)} curves", lines, CURVE_COLOUR, 1.0, False, CURVE_WIDTH)
 
 
 def _fit_to_unit(parts: list[Part]) -> list[Part]:
@@ -123,7 +146,7 @@ def _draw_with_vtk(parts: list[Part], title: str) -> Any:
             if len(corners):
                 rows = np.arange(3 * len(corners)).reshape(-1, 3)
                 mesh = pyvista.PolyData.from_regular_faces(corners.reshape(-1, 3), rows)
-                plotter.add_mesh(mesh, color=part.colour, opacity=part.opacity, line_width=2.0, **style)
+                plotter.add_mesh(mesh, color=part.colour, opacity=part.opacity, line_width=part.width, **style)
     for k, part in enumerate(reversed(parts)):
         plotter.add_text(part.label, position=(0.015, 0.02 + 0.035 * k), viewport=True, font_size=11, color=part.colour)
     plotter.add_text(title, font_size=13, color="black")
@@ -174,7 +197,8 @@ def _draw_with_matplotlib(parts: list[Part], title: str) -> Any:
         if not flat.all():
             axes.add_collection3d(Poly3DCollection(part.corners[~flat], shade=True, **style))
         if flat.any():
-            axes.add_collection3d(Poly3DCollection(part.corners[flat], edgecolors=part.colour, **style))
+            lines = {"edgecolors": part.colour, "linewidths": 0.5 * part.width}
+            axes.add_collection3d(Poly3DCollection(part.corners[flat], **lines, **style))
     if parts:
         axes.legend(handles=[Patch(color=part.colour, label=part.label) for part in parts], loc="lower right")
     figure.suptitle(title, x=0.01, ha="left")
