@@ -253,3 +253,44 @@ def test_missing_package_is_named(missing, monkeypatch):
 
     with pytest.raises(MissingExtra, match=r"install impinge\[picture\]"):
         picture.plot_pairs(impinge.self_pairs(crossed()))
+
+
+def tets_in_each_other():
+    return shapes.tet_box(3, 3, 1), shapes.tet_box(1, 1, 1, center=(0.1, 0.1, 0.7))
+
+
+def test_contacts(back_end, tmp_path):
+    """Draw bodies, the vertices inside and their ways out, by either way of drawing."""
+    path = tmp_path / "contacts.png"
+    contacts = impinge.penetrating_vertices(tets_in_each_other(), depth=True)
+
+    assert contacts.plot(path) == path
+    assert path.stat().st_size > 1000
+    assert_is_picture(contacts.plot())
+    assert colliding_pixels(contacts.plot()) > 20
+
+
+def test_parts_of_contacts(drawn):
+    """Mark each vertex once, join it with its way out if depths are known, and colour many bodies by turns."""
+    bodies = tets_in_each_other()
+    impinge.penetrating_vertices(bodies, depth=True).plot()
+    impinge.penetrating_vertices([body.surface for body in bodies]).plot()
+    impinge.penetrating_vertices([*bodies, shapes.tet_box(1, 1, 1, center=(9, 0, 0))]).plot()
+    labels = [[part.label for part in parts] for parts, _ in drawn]
+    contacts = impinge.penetrating_vertices(bodies)
+    inside = len(np.unique(np.stack([contacts.body, contacts.vertex], axis=1), axis=0))
+
+    assert labels[0][:2] == ["body 0: 60 triangles", "body 1: 12 triangles"]
+    assert labels[0][2:] == ["ways out", f"{inside} vertices inside"]
+    assert labels[1][2:] == [f"{inside} vertices inside"]
+    assert labels[2][:2] == ["2 bodies: 72 triangles", "1 bodies: 12 triangles"]
+    assert "tets" in drawn[0][1]
+    assert "surfaces" in drawn[1][1]
+
+
+def test_no_contacts(drawn):
+    """Draw bodies that are apart without any mark."""
+    apart = [shapes.tet_box(1, 1, 1), shapes.tet_box(1, 1, 1, center=(5, 0, 0))]
+    impinge.penetrating_vertices(apart, depth=True).plot()
+
+    assert [part.label for part in drawn[0][0]] == ["body 0: 12 triangles", "body 1: 12 triangles"]

@@ -198,9 +198,21 @@ class VertexContacts(Result):
     """Unit vectors out of the penetrated body, shape (k, 3)."""
     edges: EdgeContacts | None = None
     """Edges that pass through faces, if they were asked for."""
+    bodies: tuple[Any, ...] = field(default=(), repr=False)
+    """The bodies that were asked about, for pictures; not part of ``to_dict``."""
 
     _rows = "vertex"
     _identity = ("body", "vertex", "in_body", "tet")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the result without the bodies."""
+        return {**self.__dict__, "bodies": ()}
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw the bodies as they are now, the vertices inside and their ways out; to a file if ``path`` is given."""
+        from importlib import import_module
+
+        return import_module("impinge.view.picture").plot_contacts(self, path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

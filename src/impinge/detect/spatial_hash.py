@@ -161,6 +161,7 @@ class SpatialHash:
             reason=reason or limited,
             method=self.name,
             stats=stats,
+            bodies=self.bodies,
         )
         if depth:
             contacts = with_depth(contacts, self.bodies, options, depth)

@@ -59,6 +59,7 @@ def vertices_in_surfaces(
         complete=reason is None and limited is None,
         reason=reason or limited,
         method=METHOD,
+        bodies=tuple(bodies),
     )
     if depth:
         contacts = with_depth(contacts, bodies, wanted, depth)

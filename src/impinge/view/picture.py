@@ -1,4 +1,4 @@
-"""Still pictures without a screen: bodies shaded, colliding triangles or curves in colour.
+"""Still pictures without a screen: bodies shaded, colliding triangles, curves or vertices in colour.
 
 Drawn by pyvista (VTK). Where the system has no OpenGL library VTK would end the process, so there the picture is
 drawn by matplotlib instead: slower and flatter, but there.
@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
-from impinge.detect.results import Curves, TrianglePairs
+from impinge.detect.results import Curves, TrianglePairs, VertexContacts
 from impinge.errors import FileError, MissingExtra
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
 HIT_COLOURS = ("#d81b60", "#8e0038")
 CURVE_COLOUR = "#b00040"
 CURVE_WIDTH = 4.0
+MARK = 0.01
+"""Half of the size of the mark at a vertex, as a share of the scene."""
 SIZE = (1200, 900)
 FILL = 0.8
 """Share of the picture that the scene takes; the rest is for the title and the labels."""
@@ -60,6 +62,19 @@ def plot_curves(result: Curves, path: str | os.PathLike[str] | None = None, *, t
     closed = f" ({int(result.closed.sum())} closed)" if len(result.closed) else ""
     named = title or f"{len(result.loops)} curves{closed}, {len(result)} segments, length {result.length:.6g}"
     pixels = draw(_fit_to_unit(list(_parts_of_curves(result))), named)
+    return pixels if path is None else _write(pixels, Path(path))
+
+
+def plot_contacts(
+    result: VertexContacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None
+) -> Any:
+    """Draw the bodies as they are now, the vertices inside and their ways out; write ``path`` or return the pixels."""
+    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
+    where = "tets" if (result.tet >= 0).any() else "surfaces"
+    named = (
+        title or f"{len(result)} contacts of vertices with {where}, {int(result.is_self.sum())} of a body with itself"
+    )
+    pixels = draw(_fit_to_unit(list(_parts_of_contacts(result))), named)
     return pixels if path is None else _write(pixels, Path(path))
 
 
@@ -101,6 +116,32 @@ def _parts_of_curves(result: Curves) -> Iterator[Part]:
     if len(result):
         lines = result.segments[:, [0, 1, 1]]  # a segment is a triangle without an area
         yield Part(f"{len(result.loops)} curves", lines, CURVE_COLOUR, 1.0, False, CURVE_WIDTH)
+
+
+def _parts_of_contacts(result: VertexContacts) -> Iterator[Part]:
+    surfaces = [body.surface if hasattr(body, "surface") else body for body in result.bodies]
+    snapshots = [surface.snapshot() for surface in surfaces]
+    shown = [snapshot.vertices[snapshot.elements[snapshot.live]] for snapshot in snapshots]
+    for k, colour in enumerate(BODY_COLOURS):
+        corners = np.concatenate([np.zeros((0, 3, 3)), *shown[k::2]])
+        if len(corners):
+            label = f"body {k}" if len(shown) <= len(BODY_COLOURS) else f"{len(shown[k::2])} bodies"
+            yield Part(f"{label}: {len(corners)} triangles", corners, colour, 0.35, len(corners) < EDGES_BELOW)
+    if not len(result):
+        return
+    points = np.stack([snapshots[b].vertices[v] for b, v in zip(result.body, result.vertex)])
+    if result.depth is not None and result.direction is not None:
+        ends = points + result.depth[:, None] * result.direction
+        yield Part("ways out", np.stack([points, ends, ends], axis=1), CURVE_COLOUR, 1.0, False)
+    size = MARK * float(np.ptp(np.concatenate(shown).reshape(-1, 3), axis=0).max())
+    points = np.unique(points, axis=0)
+    marks = points[:, None, None, :] + size * _OCTAHEDRON
+    yield Part(f"{len(points)} vertices inside", marks.reshape(-1, 3, 3), HIT_COLOURS[0], 1.0, False)
+
+
+_SIGNS = (-1.0, 1.0)
+_OCTAHEDRON = np.array([[[x, 0, 0], [0, y, 0], [0, 0, z]] for x in _SIGNS for y in _SIGNS for z in _SIGNS])
+"""Eight triangles, shape (8, 3, 3)."""
 
 
 def _fit_to_unit(parts: list[Part]) -> list[Part]:
