@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
@@ -37,9 +37,18 @@ from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
 
-PairMethod: TypeAlias = type[BoxTree | BreadthFirst | BruteForce]
+PairMethod: TypeAlias = Callable[..., Any]
+"""Makes a detector of one or two surfaces, whose ``query`` finds all pairs of triangles that meet."""
 
-PAIR_METHODS: dict[str, PairMethod] = {"box_tree": BoxTree, "breadth_first": BreadthFirst, "brute_force": BruteForce}
+
+def _spatial_hash(a: Any, b: Any = None, *, neighbours: Neighbours = "exact") -> SpatialHash:
+    surfaces = [as_surface(body, name=name) for body, name in ((a, "a"), (b, "b")) if body is not None]
+    return SpatialHash(surfaces, neighbours=neighbours)
+
+
+PAIR_METHODS: dict[str, PairMethod] = {
+    "box_tree": BoxTree, "breadth_first": BreadthFirst, "brute_force": BruteForce, "spatial_hash": _spatial_hash,
+}  # fmt: skip
 """Methods that find all intersecting triangle pairs, by name."""
 
 Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a", "unknown"]
@@ -60,7 +69,8 @@ def triangle_pairs(a: Any, b: Any, *, method: str = "auto", **options: Any) -> T
     mesh the boundary is meant. Options: ``transform_a``, ``transform_b`` (4x4), ``active_a``, ``active_b`` (ids or
     mask), ``ignore`` (pairs), ``max_pairs``, ``cancel`` (an object with ``is_set()``).
     """
-    return _pair_method(method)(as_surface(a, name="a"), as_surface(b, name="b")).query(**options)
+    found: TrianglePairs = _pair_method(method)(as_surface(a, name="a"), as_surface(b, name="b")).query(**options)
+    return found
 
 
 def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto", **options: Any) -> TrianglePairs:
@@ -69,7 +79,8 @@ def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto"
     ``neighbours="skip"`` leaves out every pair that shares a vertex. Options as in ``triangle_pairs``, without those
     of b.
     """
-    return _pair_method(method)(a, neighbours=neighbours).query(**options)
+    found: TrianglePairs = _pair_method(method)(a, neighbours=neighbours).query(**options)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

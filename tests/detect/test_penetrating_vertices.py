@@ -9,6 +9,7 @@ import pytest
 
 import impinge
 from impinge import scenes, shapes
+from shared_data import FOLDER, needs_data
 
 
 def contact_rows(contacts):
@@ -38,7 +39,7 @@ def test_tets_and_their_surfaces_agree():
 
 @pytest.mark.parametrize("sort", ["tets", "surfaces"])
 @pytest.mark.parametrize("depth", [True, "local"])
-def test_depth_brings_vertices_out(sort, depth):
+def test_depth_below_a_flat_side(sort, depth):
     """Give each vertex of a box that stands in another its depth below the flat side, and the way up."""
     bodies = two_boxes() if sort == "tets" else [body.surface for body in two_boxes()]
     contacts = impinge.penetrating_vertices(bodies, depth=depth)
@@ -50,6 +51,93 @@ def test_depth_brings_vertices_out(sort, depth):
         np.testing.assert_allclose(contacts.direction[upper], np.tile([0.0, 0.0, 1.0], (upper.sum(), 1)), atol=1e-12)
     assert (contacts.depth >= 0.0).all()
     np.testing.assert_allclose(np.linalg.norm(contacts.direction, axis=1), 1.0, rtol=1e-12)
+
+
+def crossing_bodies(name):
+    """Bodies that are in each other, some with sharp edges, some from files."""
+    if name == "boxes at a corner":
+        return shapes.tet_box(6, 6, 6), shapes.tet_box(5, 5, 5, center=(3.1, 2.7, 2.9))
+    if name == "turned boxes":
+        a, b = shapes.tet_box(4, 4, 4), shapes.tet_box(3, 3, 3, center=(2.4, 0.3, 0.1))
+        b.update(b.vertices @ np.array([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]]))
+        return a, b
+    if name == "vessels":
+        return scenes.get("hashing_setup_d").bodies
+    if name == "bumpy spheres":
+        return scenes.get("bumpy_spheres_1k").bodies
+    body = impinge.load(FOLDER / name)
+    shift = 0.1 * np.ptp(np.asarray(body.vertices), axis=0).max()
+    return body, impinge.TetMesh(body.vertices + shift * np.array([1.0, 0.3, 0.1]), body.tets)
+
+
+FILES = [f"tet/{name}" for name in ("Armadillo13K.msh", "bunny.msh", "liver2.msh", "torus.vtk", "truthcylinder1.msh")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "boxes at a corner",
+        "turned boxes",
+        "vessels",
+        "bumpy spheres",
+        *(pytest.param(f, marks=needs_data) for f in FILES),
+    ],
+)
+def test_depth_brings_vertices_out(name):
+    """Move each vertex by its depth along its direction: it is on the surface, and no shorter way leads there."""
+    bodies = crossing_bodies(name)
+    contacts = impinge.penetrating_vertices(bodies, depth=True)
+    surfaces = [body.surface if isinstance(body, impinge.TetMesh) else body for body in bodies]
+    size = np.ptp(np.asarray(bodies[0].vertices), axis=0).max()
+    for in_body, surface in enumerate(surfaces):
+        rows = np.flatnonzero((contacts.in_body == in_body) & ~contacts.is_self)
+        x = np.stack([bodies[b].vertices[v] for b, v in zip(contacts.body[rows], contacts.vertex[rows])])
+        out = x + contacts.depth[rows, None] * contacts.direction[rows]
+
+        assert len(rows) > 10
+        assert impinge.closest_points(surface, out).distance.max() <= 1e-9 * size
+        nearest = impinge.closest_points(surface, x).distance
+        assert (contacts.depth[rows] >= nearest - 1e-12 * size).all()
+
+
+def test_limit_changes_no_depth():
+    """Cut contacts after depths were measured, which needs them all; ignored pairs of bodies change none either."""
+    bodies = [*two_boxes(), shapes.tet_box(1, 1, 1, center=(3.0, 3.0, 1.4))]
+    everything = impinge.penetrating_vertices(bodies, depth=True)
+    some = impinge.penetrating_vertices(bodies, depth=True, max_pairs=5)
+    others = impinge.penetrating_vertices(bodies, depth=True, ignore=[(0, 2)])
+    kept = np.isin(everything.body, [0, 1]) & np.isin(everything.in_body, [0, 1])
+
+    np.testing.assert_array_equal(some.depth, everything.depth[:5])
+    np.testing.assert_array_equal(some.direction, everything.direction[:5])
+    np.testing.assert_array_equal(others.depth, everything.depth[kept])
+    assert 0 < kept.sum() < len(everything)
+    assert some.reason == "limit"
+
+
+class UpdatesOnce:
+    """Moves a body in the middle of a query that asks whether to stop."""
+
+    def __init__(self, body) -> None:
+        self.body = body
+
+    def is_set(self) -> bool:
+        """Never, but the body is not where it was any more."""
+        self.body.update(self.body.vertices + np.array([0.0, 0.0, 0.11]))
+        return False
+
+
+@pytest.mark.parametrize("sort", ["tets", "surfaces"])
+def test_one_state_for_all_answers(sort):
+    """Find contacts, edges and depths of the bodies as they were when the query began, whatever happens to them."""
+    bodies = two_boxes() if sort == "tets" else [impinge.TriMesh(b.vertices, b.surface.faces) for b in two_boxes()]
+    before = impinge.penetrating_vertices(bodies, depth=True, edges=True)
+    during = impinge.penetrating_vertices(bodies, depth=True, edges=True, cancel=UpdatesOnce(bodies[1]))
+
+    np.testing.assert_array_equal(during.vertex, before.vertex)
+    np.testing.assert_array_equal(during.depth, before.depth)
+    np.testing.assert_array_equal(during.edges.parameter, before.edges.parameter)
+    assert not np.array_equal(impinge.penetrating_vertices(bodies, depth=True).depth, before.depth)
 
 
 def test_depth_is_left_out_unless_asked_for():
@@ -110,6 +198,8 @@ def test_options_of_surfaces():
     assert len(everything) == len(inner.vertices)
     assert len(impinge.penetrating_vertices([inner, outer], transforms=[away, None])) == 0
     assert len(impinge.penetrating_vertices([inner, outer], active=[[0], None])) == 3
+    assert everything.stats["body_pairs"] == 1
+    assert everything.stats["points"] >= len(everything)
     assert len(impinge.penetrating_vertices([inner, outer], active=[None, [0]])) == 0  # what is open has no inside
     assert len(impinge.penetrating_vertices([inner, outer], ignore=[(1, 0)])) == 0
     assert (limited.complete, limited.reason, len(limited)) == (False, "limit", 3)
@@ -136,3 +226,20 @@ def test_mixed_bodies_are_refused():
         impinge.penetrating_vertices([shapes.tet_box(1, 1, 1)], depth="deep")
     with pytest.raises(impinge.OptionError, match="depth is 'deep', expected False, True or 'local'"):
         impinge.penetrating_vertices([shapes.icosphere(1)], depth="deep")
+    with pytest.raises(impinge.OptionError, match="edges is 'no', expected True or False"):
+        impinge.penetrating_vertices([shapes.icosphere(1)], edges="no")
+    with pytest.raises(impinge.MeshError, match=r"two arrays, expected a list of bodies, like \[\(vertices, tets\)\]"):
+        impinge.penetrating_vertices((np.zeros((4, 3)), np.zeros((1, 4), dtype=int)))
+    for body in (shapes.tet_box(1, 1, 1), shapes.icosphere(1)):
+        with pytest.raises(impinge.OptionError, match="depth is about the whole surface of a body; leave active out"):
+            impinge.penetrating_vertices([body], active=[[0]], depth=True)
+
+
+def test_many_surfaces_meet_only_their_neighbours():
+    """Ask only about bodies whose boxes overlap, however many there are."""
+    row = [shapes.box(center=(0.9 * i, 0.0, 0.0)) for i in range(40)]
+    contacts = impinge.penetrating_vertices(row)
+
+    assert contacts.stats["body_pairs"] == 39
+    assert (np.abs(contacts.body - contacts.in_body) == 1).all()
+    assert len(contacts) == 2 * 39 * 4

@@ -13,28 +13,31 @@ carries depth and direction inwards from there, so that neighbours agree:
                  μ = 1 / |q - p|²,   d(p) = Σ μ ((q - p) · r(q) + d(q)) / Σ μ,   r(p) = Σ μ r(q), at length one.
 3. Feet.     d is now the distance to planes that touch the surface somewhere near. A few times, c is the point of the
              surface that is nearest to p + d r, n the normal there, and d = (c - p) · n, r = n.
-4. Rest.     Vertices that no round reaches (pieces that are wholly inside) leave through the nearest point of the
-             surface (``closest_points``).
+4. Exit.     d becomes the way from p along r to the surface, so that moving p by it does bring it out.
+5. Rest.     Vertices that no round reaches (pieces that are wholly inside), and those whose way leads nowhere, leave
+             through the nearest point of the surface (``closest_points``).
 
-Departure  Step 3 is ours. As published, depths in round bodies do not converge as meshes are refined: between two balls
-           of tets that overlap by a fifth of their radius they stay 5 % too large at the deepest vertex, between their
-           surfaces alone, which have no edges inside, 40 %. Each step leaves a share of d / R of the angle between
+Departure  Steps 3 and 4 are ours. As published, depths in round bodies do not converge as meshes are refined: between
+           two balls of tets that overlap by a fifth of their radius they stay 5 % too large at the deepest vertex,
+           between their surfaces alone, which have no edges inside, 40 %. Each step leaves a share of d / R of the angle between
            r and the shortest way out, R the radius of curvature; the side on which p leaves was chosen in step 2, and
-           a step that would turn r by more than 60 degrees from there is not taken. ``foot_steps=0`` leaves step 3 out.
+           a step that would turn r by more than 60 degrees from there is not taken. As published, too, d is the
+           distance to a plane, and p + d r may be inside still, or far away. ``foot_steps=0`` leaves both steps out.
 Guards     A vertex exactly on the surface has depth 0 and the normal there. Of several points, those at no distance
            count alone: the limit of the weights. A mean that would be negative is 0. Where directions cancel (a border
            vertex halfway between two sides), the nearest point of the surface decides. Where an edge crosses nothing
            (a tangled body), the other edges and then the neighbours decide.
-Self       A body may be inside itself. Then faces that have p or o as a corner do not count for the edge (p, o); step 3
-           is left out, since p + d r is as near to faces around p; and in step 4 faces do not count that have a corner
-           in the same piece of colliding vertices as p.
+Self       A body may be inside itself. Then faces that have p or o as a corner do not count for the edge (p, o); steps
+           3 and 4 are left out, since p + d r is as near to faces around p; and in step 5 faces do not count that have
+           a corner in the same piece of colliding vertices as p.
 Outside    is where a face's normal points to, if the surface encloses a positive volume, else the other side; an edge
            that passes through the inside of a face tells by itself.
 Guarantee  Depths are not negative, directions have length one and are finite; the same bits for any number of threads,
-           runs and orders of bodies. Depths below flat surfaces are exact but for rounding.
-Limits     Near sharp edges the normals turn over the width of a triangle: a box of twelve triangles has no flat side in
-           this sense. Where d exceeds the radius of curvature there is no one shortest way, and step 3 may end anywhere
-           within its 60 degrees.
+           runs and orders of bodies. p + d r is on the surface, but for rounding, unless a body is inside itself.
+           Depths below flat surfaces are exact but for rounding.
+Limits     Near sharp edges the normals turn over the width of a triangle, and ways out with them. Where d exceeds the
+           radius of curvature there is no one shortest way, and step 3 may end anywhere within its 60 degrees. Of
+           closed pieces within one another, the way leads out of one of them.
 """
 
 from __future__ import annotations
@@ -63,6 +66,10 @@ from impinge.mesh.tri_mesh import TriMesh
 
 FOOT_STEPS = 6
 """Steps at most; each leaves a share d / R of the angle to the shortest way out, R the radius of curvature."""
+EXIT_REACH = 1.25
+"""The surface is looked for so many depths away along the direction, then twice as far, and so on."""
+EXIT_TRIALS = 5
+"""Times that it is looked for."""
 
 
 def consistent_depth(
@@ -108,13 +115,37 @@ def _find_depths(
         is_opposed = found.round == OPPOSED
         leave_by_nearest_point(state, group, is_opposed, factor)
         _reach_inwards(points, links, found)
-        walking = np.flatnonzero((found.round >= 0) & (found.depth > 0.0) & ~is_opposed & ~group.is_own)
-        whole = tuple(whole_tree(fitted))  # again: a search for nearest points may have fitted it to another scale
-        kernels.step_to_feet.over(len(walking))(
-            walking, points, foot_steps, outward, surface, whole, thread_count(), counter[1:], tuple(found)
-        )  # fmt: skip
+        if foot_steps > 0:
+            is_inside = (found.round >= 0) & ~is_opposed & ~group.is_own & (touches[0] < 0)
+            walking = np.flatnonzero(is_inside & (found.depth > 0.0))
+            whole = tuple(whole_tree(fitted))  # again: a search for nearest points may have fitted it to another scale
+            kernels.step_to_feet.over(len(walking))(
+                walking, points, foot_steps, outward, surface, whole, thread_count(), counter[1:], tuple(found)
+            )  # fmt: skip
+            found.round[is_inside & (found.depth <= 0.0)] = UNKNOWN
+            found.round[_not_leaving(walking[found.depth[walking] > 0.0], points, whole, found)] = UNKNOWN
         leave_by_nearest_point(state, group, found.round < 0, factor)
     found.depth[:] /= factor
+
+
+def _not_leaving(rows: NDArray[np.int64], points: Floats, whole: tuple[Any, ...], found: Found) -> NDArray[np.int64]:
+    """Step 4: let depth be the way to the surface along direction; nodes whose way does not lead out are returned."""
+    reach = EXIT_REACH * found.depth[rows]
+    for _ in range(EXIT_TRIALS):
+        many = len(rows)
+        if not many:
+            break
+        ends = points[rows] + reach[:, None] * found.direction[rows]
+        none, ways = np.full(many, NONE, dtype=np.int32), np.arange(many + 1)
+        hits = _rows_for_hits(many)
+        meet_surface.over(many)(
+            none, points[rows], (ways, none, np.full(many, NONE), ends), whole, thread_count(),
+            np.zeros(1, dtype=np.int64), _rows_for_touches(many), hits,
+        )  # fmt: skip
+        is_out = hits[0] > 0.0
+        found.depth[rows[is_out]] = (hits[0] * reach)[is_out]
+        rows, reach = rows[~is_out], 2.0 * reach[~is_out]
+    return rows
 
 
 def _rows_for_touches(count: int) -> tuple[NDArray[Any], ...]:

@@ -204,6 +204,12 @@ class VertexContacts(Result):
     _rows = "vertex"
     _identity = ("body", "vertex", "in_body", "tet")
 
+    def rows(self, which: Any) -> VertexContacts:
+        """Some of the contacts."""
+        columns = ("body", "vertex", "in_body", "tet", "barycentric", "is_self", "depth", "direction")
+        given = {name: getattr(self, name) for name in columns}
+        return replace(self, **{name: column[which] for name, column in given.items() if column is not None})
+
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the result without the bodies."""
         return {**self.__dict__, "bodies": ()}
@@ -314,6 +320,33 @@ class Distance(Result):
     point_b: Floats
     triangles: Ints
     """The triangles that these points belong to, -1 if there are none, shape (2,)."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __bool__(self) -> bool:
+        """Whether they meet."""
+        return self.distance == 0.0
+
+    def changes(self, previous: Result) -> Changes:
+        """Refuse: a distance is one number."""
+        raise OptionError(f"a distance has no rows to compare; subtract the numbers (got a {type(previous).__name__})")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HullDistance(Result):
+    """The distance of two convex hulls, 0 if they meet."""
+
+    distance: float
+    point_a: Floats
+    """The point of a's hull nearest to b's; a common point if they meet, shape (3,)."""
+    point_b: Floats
+    direction: Floats
+    """Unit vector from a to b: moving b along it by ``penetration`` separates hulls that meet, shape (3,)."""
+    penetration: float = 0.0
+    """How deep at most they are in each other, 0 if they do not meet; the least depth may be less."""
+    iterations: int = 0
+    """Steps of GJK."""
 
     def __len__(self) -> int:
         return 1

@@ -72,6 +72,10 @@ class State(NamedTuple):
     arena: Arena
     x: Floats
     """Positions of all vertices, transformed, one body behind the other."""
+    surfaces: Sequence[Snapshot]
+    """Surfaces, if somebody asked for edges."""
+    depth_states: Sequence[Any]
+    """The bodies as depths are measured in them, if somebody asked for depths."""
 
 
 class Found(NamedTuple):
@@ -83,10 +87,6 @@ class Found(NamedTuple):
     tet: Ints
     barycentric: Floats
     is_self: Bools
-
-    def rows(self, which: Any) -> Found:
-        """Some of the rows."""
-        return Found(*(column[which] for column in self))
 
 
 class SpatialHash:
@@ -126,68 +126,73 @@ class SpatialHash:
         of the penetrated tet alone. ``edges=True`` adds the edges that pass through faces of the surfaces.
         """
         began = perf_counter()
+        check_answers(depth, edges)
         if _are_surfaces(self.bodies):
             if depth or edges:
                 raise OptionError("depth and edges are for tet meshes; for surfaces ask penetrating_vertices")
             return self._triangles.query(method=self.name, **options)
-        check_depth(depth)
         wanted = hash_options(options)
-        if edges and wanted.active is not None:
-            raise OptionError(
-                "edges and active exclude each other: edges are those of the whole surface; leave one out"
-            )
+        check_whole(wanted, depth, edges)
         with self._lock:
             return self._query(wanted, depth, edges, began)
 
     def _query(self, options: HashOptions, depth: Depth, edges: bool, began: float) -> VertexContacts:
         stages, stats = start_stages(), dict[str, Any]()
-        state = self._state(options)
+        state = self._state(options, depth, edges)
         stages.done("bodies")
         reason: Reason | None = None
         if options.cancel is not None and options.cancel.is_set():
             reason, found = "cancelled", _found(np.zeros(0, dtype=np.uint64), np.zeros((0, 4)), state.arena)
         else:
             found = self._find(state, stats, stages)
-        found, limited = limit_rows(found, options, len(self.bodies))
-        more: dict[str, Any] = {}
-        if edges:
-            surfaces = [body.surface.snapshot() for body in cast("tuple[TetMesh, ...]", self.bodies)]
-            more["edges"] = wanted_edges(surfaces, state.x, state.arena.vertex_start, options)
-            stages.done("edges")
-        contacts = VertexContacts(
-            **found._asdict(),
-            **more,
-            complete=reason is None and limited is None,
-            reason=reason or limited,
-            method=self.name,
-            stats=stats,
-            bodies=self.bodies,
-        )
-        if depth:
-            contacts = with_depth(contacts, self.bodies, options, depth)
-            stages.done("depth")
+        through = wanted_edges(state.surfaces, state.x, state.arena.vertex_start, options) if edges else None
+        stages.done("edges")
+        contacts = finish_contacts(found, self.bodies, through, state.depth_states, options, depth, reason)
+        stages.done("depth")
         stats.update(stages.times())
-        return replace(contacts, elapsed_ms=1e3 * (perf_counter() - began))
+        return replace(contacts, method=self.name, stats=stats, elapsed_ms=1e3 * (perf_counter() - began))
+
+    def refit(self) -> None:
+        """Hash the vertices as they are now, and answer nothing: the first pass alone, for timing."""
+        with self._lock:
+            if not _are_surfaces(self.bodies) and isinstance(self._search, CellSearch):
+                arena, x, *_ = self._state(HashOptions(), False, False)
+                self._search.hash_vertices(x, arena)
+
+    def __repr__(self) -> str:
+        sort = "triangle" if _are_surfaces(self.bodies) else "tet"
+        return f"<SpatialHash: {len(self.bodies)} {sort} mesh{'es' if len(self.bodies) > 1 else ''}>"
 
     # steps ---------------------------------------------------------------------------------------------
 
-    def _state(self, options: HashOptions) -> State:
-        """Positions and tets that belong together."""
+    def _state(self, options: HashOptions, depth: Depth, edges: bool) -> State:
+        """Positions, tets and surfaces that belong together; taken again if a body was changed meanwhile."""
         bodies = cast("tuple[TetMesh, ...]", self.bodies)
-        snapshots = [body.snapshot() for body in bodies]
+        while True:
+            snapshots = [body.snapshot() for body in bodies]
+            surfaces = [body.surface.snapshot() for body in bodies] if edges else []
+            depth_states = states_of(bodies, options) if depth else []
+            seen = [snapshot.version for snapshot in snapshots]
+            if all([each.version for each in rows] == seen for rows in (surfaces, depth_states) if rows):
+                break
         arena = self._arena(bodies, snapshots, options)
         parts = [snapshot.vertices for snapshot in snapshots]
         if options.transforms is not None:
             matrices = per_body(options.transforms, "transforms", len(bodies))
             parts = [moved_by(x, matrix, f"transforms[{b}]") for b, (x, matrix) in enumerate(zip(parts, matrices))]
+        return State(arena, self._joined(parts), surfaces, depth_states)
+
+    def _joined(self, parts: Sequence[Floats]) -> Floats:
+        """Positions of all bodies in one array, which the next query uses again."""
         if len(parts) == 1:
-            return State(arena, parts[0])
-        if self._positions is None or len(self._positions) != arena.vertex_start[-1]:
-            self._positions = np.zeros((int(arena.vertex_start[-1]), 3))
+            return parts[0]
+        count = sum(map(len, parts))
+        if self._positions is None or len(self._positions) != count:
+            self._positions = np.zeros((count, 3))
         np.concatenate(parts, out=self._positions)
         shown = self._positions.view()
         shown.flags.writeable = False  # as the positions of a body are: Numba compiles anew for the other kind
-        return State(arena, shown)
+        return shown
 
     def _arena(self, bodies: Sequence[TetMesh], snapshots: Sequence[Snapshot], options: HashOptions) -> Arena:
         """The tets of all bodies, kept while nobody edits them or chooses others."""
@@ -226,7 +231,7 @@ def _sorted(keys: Keys) -> Keys:
 
 def _settled(keys: Keys, state: State, stats: dict[str, Any]) -> tuple[Bools, Floats]:
     """Which candidates are inside, exactly, and the weights of the corners; exactly 0 for a face that they lie on."""
-    arena, x = state
+    arena, x = state.arena, state.x
     vertices = (keys >> np.uint64(32)).astype(np.int64)
     slots = arena.slot_of[(keys & np.uint64(0xFFFFFFFF)).astype(np.int64)].astype(np.int64)
     known, barycentric = np.zeros(len(keys), dtype=np.int8), np.zeros((len(keys), 4))
@@ -257,25 +262,32 @@ def moved_by(vertices: Floats, transform: Any, name: str) -> Floats:
     return vertices if matrix is None else moved(matrix, vertices, name)
 
 
-def with_depth(contacts: VertexContacts, bodies: Sequence[Any], options: HashOptions, depth: Depth) -> VertexContacts:
-    """The same contacts with depths and directions; ``contact`` stands to the right, so it is loaded when asked for."""
+def states_of(bodies: Sequence[Any], options: HashOptions) -> list[Any]:
+    """Bodies as depths are measured in them; ``contact`` stands to the right, so it is loaded when asked for."""
     state_of = import_module("impinge.contact.states").state_of
     transforms = per_body(options.transforms, "transforms", len(bodies))
-    states = [state_of(body, matrix) for body, matrix in zip(bodies, transforms)]
-    if depth == "local":
-        length, direction = import_module("impinge.contact.local_depth").local_depth(states, contacts)
-    else:
-        length, direction = import_module("impinge.contact.depth").consistent_depth(states, contacts)
-    return replace(contacts, depth=length, direction=direction)
+    return [state_of(body, matrix) for body, matrix in zip(bodies, transforms)]
 
 
-def limit_rows(found: Found, options: HashOptions, count: int) -> tuple[Found, Reason | None]:
-    """Leave out ignored pairs of bodies, and what is beyond ``max_pairs``; why something is missing."""
+def finish_contacts(
+    found: Found, bodies: Sequence[Any], edges: EdgeContacts | None, states: Sequence[Any], options: HashOptions,
+    depth: Depth, reason: Reason | None,
+) -> VertexContacts:  # fmt: skip
+    """Leave out ignored pairs of bodies; measure depths, which needs all contacts; cut at ``max_pairs``."""
+    contacts = VertexContacts(**found._asdict(), edges=edges, bodies=tuple(bodies), complete=not reason, reason=reason)
     if options.ignore is not None:
-        found = found.rows(~_is_ignored(found.body, found.in_body, options.ignore, count))
-    if options.max_pairs is not None and len(found.vertex) > options.max_pairs:
-        return found.rows(slice(0, options.max_pairs)), "limit"
-    return found, None
+        contacts = contacts.rows(~_is_ignored(contacts.body, contacts.in_body, options.ignore, len(bodies)))
+    if depth and options.cancel is not None and options.cancel.is_set():
+        contacts = replace(contacts, complete=False, reason="cancelled")
+    elif depth == "local":
+        length, direction = import_module("impinge.contact.local_depth").local_depth(states, contacts)
+        contacts = replace(contacts, depth=length, direction=direction)
+    elif depth:
+        length, direction = import_module("impinge.contact.depth").consistent_depth(states, contacts)
+        contacts = replace(contacts, depth=length, direction=direction)
+    if options.max_pairs is not None and len(contacts) > options.max_pairs:
+        contacts = replace(contacts.rows(slice(0, options.max_pairs)), complete=False, reason=reason or "limit")
+    return contacts
 
 
 def wanted_edges(
@@ -307,6 +319,8 @@ def bodies_of_one_sort(bodies: Any) -> tuple[TetMesh, ...] | tuple[TriMesh, ...]
     """Bodies from what the caller gave: tet meshes only, or triangle meshes only."""
     if isinstance(bodies, TetMesh | TriMesh | str) or not isinstance(bodies, Sequence):
         raise MeshError(f"bodies is a {type(bodies).__name__}, expected a list of bodies, like [t1, t2]")
+    if len(bodies) == 2 and all(isinstance(part, np.ndarray) for part in bodies):
+        raise MeshError("bodies is two arrays, expected a list of bodies, like [(vertices, tets)]")
     if not bodies:
         raise MeshError("bodies is empty, expected at least one body")
     made = tuple(as_body(body, name=f"bodies[{i}]") for i, body in enumerate(bodies))
@@ -323,16 +337,25 @@ def _are_surfaces(bodies: Sequence[Any]) -> bool:
     return isinstance(bodies[0], TriMesh)
 
 
-def check_depth(depth: Any) -> None:
-    """Refuse what is none of the ways to measure depths."""
-    if not (isinstance(depth, bool) or depth == "local"):
+def check_answers(depth: Any, edges: Any) -> None:
+    """Refuse what is none of the ways to measure depths, or no choice about edges."""
+    if not (isinstance(depth, bool) or (isinstance(depth, str) and depth == "local")):
         raise OptionError(f"depth is {depth!r}, expected False, True or 'local'")
+    if not isinstance(edges, bool):
+        raise OptionError(f"edges is {edges!r}, expected True or False")
+
+
+def check_whole(options: HashOptions, depth: Depth, edges: bool) -> None:
+    """Refuse to measure depths or edges of bodies of which only a part is active: both are about whole surfaces."""
+    if (depth or edges) and any(chosen is not None for chosen in options.active or []):
+        asked = "depth" if depth else "edges"
+        raise OptionError(f"{asked} is about the whole surface of a body; leave active out, or {asked}")
 
 
 def _as_cell_size(cell_size: Any) -> float | None:
     is_number = isinstance(cell_size, int | float | np.integer | np.floating) and not isinstance(cell_size, bool)
     if cell_size is not None and not (is_number and 0.0 < cell_size < np.inf):
-        raise OptionError(f"cell_size is {cell_size!r}, expected a positive number, or None for the mean edge length")
+        raise OptionError(f"cell_size is {cell_size!r}, expected a positive number, or None to let it follow the edges")
     return None if cell_size is None else float(cell_size)
 
 

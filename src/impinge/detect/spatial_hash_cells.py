@@ -112,6 +112,11 @@ class CellSearch:
         stats.update(levels=len(used), flat_tets=flat, inverted_tets=stats["inverted_tets"] + inverted)
         return np.concatenate(found)
 
+    def hash_vertices(self, x: Floats, arena: Arena) -> None:
+        """The first pass by itself."""
+        size = self._choose_cell_size(x, arena, float(kernels.farthest(x, arena.vertex)))
+        self._make_grid(x, arena.vertex, 1.0 / size, {"cells": 0})
+
     def _choose_cell_size(self, x: Floats, arena: Arena, farthest: float) -> float:
         wanted = self._cell_size
         if wanted is None:

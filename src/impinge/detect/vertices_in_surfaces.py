@@ -1,22 +1,25 @@
 """Vertices of closed surfaces inside one another: contacts of bodies that have no tets.
 
-For each two bodies whose boxes overlap, the vertices of one that lie in the box of the other are asked whether they are
-inside of it (``points_inside``: exactly, border included). What is not closed has no inside. A body is not tested
-against itself: a closed surface that passes through itself has no vertex that is surely in the wrong place; ask
-``self_pairs``.
+1. Sweep. Find the bodies whose boxes overlap (``broad_phase``).
+2. Ask.   The vertices of one that lie in the box of the other are asked whether they are inside of it
+          (``points_inside``: exactly, border included).
+
+What is not closed has no inside. A body is not tested against itself: of a closed surface that passes through itself,
+no vertex is surely in the wrong place; ask ``self_pairs``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from impinge.arrays import NONE
+from impinge.backend.stages import start_stages
+from impinge.detect.broad_phase import overlapping_boxes
 from impinge.detect.pair_query import PairOptions, Side
 from impinge.detect.points_inside import points_inside
 from impinge.detect.results import EdgeContacts, Reason, VertexContacts
@@ -24,16 +27,26 @@ from impinge.detect.spatial_hash import (
     Depth,
     Found,
     HashOptions,
-    check_depth,
+    check_answers,
+    check_whole,
+    finish_contacts,
     hash_options,
-    limit_rows,
     per_body,
+    states_of,
     wanted_edges,
-    with_depth,
 )
 from impinge.mesh.tri_mesh import Snapshot, TriMesh, box_around, used_ids
 
 METHOD = "points_inside"
+
+
+class _State(NamedTuple):
+    """All bodies as one query sees them."""
+
+    asked: Sequence[PairOptions]
+    """Transform and active triangles of each, as those of a."""
+    sides: Sequence[Side]
+    depth_states: Sequence[Any]
 
 
 def vertices_in_surfaces(
@@ -41,41 +54,52 @@ def vertices_in_surfaces(
 ) -> VertexContacts:
     """All vertices inside other bodies; the tet is -1. Options as in ``SpatialHash.query``, ``active`` of triangles."""
     began = perf_counter()
-    check_depth(depth)
+    check_answers(depth, edges)
     wanted = hash_options(options)
-    count = len(bodies)
-    chosen = zip(per_body(wanted.transforms, "transforms", count), per_body(wanted.active, "active", count))
-    asked = [PairOptions(transform_a=matrix, active_a=active) for matrix, active in chosen]
-    sides = [each.side_a(body) for each, body in zip(asked, bodies)]
+    check_whole(wanted, depth, edges)
+    stages, stats = start_stages(), dict[str, Any]()
+    state = _state(bodies, wanted, depth)
+    stages.done("bodies")
     reason: Reason | None = None
     if wanted.cancel is not None and wanted.cancel.is_set():
         reason, found = "cancelled", _found([])
     else:
-        found = _search(bodies, asked, sides)
-    found, limited = limit_rows(found, wanted, count)
-    contacts = VertexContacts(
-        **found._asdict(),
-        edges=_edges(sides, wanted) if edges else None,
-        complete=reason is None and limited is None,
-        reason=reason or limited,
-        method=METHOD,
-        bodies=tuple(bodies),
-    )
-    if depth:
-        contacts = with_depth(contacts, bodies, wanted, depth)
-    return replace(contacts, elapsed_ms=1e3 * (perf_counter() - began))
+        found = _search(bodies, state, stats)
+    stages.done("search")
+    through = _edges(state.sides, wanted) if edges else None
+    stages.done("edges")
+    contacts = finish_contacts(found, bodies, through, state.depth_states, wanted, depth, reason)
+    stages.done("depth")
+    stats.update(stages.times())
+    return replace(contacts, method=METHOD, stats=stats, elapsed_ms=1e3 * (perf_counter() - began))
 
 
-def _search(bodies: Sequence[TriMesh], asked: Sequence[PairOptions], sides: Sequence[Side]) -> Found:
-    used = [used_ids(side.faces[side.ids], len(side.vertices)) for side in sides]
-    boxes = [box_around(side.vertices, side.faces[side.ids]) for side in sides]
+def _state(bodies: Sequence[TriMesh], options: HashOptions, depth: Depth) -> _State:
+    """Positions, triangles and what depths need, that belong together; taken again if a body was changed meanwhile."""
+    count = len(bodies)
+    chosen = zip(per_body(options.transforms, "transforms", count), per_body(options.active, "active", count))
+    asked = [PairOptions(transform_a=matrix, active_a=active) for matrix, active in chosen]
+    while True:
+        versions = [body.version for body in bodies]
+        sides = [each.side_a(body) for each, body in zip(asked, bodies)]
+        depth_states = states_of(bodies, options) if depth else []
+        if [body.version for body in bodies] == versions:
+            return _State(asked, sides, depth_states)
+
+
+def _search(bodies: Sequence[TriMesh], state: _State, stats: dict[str, Any]) -> Found:
+    used = [used_ids(side.faces[side.ids], len(side.vertices)) for side in state.sides]
+    boxes = np.stack([box_around(side.vertices, side.faces[side.ids]) for side in state.sides])
+    near = overlapping_boxes(boxes[:, 0], boxes[:, 1])
+    stats.update(body_pairs=len(near), points=0)
     rows = []
-    for i, j in permutations(range(len(bodies)), 2):
-        x = sides[i].vertices[used[i]]
-        near = used[i][((x >= boxes[j][0]) & (x <= boxes[j][1])).all(axis=1)]
-        if len(near):
-            inside = near[points_inside(bodies[j], sides[i].vertices[near], asked[j])]
+    for i, j in np.concatenate([near, near[:, ::-1]]).tolist():
+        x = state.sides[i].vertices[used[i]]
+        ids = used[i][((x >= boxes[j, 0]) & (x <= boxes[j, 1])).all(axis=1)]
+        if len(ids):
+            inside = ids[points_inside(bodies[j], state.sides[i].vertices[ids], state.asked[j])]
             rows.append(np.stack([np.full(len(inside), i), inside, np.full(len(inside), j)]))
+            stats["points"] += len(ids)
     return _found(rows)
 
 
