@@ -1106,7 +1106,7 @@ def test_bad_bodies(bodies, error, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cell_size": 0.0}, "cell_size is 0.0, expected a positive number, or None for the mean edge length"),
+        ({"cell_size": 0.0}, "cell_size is 0.0, expected a positive number, or None to let it follow the edges"),
         ({"cell_size": -1}, "cell_size is -1, expected a positive number"),
         ({"cell_size": np.nan}, "cell_size is nan, expected a positive number"),
         ({"cell_size": np.inf}, "cell_size is inf, expected a positive number"),
@@ -1150,7 +1150,7 @@ def test_bad_constructor_options(options, message):
         ({"active": 3}, "active is .*3.*, expected"),
         ({"active": [None, [99]]}, r"active\[1\] contains id 99, but ids go from 0 to 4"),
         ({"active": [[True], None]}, r"active\[0\] is a mask of shape \(1,\), expected \(5,\)"),
-        ({"edges": True, "active": [[0], None]}, "edges and active exclude each other"),
+        ({"edges": True, "active": [[0], None]}, "edges is about the whole surface of a body; leave active out, or edges"),
         ({"ignore": [(0, 2)]}, "ignore names body 2, expected pairs of numbers from 0 to 1"),
         ({"ignore": [(-1, 0)]}, "ignore names body -1, expected pairs of numbers from 0 to 1"),
         ({"ignore": [(0, 1, 2)]}, r"ignore have shape \(1, 3\), expected \(m, 2\)"),
