@@ -232,15 +232,15 @@ def _sorted(keys: Keys) -> Keys:
 def _settled(keys: Keys, state: State, stats: dict[str, Any]) -> tuple[Bools, Floats]:
     """Which candidates are inside, exactly, and the weights of the corners; exactly 0 for a face that they lie on."""
     arena, x = state.arena, state.x
-    vertices = (keys >> np.uint64(32)).astype(np.int64)
-    slots = arena.slot_of[(keys & np.uint64(0xFFFFFFFF)).astype(np.int64)].astype(np.int64)
     known, barycentric = np.zeros(len(keys), dtype=np.int8), np.zeros((len(keys), 4))
-    kernels.settle.over(len(keys))(x, arena.corner, slots, vertices, known, barycentric)
+    kernels.settle.over(len(keys))(x, arena.corner, arena.slot_of, keys, known, barycentric)
     is_inside = known == kernels.INSIDE
     unsure = np.flatnonzero(known == kernels.UNSURE)
     stats["exact_tests"] = len(unsure)
     if len(unsure):
-        sides = sides_of(x, arena, slots[unsure], vertices[unsure])
+        vertices = (keys[unsure] >> np.uint64(32)).astype(np.int64)
+        slots = arena.slot_of[(keys[unsure] & np.uint64(0xFFFFFFFF)).astype(np.int64)].astype(np.int64)
+        sides = sides_of(x, arena, slots, vertices)
         inwards = sides[:, :4] * sides[:, 4:]
         is_inside[unsure] = (sides[:, 4] != 0) & (inwards >= 0).all(axis=1)
         weights = np.where(inwards == 0, 0.0, np.fmax(barycentric[unsure], np.finfo(np.float64).tiny))

@@ -39,7 +39,7 @@ Keys = NDArray[np.uint64]
 
 EDGES_PER_CELL = 1.5
 """Cells are about this many mean edges long, rounded to a power of two."""
-SAMPLED_CLUSTERS = 128
+SAMPLED_CLUSTERS = 32
 """Clusters whose edges are measured."""
 FARTHEST = 2.0**1000
 """Cells from the origin at most."""
@@ -105,7 +105,7 @@ class CellSearch:
         stages.done("cell_size")
         stats.update(cell_size=cell_size, cells=0, inverted_tets=0)
         found = [self._search(x, arena, (level_of, 0, lowest, 1.0 / cell_size), stats, stages)]
-        used = np.unique(level_of).tolist()
+        used = np.unique(level_of).tolist() if level_of.any() else [0]
         for level in sorted(set(used) - {0}):
             found += [self._search(x, arena, (level_of, level, lowest, 1.0 / cell_size), stats, stages)]
         flat, inverted = orientations(x, arena, _lanes(self._unsure))
@@ -159,7 +159,9 @@ class CellSearch:
             self.scratch.array("place_z", count + WIDTH, np.float32),
             self.scratch.array("place_id", count + WIDTH, np.int32),
         )
-        cells = kernels.fill_table(x, vertex, inverse, table, shift, cell_key, cell_start, vertex_cell)
+        keys = self.scratch.array("vertex_key", count, np.int64)[:count]
+        kernels.find_keys.over(count)(x, vertex, inverse, keys)
+        cells = kernels.fill_table(keys, table, shift, cell_key, cell_start, vertex_cell)
         kernels.sort_into_cells(x, vertex, inverse, cell_start, cells, vertex_cell, *place)
         stats["cells"] += cells
         return Grid(inverse, table, shift, cell_key, cell_start, *place)

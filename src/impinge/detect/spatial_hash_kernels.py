@@ -42,6 +42,8 @@ def corner_of(corner, slot, k):
 @inlined
 def _wrapped(i):
     """A whole number, however large, as an integer from 0 to ``PERIOD`` - 1; doubles do this exactly."""
+    if abs(i) < 2.0**62:
+        return np.int64(i) & np.int64(PERIOD - 1.0)
     return np.int64(i - PERIOD * np.floor(i / PERIOD))
 
 
@@ -89,8 +91,16 @@ def farthest(x, vertex):
     return largest
 
 
+@kernel()
+def find_keys(x, vertex, inverse, key):
+    """The cell of each vertex."""
+    for n in prange(len(vertex)):
+        v = vertex[n]
+        key[n] = pack_cell(np.floor(x[v, 0] * inverse), np.floor(x[v, 1] * inverse), np.floor(x[v, 2] * inverse))
+
+
 @compiled
-def fill_table(x, vertex, inverse, table, shift, cell_key, cell_start, vertex_cell):
+def fill_table(keys, table, shift, cell_key, cell_start, vertex_cell):
     """Number the cells that have vertices, in the order of their first vertex; count their vertices, return how many.
 
     ``cell_start[c + 1]`` becomes the number of vertices in cell c.
@@ -99,9 +109,8 @@ def fill_table(x, vertex, inverse, table, shift, cell_key, cell_start, vertex_ce
     cells = 0
     last_key, last_cell = np.int64(-1), 0
     cell_start[0] = 0
-    for n in range(len(vertex)):
-        v = vertex[n]
-        key = pack_cell(np.floor(x[v, 0] * inverse), np.floor(x[v, 1] * inverse), np.floor(x[v, 2] * inverse))
+    for n in range(len(keys)):
+        key = keys[n]
         if key != last_key:
             slot = first_slot(key, shift)
             while table[slot] >= 0 and cell_key[table[slot]] != key:
@@ -303,25 +312,38 @@ def _size(u):
     return max(abs(u[0]), abs(u[1]), abs(u[2]))
 
 
-@kernel()
-def settle(x, corner, slots, vertices, state, barycentric):
+@inlined
+def vertex_of(key):
+    """The vertex that a key names."""
+    return np.int64(key >> np.uint64(32))
+
+
+@inlined
+def tet_of(key):
+    """The tet that a key names."""
+    return np.int64(key & np.uint64(0xFFFFFFFF))
+
+
+@kernel(parallel_from=1024)
+def settle(x, corner, slot_of, keys, state, barycentric):
     """Whether vertices are in tets, as far as doubles can tell: INSIDE, OUTSIDE or UNSURE; and the weights of corners.
 
     Let the longest edge be 1 and q the distance of the vertex. The five determinants are off by less than
     2^-44 max(1, q): nine roundings of 2^-53, of at most six products of three numbers no greater than 2, 2 and 2 q.
     """
-    for i in prange(len(slots)):
-        a, b = point(x, corner_of(corner, slots[i], 0)), point(x, corner_of(corner, slots[i], 1))
-        c, d = point(x, corner_of(corner, slots[i], 2)), point(x, corner_of(corner, slots[i], 3))
-        p = point(x, vertices[i])
+    for i in prange(len(keys)):
+        slot = np.int64(slot_of[tet_of(keys[i])])
+        a, b = point(x, corner_of(corner, slot, 0)), point(x, corner_of(corner, slot, 1))
+        c, d = point(x, corner_of(corner, slot, 2)), point(x, corner_of(corner, slot, 3))
+        p = point(x, vertex_of(keys[i]))
         u, v, w, q = minus(b, a), minus(c, a), minus(d, a), minus(p, a)
         factor = 1.0 / max(_size(u), _size(v), _size(w), 1e-300)
         e, f, g = _scaled(minus(c, b), factor), _scaled(minus(d, b), factor), _scaled(minus(p, b), factor)
         u, v, w, q = _scaled(u, factor), _scaled(v, factor), _scaled(w, factor), _scaled(q, factor)
         det = dot(cross(u, v), w)
         sign = 1.0 if det > 0.0 else -1.0
-        of_a, of_b = sign * dot(cross(e, f), g), sign * dot(cross(v, w), q)
-        of_a, of_c, of_d = -of_a, sign * dot(cross(w, u), q), sign * dot(cross(u, v), q)
+        of_a, of_b = -sign * dot(cross(e, f), g), sign * dot(cross(v, w), q)
+        of_c, of_d = sign * dot(cross(w, u), q), sign * dot(cross(u, v), q)
         bound = 2.0**-44 * max(1.0, _size(q))
         least = min(of_a, of_b, of_c, of_d)
         if abs(det) > bound and least > bound:
@@ -360,11 +382,11 @@ def _owner(start, i):
     return low
 
 
-@kernel()
+@kernel(parallel_from=1024)
 def tell_bodies(keys, vertex_start, tet_start, body, vertex, in_body, tet, is_self):
     """Numbers within bodies from numbers among all."""
     for i in prange(len(keys)):
-        v, t = np.int64(keys[i] >> np.uint64(32)), np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+        v, t = vertex_of(keys[i]), tet_of(keys[i])
         body[i], in_body[i] = _owner(vertex_start, v), _owner(tet_start, t)
         vertex[i], tet[i] = v - vertex_start[body[i]], t - tet_start[in_body[i]]
         is_self[i] = body[i] == in_body[i]

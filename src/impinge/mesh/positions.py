@@ -62,7 +62,7 @@ class Positions:
     def _show(self) -> None:
         """Make the view that queries keep, once per change."""
         view = self._buffer[: self._count]
-        view.flags.writeable = False
+        view.setflags(write=False)
         self.vertices: Floats = view
         """The current positions, read-only always, whatever array ``copy=False`` brought: Numba compiles kernels anew
         for the other kind."""
