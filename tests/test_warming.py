@@ -58,6 +58,15 @@ CASES = {
             impinge.penetrating_vertices(bodies[:1])
         impinge.penetrating_vertices([(np.zeros((0, 3)), np.zeros((0, 4), int))], depth=True, edges=True)
     """,
+    "overlap volumes": """
+        for name in ("boxes_overlapping_by_half", "nested_spheres", "bumpy_spheres_20k"):
+            a, b = scene(name)
+            impinge.overlap_volume(a, b)
+            impinge.overlap_volume(a, b, axes=3, rule="winding", transform_a=np.eye(4))
+            impinge.LayeredDepth(a).query()
+            impinge.volume_gradient(a, b)
+            impinge.points_inside(a, b.vertices, resolution=32)
+    """,
     "vertices in surfaces": """
         for depth in (False, True, "local"):
             impinge.penetrating_vertices(scene("nested_spheres"), depth=depth, edges=True)

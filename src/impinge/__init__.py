@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from impinge import scenes as scenes
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
+    from impinge.contact.volume_gradient import VolumeGradient, VolumeGradients, volume_gradient
     from impinge.detect.box_tree import BoxTree
     from impinge.detect.breadth_first import BreadthFirst
     from impinge.detect.brute_force import BruteForce
+    from impinge.detect.gjk_cut import GjkCut, cut_along_direction
+    from impinge.detect.hull_distance import hull_distance
+    from impinge.detect.layered_depth import LayeredDepth
+    from impinge.detect.layered_depth_sources import Crossings, HeightField, Sphere
     from impinge.detect.results import (
         Changes,
         ClosestPoints,
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
         Distance,
         EdgeContacts,
         EdgeCrossings,
+        HullDistance,
         Kind,
         Proximity,
         SphereContacts,
@@ -54,6 +60,7 @@ if TYPE_CHECKING:
         distance,
         edge_crossings,
         intersection_curves,
+        overlap_volume,
         penetrating_vertices,
         points_inside,
         proximity,
@@ -71,15 +78,20 @@ _NAMES_OF = {
     "impinge.io.sequence": ["Sequence"],
     "impinge.queries": [
         "triangle_pairs", "self_pairs", "collides", "check", "proximity", "intersection_curves", "edge_crossings",
-        "closest_points", "points_inside", "distance", "penetrating_vertices", "Report",
+        "closest_points", "points_inside", "distance", "penetrating_vertices", "overlap_volume", "Report",
     ],
     "impinge.detect.spatial_hash": ["SpatialHash"],
+    "impinge.detect.gjk_cut": ["GjkCut", "cut_along_direction"],
+    "impinge.detect.hull_distance": ["hull_distance"],
+    "impinge.detect.layered_depth": ["LayeredDepth"],
+    "impinge.detect.layered_depth_sources": ["Crossings", "HeightField", "Sphere"],
+    "impinge.contact.volume_gradient": ["VolumeGradient", "VolumeGradients", "volume_gradient"],
     "impinge.detect.box_tree": ["BoxTree"],
     "impinge.detect.breadth_first": ["BreadthFirst"],
     "impinge.detect.brute_force": ["BruteForce"],
     "impinge.detect.results": [
         "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-        "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
+        "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "HullDistance", "Contacts",
     ],
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
@@ -93,8 +105,10 @@ __all__ = [
     "TriMesh", "TetMesh", "load", "save", "validate", "ValidationReport", "transform_points", "Sequence",
     "triangle_pairs", "self_pairs", "collides", "check", "Report",
     "proximity", "intersection_curves", "edge_crossings", "closest_points", "points_inside", "distance",
-    "penetrating_vertices",
-    "BoxTree", "BreadthFirst", "BruteForce", "SpatialHash",
+    "penetrating_vertices", "overlap_volume", "volume_gradient",
+    "BoxTree", "BreadthFirst", "BruteForce", "SpatialHash", "LayeredDepth", "VolumeGradients", "GjkCut",
+    "cut_along_direction", "hull_distance", "HullDistance",
+    "Crossings", "HeightField", "Sphere", "VolumeGradient",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
     "scenes", "shapes",

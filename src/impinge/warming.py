@@ -18,8 +18,11 @@ import numpy as np
 from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
+from impinge.contact.volume_gradient import volume_gradient
+from impinge.detect.layered_depth import LayeredDepth
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
+from impinge.mesh.tri_mesh import TriMesh
 
 METHODS = ("box_tree", "brute_force")
 """The default and its judge; ``BreadthFirst`` compiles when it is first asked for, to keep this below a minute."""
@@ -82,9 +85,19 @@ def _nearest() -> None:
 def _vertices_in_tets() -> None:
     """Boxes of tets that share a face's plane, so that doubles cannot tell, and closed surfaces."""
     tets = shapes.tet_box(2, 1, 1), shapes.tet_box(2, 2, 1, center=(0.0, 0.0, 0.5))
-    for bodies in (tets, [tet.surface for tet in tets]):
+    nested = shapes.tet_box(1, 1, 1), shapes.tet_box(1, 1, 1, size=0.2)
+    for bodies in (tets, nested, [tet.surface for tet in tets]):
         queries.penetrating_vertices(bodies, depth=True, edges=True)
     queries.penetrating_vertices(tets, depth="local")
+
+
+def _overlaps() -> None:
+    """Volumes along all axes, a body that overlaps itself, and points up to a pixel."""
+    a, b = scenes.get("boxes_overlapping_by_half").surfaces
+    queries.overlap_volume(a, b, axes=3)
+    LayeredDepth(TriMesh(np.concatenate([a.vertices, b.vertices]), np.concatenate([a.faces, b.faces + 8]))).query()
+    queries.points_inside(a, b.vertices, resolution=16)
+    volume_gradient(a, b)
 
 
 JOBS: dict[str, Callable[[], None]] = {
@@ -96,6 +109,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "curves and margins": _curves_and_margins,
     "nearest": _nearest,
     "vertices in tets": _vertices_in_tets,
+    "overlap volumes": _overlaps,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 

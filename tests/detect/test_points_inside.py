@@ -214,10 +214,22 @@ def test_no_points_and_no_triangles():
     assert not impinge.points_inside(shapes.box(1.0), [[0.0, 0.0, 0.0]], active_a=[0, 1]).any()
 
 
-def test_resolution_is_refused():
-    """Refuse a resolution, and options of other queries, in a sentence."""
-    with pytest.raises(OptionError, match="resolution is 64, but points are only tested exactly"):
-        impinge.points_inside(shapes.box(1.0), [[0.0, 0.0, 0.0]], 64)
+def test_resolution_asks_for_the_sampled_answer():
+    """Look points up in an image of the given resolution: right away from the surface; refuse what has no inside."""
+    ball = shapes.icosphere(4)
+    points = np.random.default_rng(0).uniform(-1.2, 1.2, size=(2000, 3))
+    sampled, exact = impinge.points_inside(ball, points, 64), impinge.points_inside(ball, points)
+    moved = impinge.points_inside(ball, points, 64, transform_a=np.diag([0.5, 0.5, 0.5, 1.0]))
+
+    assert 0 < (sampled != exact).sum() < 100 or (sampled == exact).all()
+    assert impinge.closest_points(ball, points[sampled != exact]).distance.max(initial=0.0) < 2.4 / 64
+    assert moved.sum() < sampled.sum()
+    with pytest.raises(impinge.MeshError, match="open"):
+        impinge.points_inside(shapes.cloth_grid(2, 2), points, 64)
+
+
+def test_options_of_other_queries_are_refused():
+    """Refuse options of other queries in a sentence."""
     with pytest.raises(OptionError, match="unknown option cancel"):
         impinge.points_inside(shapes.box(1.0), [[0.0, 0.0, 0.0]], cancel=None)
 

@@ -14,6 +14,7 @@ from impinge.detect.results import (
     Distance,
     EdgeContacts,
     EdgeCrossings,
+    HullDistance,
     Kind,
     Proximity,
     Result,
@@ -190,7 +191,7 @@ def test_every_result_is_tested_here():
     """Keep the list of makers in these tests complete."""
     public = {c for c in vars(results).values() if isinstance(c, type) and issubclass(c, Result) and c is not Result}
 
-    assert {type(make(1)) for make in LISTS} | {Distance} == public
+    assert {type(make(1)) for make in LISTS} | {Distance, HullDistance} == public
 
 
 @pytest.mark.parametrize("make", LISTS, ids=by_name)

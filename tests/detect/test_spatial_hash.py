@@ -1150,7 +1150,7 @@ def test_bad_constructor_options(options, message):
         ({"active": 3}, "active is .*3.*, expected"),
         ({"active": [None, [99]]}, r"active\[1\] contains id 99, but ids go from 0 to 4"),
         ({"active": [[True], None]}, r"active\[0\] is a mask of shape \(1,\), expected \(5,\)"),
-        ({"edges": True, "active": [[0], None]}, "edges is about the whole surface of a body; leave active out, or edges"),
+        ({"edges": True, "active": [[0], None]}, "edges is about the whole surface of a body"),
         ({"ignore": [(0, 2)]}, "ignore names body 2, expected pairs of numbers from 0 to 1"),
         ({"ignore": [(-1, 0)]}, "ignore names body -1, expected pairs of numbers from 0 to 1"),
         ({"ignore": [(0, 1, 2)]}, r"ignore have shape \(1, 3\), expected \(m, 2\)"),

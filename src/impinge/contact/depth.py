@@ -19,10 +19,10 @@ carries depth and direction inwards from there, so that neighbours agree:
 
 Departure  Steps 3 and 4 are ours. As published, depths in round bodies do not converge as meshes are refined: between
            two balls of tets that overlap by a fifth of their radius they stay 5 % too large at the deepest vertex,
-           between their surfaces alone, which have no edges inside, 40 %. Each step leaves a share of d / R of the angle between
-           r and the shortest way out, R the radius of curvature; the side on which p leaves was chosen in step 2, and
-           a step that would turn r by more than 60 degrees from there is not taken. As published, too, d is the
-           distance to a plane, and p + d r may be inside still, or far away. ``foot_steps=0`` leaves both steps out.
+           between their surfaces alone, which have no edges inside, 40 %. Each step leaves a share of d / R of the
+           angle between r and the shortest way out, R the radius of curvature; the side on which p leaves was chosen in
+           step 2, and a step that would turn r by more than 60 degrees from there is not taken. As published, too, d is
+           the distance to a plane, and p + d r may be inside still. ``foot_steps=0`` leaves both steps out.
 Guards     A vertex exactly on the surface has depth 0 and the normal there. Of several points, those at no distance
            count alone: the limit of the weights. A mean that would be negative is 0. Where directions cancel (a border
            vertex halfway between two sides), the nearest point of the surface decides. Where an edge crosses nothing

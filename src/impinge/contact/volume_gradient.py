@@ -1,0 +1,137 @@
+"""How the overlap volume of two bodies changes with each vertex, and the force that shrinks it [Faure2008].
+
+1. Look   along x, y and z at the spans that both bodies share (``detect.layered_depth``).
+2. Sum.   Along the axis d of its ray, a span is as long as its two ends are apart, and an end on a triangle with
+          corners v is at Σ w_v x_v[d], w the weights of the corners at the ray. So
+              ∂V / ∂x_v[d] = Σ ± A w_v     over the ends on triangles of v, A the area of a pixel,
+          + where the ray leaves the overlap, - where it enters. The rays of each axis give one coordinate.
+3. Force. The energy ½ k V² pushes vertex v by -k V ∂V / ∂x_v.
+
+Sampled     The sums are the derivatives of the sampled volume, as long as corners move along the rays and the
+            window stays: exact but for the rounding of snapped corners. As the resolution grows they converge to
+            those of the true volume, ∫ w_v n dS over the part of the surface that is inside the other body.
+Balance     Each span gives A to one end and -A to the other: the gradients of both bodies add up to zero, so that the
+            forces keep the momentum.
+Depth       A contact needs one direction and one length. With g the sum of a's gradient, moving b along g / |g|
+            shrinks the volume at the rate |g|: ``normal`` is that direction and ``depth`` is V / |g|, how far it would
+            have to go if the rate stayed. For a box pressed into the middle of a larger one that is how deep it is.
+            Where one body is inside the other, no direction helps: the normal is NaN and the depth infinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from impinge.arrays import Floats
+from impinge.backend.stages import start_stages
+from impinge.contact import volume_gradient_kernels as kernels
+from impinge.detect.layered_depth import DeviceName, LayeredDepth, Look, Rule, volume_options
+from impinge.detect.layered_depth_images import Solid
+from impinge.detect.layered_depth_spans_kernels import SIDE_A, SIDE_B
+from impinge.detect.results import Changes, Result
+from impinge.errors import OptionError
+
+NO_GRADIENT = 1e-9
+"""Sum of a gradient below which it is noise, as a share of the sum of its sizes: opposite faces cancel."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VolumeGradient(Result):
+    """How the overlap volume of two bodies changes with their vertices."""
+
+    volume: float
+    gradient_a: Floats
+    """∂V / ∂x of each vertex of a, shape (n, 3)."""
+    gradient_b: Floats
+    point: Floats
+    """Centre of the overlap, NaN if there is none, shape (3,)."""
+    normal: Floats
+    """Unit vector from a to b: moving b along it shrinks the overlap; NaN if no direction does, shape (3,)."""
+    depth: float
+    """How far to move b along the normal, if the volume shrank at the same rate; 0 without overlap."""
+    error: float
+    """How far off the volume may be, an estimate."""
+
+    def __len__(self) -> int:
+        return int(self.volume > 0.0)
+
+    def force_a(self, stiffness: float) -> Floats:
+        """Forces on the vertices of a from the energy ½ stiffness V², shape (n, 3)."""
+        return -stiffness * self.volume * self.gradient_a
+
+    def force_b(self, stiffness: float) -> Floats:
+        """Forces on the vertices of b from the energy ½ stiffness V², shape (n, 3)."""
+        return -stiffness * self.volume * self.gradient_b
+
+    def changes(self, previous: Result) -> Changes:
+        """Refuse: a gradient is one thing."""
+        raise OptionError(f"a gradient has no rows to compare; subtract the arrays (got a {type(previous).__name__})")
+
+
+class VolumeGradients:
+    """Gradients of the overlap volume of two bodies, kept between frames."""
+
+    name = "volume_gradient"
+
+    def __init__(
+        self, a: Any, b: Any, *, resolution: int = 128, rule: Rule = "parity", device: DeviceName = "cpu"
+    ) -> None:
+        if b is None:
+            raise OptionError("b is None, but a gradient of the overlap needs two bodies: pass both")
+        self._detector = LayeredDepth(a, b, resolution=resolution, axes=3, rule=rule, device=device)
+
+    def query(self, **options: Any) -> VolumeGradient:
+        """Look along all axes and sum; options as in ``LayeredDepth.query``."""
+        began = perf_counter()
+        wanted = volume_options(options, is_self=False)
+        a, b = self._detector.solids(wanted)
+        looks = self._detector.looks(a, b, wanted, start_stages())
+        cancelled = wanted.cancelled
+        overlap = self._detector.overlap(a, b, looks)
+        gradient_a, gradient_b = (_gradient(side, solid, looks) for side, solid in ((SIDE_A, a), (SIDE_B, b)))
+        normal, depth = _way_out(overlap.volume, gradient_a if len(gradient_a) else -gradient_b)
+        return VolumeGradient(
+            volume=overlap.volume,
+            error=overlap.error,
+            gradient_a=gradient_a,
+            gradient_b=gradient_b,
+            point=overlap.centroid,
+            normal=normal,
+            depth=depth,
+            complete=not cancelled,
+            reason="cancelled" if cancelled else None,
+            method=self.name,
+            stats=overlap.stats,
+            elapsed_ms=1e3 * (perf_counter() - began),
+        )
+
+
+def volume_gradient(a: Any, b: Any, *, resolution: int = 128, rule: Rule = "parity", **options: Any) -> VolumeGradient:
+    """How the overlap volume of ``a`` and ``b`` changes with each of their vertices; forces, normal and depth."""
+    return VolumeGradients(a, b, resolution=resolution, rule=rule).query(**options)
+
+
+def _gradient(side: int, solid: Solid, looks: list[Look]) -> Floats:
+    gradient = np.zeros((len(solid.x), 3))
+    for look in looks if len(solid.faces) else ():
+        view, spans = look.view, look.spans
+        area = view.pixel_size[0] * view.pixel_size[1]
+        kernels.add_span_ends(
+            side, view.axis, view.centres, area, spans.pixel, spans.tri, spans.side, solid.x, solid.faces, gradient
+        )
+    return gradient
+
+
+def _way_out(volume: float, gradient_a: Floats) -> tuple[Floats, float]:
+    """Direction in which b leaves, and how far at the present rate; the gradients of both add up to zero."""
+    if not volume > 0.0:
+        return np.full(3, np.nan), 0.0
+    g = gradient_a.sum(axis=0)
+    rate = float(np.linalg.norm(g))
+    if not rate > NO_GRADIENT * float(np.abs(gradient_a).sum()):
+        return np.full(3, np.nan), np.inf
+    return g / rate, volume / rate

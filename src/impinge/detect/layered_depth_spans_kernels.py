@@ -1,0 +1,210 @@
+"""What layered depth images tell: spans inside of two bodies, and points inside of one; see ``layered_depth``.
+
+``layers`` is (pixel_start, depth, face, from_low): fragments sorted by pixel and depth, and on which side of the image
+the body is known to be outside. Along a ray the *state* is the number of entries less the number of exits; it begins
+with 0, or, if only the far end is known to be outside, with what makes it end with 0. Since every crossing changes
+it by one, it is odd exactly where the number of crossings is.
+"""
+
+# mypy: ignore-errors
+
+import numpy as np
+
+from impinge.backend.jit import inlined, kernel, prange
+
+PARITY, WINDING, OVERLAP, INVERTED = 0, 1, 2, 3
+"""Rules: which states count as inside."""
+NONE = -1
+SIDE_A, SIDE_B = 0, 1
+
+
+@inlined
+def is_inside(state, rule):
+    """Whether a state counts."""
+    if rule == PARITY:
+        return state & 1 == 1
+    if rule == WINDING:
+        return state != 0
+    if rule == OVERLAP:
+        return state >= 2
+    return state < 0
+
+
+@inlined
+def first_state(first, end, face, from_low):
+    """State at the low end of a ray."""
+    state = 0
+    if not from_low:
+        for f in range(first, end):
+            state += -1 if face[f] >= 0 else 1
+    return state
+
+
+# Spans ------------------------------------------------------------------------------------------------
+
+
+@inlined
+def emit_spans(p, layers_a, layers_b, rule, first, room, span, span_pixel, span_tri, span_side):
+    """Write the spans of ray ``p`` in which both bodies are inside, from row ``first`` on; return how many there are.
+
+    Both lists are walked together. At the low end one body is outside, at the high end one is too, so that every span
+    begins and ends with a fragment. A span of length 0 is none: bodies that touch do not overlap.
+    """
+    start_a, depth_a, face_a, from_low_a = layers_a
+    start_b, depth_b, face_b, from_low_b = layers_b
+    a, end_a = start_a[p], start_a[p + 1]
+    b, end_b = start_b[p], start_b[p + 1]
+    if a == end_a or b == end_b:
+        return 0
+    state_a = first_state(a, end_a, face_a, from_low_a)
+    state_b = first_state(b, end_b, face_b, from_low_b)
+    both, count = False, 0
+    begin, begin_tri, begin_side = 0.0, 0, SIDE_A
+    while a < end_a or b < end_b:
+        if b == end_b or (a < end_a and depth_a[a] <= depth_b[b]):
+            z, code, side = depth_a[a], face_a[a], SIDE_A
+            state_a += 1 if code >= 0 else -1
+            a += 1
+        else:
+            z, code, side = depth_b[b], face_b[b], SIDE_B
+            state_b += 1 if code >= 0 else -1
+            b += 1
+        tri = code if code >= 0 else ~code
+        now = is_inside(state_a, rule) and is_inside(state_b, rule)
+        if now and not both:
+            begin, begin_tri, begin_side = z, tri, side
+        elif both and not now and z > begin:
+            if count < room:
+                k = first + count
+                span[k, 0], span[k, 1], span_pixel[k] = begin, z, p
+                span_tri[k, 0], span_tri[k, 1] = begin_tri, tri
+                span_side[k, 0], span_side[k, 1] = begin_side, side
+            count += 1
+        both = now
+    return count
+
+
+@kernel(parallel_from=1 << 11)
+def find_spans(layers_a, layers_b, rule, span, span_pixel, span_tri, span_side, count):
+    """Write the spans of all rays with gaps between them, and how many each ray has.
+
+    Since every span has two fragments of its own, a ray has room for half as many spans as it has fragments.
+    """
+    start_a, start_b = layers_a[0], layers_b[0]
+    for p in prange(len(count)):
+        first, end = (start_a[p] + start_b[p]) // 2, (start_a[p + 1] + start_b[p + 1]) // 2
+        count[p] = emit_spans(p, layers_a, layers_b, rule, first, end - first, span, span_pixel, span_tri, span_side)
+
+
+@kernel(parallel_from=1 << 12)
+def pack_spans(start_a, start_b, start, loose, span, span_pixel, span_tri, span_side):
+    """Move spans together."""
+    loose_span, loose_pixel, loose_tri, loose_side = loose
+    for p in prange(len(start) - 1):
+        k = (start_a[p] + start_b[p]) // 2
+        for m in range(start[p], start[p + 1]):
+            span_pixel[m] = loose_pixel[k]
+            for end in range(2):
+                span[m, end] = loose_span[k, end]
+                span_tri[m, end], span_side[m, end] = loose_tri[k, end], loose_side[k, end]
+            k += 1
+
+
+# Points -----------------------------------------------------------------------------------------------
+
+
+@inlined
+def depth_of_plane(t, u, v, d, pu, pv, x, faces):
+    """Depth of the plane of triangle ``t`` at the point (pu, pv); NaN or infinite if it stands on edge."""
+    i, j, k = faces[t, 0], faces[t, 1], faces[t, 2]
+    bu, bv, bd = x[j, u] - x[i, u], x[j, v] - x[i, v], x[j, d] - x[i, d]
+    cu, cv, cd = x[k, u] - x[i, u], x[k, v] - x[i, v], x[k, d] - x[i, d]
+    normal_u, normal_v, normal_d = bv * cd - bd * cv, bd * cu - bu * cd, bu * cv - bv * cu
+    return x[i, d] - (normal_u * (pu - x[i, u]) + normal_v * (pv - x[i, v])) / normal_d
+
+
+@inlined
+def corrected(z, t, u, v, d, pu, pv, reach, x, faces):
+    """The crossing at z moved along its plane to the point's own ray, but no farther than ``reach``."""
+    moved = depth_of_plane(t, u, v, d, pu, pv, x, faces)
+    if moved > z + reach:
+        return z + reach
+    if moved < z - reach:
+        return z - reach
+    return moved if moved == moved else z  # noqa: PLR0124 - not a number
+
+
+@inlined
+def pixel_at(pu, pv, frame):
+    """The pixel that a point is in, NONE beyond the window; points on its upper border are in the last one."""
+    _, _, _, low_u, low_v, high_u, high_v, scale_u, scale_v, n = frame
+    if not (low_u <= pu <= high_u and low_v <= pv <= high_v):
+        return NONE
+    column = min(np.int64((pu - low_u) * scale_u), n - 1)
+    row = min(np.int64((pv - low_v) * scale_v), n - 1)
+    return row * n + column
+
+
+@inlined
+def point_inside(i, points, ids, frame, low, high, layers, rule, reach, x, faces):
+    """Whether point ``ids[i]`` is inside or on the border: the state just below or just above it counts.
+
+    Only crossings nearer than ``reach`` are moved to the point's own ray: no other can change sides.
+    """
+    u, v, d, _, _, _, _, _, _, _ = frame
+    pu, pv, pd = points[ids[i], u], points[ids[i], v], points[ids[i], d]
+    if not low <= pd <= high:
+        return False
+    p = pixel_at(pu, pv, frame)
+    if p == NONE:
+        return False
+    start, depth, face, from_low = layers
+    below, above, total = 0, 0, 0
+    for f in range(start[p], start[p + 1]):
+        z, code = depth[f], face[f]
+        if abs(z - pd) <= reach and reach > 0.0:
+            z = corrected(z, code if code >= 0 else ~code, u, v, d, pu, pv, reach, x, faces)
+        change = 1 if code >= 0 else -1
+        below += change * int(z < pd)
+        above += change * int(z <= pd)
+        total += change
+    if not from_low:
+        below, above = below - total, above - total
+    return is_inside(below, rule) | is_inside(above, rule)
+
+
+@kernel(parallel_from=1 << 11)
+def mark_points_inside(points, ids, frame, low, high, layers, rule, reach, x, faces, inside):
+    """Mark which of the points ``ids`` are inside."""
+    for i in prange(len(ids)):
+        inside[i] = point_inside(i, points, ids, frame, low, high, layers, rule, reach, x, faces)
+
+
+@inlined
+def point_near_inside(i, points, ids, frame, layers, rule, reach):
+    """Whether the state counts anywhere within ``reach`` along the ray: a vertex lies on its own surface."""
+    u, v, d, _, _, _, _, _, _, _ = frame
+    pd = points[ids[i], d]
+    p = pixel_at(points[ids[i], u], points[ids[i], v], frame)
+    if p == NONE:
+        return False
+    start, depth, face, from_low = layers
+    first, end = start[p], start[p + 1]
+    state = first_state(first, end, face, from_low)
+    f = first
+    while f < end and depth[f] < pd - reach:
+        state += 1 if face[f] >= 0 else -1
+        f += 1
+    found = is_inside(state, rule)
+    while f < end and depth[f] <= pd + reach:
+        state += 1 if face[f] >= 0 else -1
+        found = found or is_inside(state, rule)
+        f += 1
+    return found
+
+
+@kernel(parallel_from=1 << 11)
+def mark_points_near_inside(points, ids, frame, layers, rule, reach, inside):
+    """Mark which of the points ``ids`` are inside or near it."""
+    for i in prange(len(ids)):
+        inside[i] = point_near_inside(i, points, ids, frame, layers, rule, reach)

@@ -1,0 +1,154 @@
+"""Gradients of the overlap volume: finite differences judge them, and they push bodies apart."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from impinge import TriMesh, shapes
+from impinge.contact.volume_gradient import VolumeGradients, volume_gradient
+from impinge.detect.layered_depth import LayeredDepth
+from impinge.detect.layered_depth_sources import Sphere
+from impinge.errors import MeshError, OptionError
+
+
+def knot_and_ball():
+    return shapes.torus_knot(2, 3, 60, 9), shapes.icosphere(3, radius=0.5, center=(0.9, 0.3, 0.1))
+
+
+def in_room(body):
+    """The body with two far specks, which keep the window still while the body changes."""
+    specks = [shapes.icosphere(0, radius=0.01, center=center) for center in ((-3.0, -3.0, -3.0), (3.0, 3.0, 3.0))]
+    parts, first = [body, *specks], np.cumsum([0, len(body.vertices), 12])
+    faces = [part.faces + start for part, start in zip(parts, first)]
+    return TriMesh(np.concatenate([part.vertices for part in parts]), np.concatenate(faces))
+
+
+def test_sampled_volume_changes_as_the_gradient_says(rng):
+    """Equal finite differences of the sampled volume, axis by axis: it is linear while corners move along the rays."""
+    a, b = (in_room(body) for body in knot_and_ball())
+    detector = LayeredDepth(a, b, axes=3, resolution=200)
+    gradients = VolumeGradients(a, b, resolution=200).query()
+    step, checked = 1e-6, 0
+    for body, gradient in ((a, gradients.gradient_a), (b, gradients.gradient_b)):
+        x = body.vertices.copy()
+        strong = np.argsort(-np.abs(gradient).sum(axis=1))[:12]
+        for axis in range(3):
+            direction = np.zeros_like(x)
+            direction[strong, axis] = rng.uniform(0.5, 1.0, len(strong))
+            ends = []
+            for sign in (1.0, -1.0):
+                body.update(x + sign * step * direction)
+                ends.append(detector.query().volumes[axis])
+            body.update(x)
+            expected = (gradient * direction).sum()
+            np.testing.assert_allclose((ends[0] - ends[1]) / (2.0 * step), expected, rtol=1e-3, atol=1e-6)
+            checked += abs(expected) > 1e-4
+
+    assert checked >= 5
+
+
+def test_gradient_of_single_vertices_converges():
+    """Come to the derivative of the true volume for each vertex: a third of its triangles' areas times normals."""
+    inner, outer = shapes.icosphere(2, radius=0.5, center=(0.05, 0.02, 0.0)), shapes.box(4.0)
+    corner = inner.vertices[inner.faces]
+    area = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]) / 2.0
+    expected = np.zeros_like(inner.vertices)
+    np.add.at(expected, inner.faces, area[:, None, :] / 3.0)
+    off = [abs(volume_gradient(inner, outer, resolution=n).gradient_a - expected).max() for n in (64, 1024)]
+
+    assert off[1] < 0.05 * np.abs(expected).max()
+    assert off[1] < 0.2 * off[0]
+    np.testing.assert_array_equal(volume_gradient(inner, outer).gradient_b, 0.0)
+
+
+def test_lens_is_pushed_along_the_line_of_centres():
+    """Find the rate at which two balls part, the area of the circle in which they meet, and its direction."""
+    center = np.array([1.2, 0.3, 0.2])
+    apart = np.linalg.norm(center)
+    result = volume_gradient(shapes.icosphere(5), shapes.icosphere(5, center=center), resolution=256)
+    rate = np.linalg.norm(result.gradient_b.sum(axis=0))
+
+    np.testing.assert_allclose(rate, np.pi * (1.0 - apart**2 / 4.0), rtol=5e-3)
+    np.testing.assert_allclose(result.normal, center / apart, atol=2e-3)
+    np.testing.assert_allclose(result.point, center / 2.0, atol=2e-3)
+    np.testing.assert_allclose(result.depth, result.volume / rate, rtol=1e-12)
+
+
+def test_depth_of_a_box_pressed_into_another():
+    """Find how deep a box is pressed into the middle of another, whichever of them is asked for first."""
+    floor, small = shapes.box(4.0), shapes.box(0.5, center=(0.1, 0.2, 2.15))
+    result, other = volume_gradient(floor, small), volume_gradient(small, floor)
+
+    np.testing.assert_allclose(result.depth, 0.1, rtol=1e-9)
+    np.testing.assert_allclose(result.normal, [0.0, 0.0, 1.0], atol=1e-9)
+    np.testing.assert_allclose(result.volume, 0.025, rtol=1e-9)
+    np.testing.assert_allclose(other.normal, [0.0, 0.0, -1.0], atol=1e-9)
+    np.testing.assert_array_equal(other.gradient_a, result.gradient_b)
+    assert len(result) == 1
+
+
+def test_forces_keep_the_momentum():
+    """Push both bodies with opposite forces, down the energy of the overlap."""
+    a, b = knot_and_ball()
+    result = volume_gradient(a, b)
+    force_a, force_b = result.force_a(3.0), result.force_b(3.0)
+
+    np.testing.assert_allclose(force_a.sum(axis=0), -force_b.sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(force_b, -3.0 * result.volume * result.gradient_b, rtol=1e-12)
+    assert force_b.sum(axis=0) @ result.normal > 0.0
+    b.update(b.vertices + 0.02 * result.normal)
+    assert volume_gradient(a, b).volume < result.volume
+
+
+def test_no_way_out_of_a_nest():
+    """Give no direction where one body is inside the other, and no depth where they are apart."""
+    inner, outer = shapes.box(1.0), shapes.box(4.0)
+    nested = volume_gradient(inner, outer)
+    assert nested.depth == np.inf
+    assert np.isnan(nested.normal).all()
+    assert nested.volume == pytest.approx(1.0)
+    far = volume_gradient(inner, shapes.box(1.0, center=(9.0, 0.0, 0.0)))
+    assert far.depth == far.volume == 0.0
+    assert np.isnan(far.normal).all()
+    assert not far
+    np.testing.assert_array_equal(far.gradient_a, 0.0)
+
+
+def test_transforms_move_the_gradient():
+    """See the body where the transform puts it."""
+    floor, small = shapes.box(4.0), shapes.box(0.5)
+    lift = np.eye(4)
+    lift[:3, 3] = 0.1, 0.2, 2.15
+    result = VolumeGradients(floor, small).query(transform_b=lift)
+
+    np.testing.assert_allclose(result.depth, 0.1, rtol=1e-9)
+
+
+def test_bodies_without_vertices_have_no_gradient():
+    """Push a mesh out of a ball that is not made of triangles."""
+    floor, ball = shapes.box(4.0), Sphere((0.2, 0.1, 2.8), 1.0)
+    result = volume_gradient(floor, ball)
+
+    assert result.gradient_b.shape == (0, 3)
+    np.testing.assert_allclose(result.gradient_a.sum(axis=0), [0.0, 0.0, np.pi * (1.0 - 0.8**2)], rtol=2e-3, atol=1e-9)
+    np.testing.assert_allclose(result.normal, [0.0, 0.0, 1.0], atol=1e-9)
+
+
+def test_what_is_refused():
+    """Refuse one body, open bodies and comparisons, each with a sentence."""
+    box = shapes.box(1.0)
+    with pytest.raises(OptionError, match="a gradient of the overlap needs two bodies"):
+        VolumeGradients(box, None)
+    leaky = shapes.box(1.0)
+    leaky.remove_triangles([0])
+    with pytest.raises(MeshError, match="3 open and 0 flipped"):
+        volume_gradient(box, leaky)
+    result = volume_gradient(box, box)
+    with pytest.raises(OptionError, match="a gradient has no rows to compare"):
+        result.changes(result)
+    event = threading.Event()
+    event.set()
+    assert volume_gradient(box, box, cancel=event).reason == "cancelled"
