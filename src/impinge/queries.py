@@ -247,7 +247,7 @@ def overlap_volume(
 
 
 def penetrating_vertices(
-    bodies: Sequence[Any], *, depth: Depth = False, edges: bool = False, **options: Any
+    bodies: Sequence[Any], *others: Any, depth: Depth = False, edges: bool = False, **options: Any
 ) -> VertexContacts:
     """All vertices inside tetrahedra of any number of bodies, their own among them; or inside closed surfaces.
 
@@ -257,7 +257,7 @@ def penetrating_vertices(
     entry for each body: ``transforms`` (4x4 or None), ``active`` (tets or triangles, ids or mask, or None); ``ignore``
     (pairs of bodies), ``max_pairs``, ``cancel``.
     """
-    made = bodies_of_one_sort(bodies)
+    made = bodies_of_one_sort(bodies, *others)
     if isinstance(made[0], TriMesh):
         return vertices_in_surfaces(cast(Any, made), depth=depth, edges=edges, **options)
     return cast(VertexContacts, SpatialHash(made).query(depth=depth, edges=edges, **options))

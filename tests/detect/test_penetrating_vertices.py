@@ -105,7 +105,7 @@ def test_limit_changes_no_depth():
     bodies = [*two_boxes(), shapes.tet_box(1, 1, 1, center=(3.0, 3.0, 1.4))]
     everything = impinge.penetrating_vertices(bodies, depth=True)
     some = impinge.penetrating_vertices(bodies, depth=True, max_pairs=5)
-    others = impinge.penetrating_vertices(bodies, depth=True, ignore=[(0, 2)])
+    others = impinge.penetrating_vertices(bodies, depth=True, ignore=(0, 2))
     kept = np.isin(everything.body, [0, 1]) & np.isin(everything.in_body, [0, 1])
 
     np.testing.assert_array_equal(some.depth, everything.depth[:5])
@@ -222,6 +222,13 @@ def test_mixed_bodies_are_refused():
         impinge.penetrating_vertices([shapes.tet_box(1, 1, 1), shapes.icosphere(1)])
     with pytest.raises(impinge.MeshError, match="expected a list of bodies"):
         impinge.penetrating_vertices(shapes.tet_box(1, 1, 1))
+    for ask in (impinge.penetrating_vertices, impinge.SpatialHash):
+        with pytest.raises(
+            impinge.MeshError, match=r"got 2 bodies one by one, expected them in one list, like \[a, b\]"
+        ):
+            ask(shapes.tet_box(1, 1, 1), shapes.tet_box(1, 1, 1))
+    with pytest.raises(impinge.OptionError, match=r"unknown option cell_size; .* up to SpatialHash\(bodies, \.\.\.\)"):
+        impinge.penetrating_vertices([shapes.tet_box(1, 1, 1)], cell_size=1.0)
     with pytest.raises(impinge.OptionError, match="depth is 'deep', expected False, True or 'local'"):
         impinge.penetrating_vertices([shapes.tet_box(1, 1, 1)], depth="deep")
     with pytest.raises(impinge.OptionError, match="depth is 'deep', expected False, True or 'local'"):

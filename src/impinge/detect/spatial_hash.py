@@ -35,7 +35,7 @@ from impinge.detect.narrow_phase import Neighbours
 from impinge.detect.pair_query import Cancel, check_max_pairs, moved
 from impinge.detect.results import EdgeContacts, Reason, TrianglePairs, VertexContacts
 from impinge.detect.spatial_hash_cells import CellSearch, Keys, sides_of
-from impinge.detect.spatial_hash_published import PublishedSearch, variant_of
+from impinge.detect.spatial_hash_published import PublishedSearch, Variant, variant_of
 from impinge.detect.spatial_hash_tets import Arena, Order, make_arena, order_of, order_of_active
 from impinge.detect.spatial_hash_triangles import TriangleCells, edge_contacts
 from impinge.errors import MeshError, OptionError
@@ -44,6 +44,9 @@ from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import Snapshot, TriMesh
 
 Depth: TypeAlias = Literal[False, True, "local"]
+
+HOW_TO_HASH = {"cell_size", *(f.name for f in fields(Variant))}
+"""Options of the detector, which its queries do not take."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,14 @@ class SpatialHash:
     name = "spatial_hash"
 
     def __init__(
-        self, bodies: Sequence[Any], *, cell_size: float | None = None, neighbours: Neighbours = "exact", **variant: Any
+        self,
+        bodies: Sequence[Any],
+        *others: Any,
+        cell_size: float | None = None,
+        neighbours: Neighbours = "exact",
+        **variant: Any,
     ) -> None:
-        self.bodies = bodies_of_one_sort(bodies)
+        self.bodies = bodies_of_one_sort(bodies, *others)
         cell_size = _as_cell_size(cell_size)
         self._lock = threading.Lock()
         self._kept: tuple[tuple[Order, ...], Arena] | None = None
@@ -304,7 +312,8 @@ def wanted_edges(
 
 
 def _is_ignored(body: Ints, in_body: Ints, ignore: Any, count: int) -> Bools:
-    pairs = np.sort(as_indices(ignore, name="ignore", columns=2), axis=1)
+    one_pair = np.ndim(ignore) == 1 and len(ignore) == 2
+    pairs = np.sort(as_indices([ignore] if one_pair else ignore, name="ignore", columns=2, of="body"), axis=1)
     strange = pairs[(pairs < 0) | (pairs >= count)]
     if len(strange):
         raise OptionError(f"ignore names body {strange[0]}, expected pairs of numbers from 0 to {count - 1}")
@@ -315,8 +324,10 @@ def _is_ignored(body: Ints, in_body: Ints, ignore: Any, count: int) -> Bools:
 # arguments ------------------------------------------------------------------------------------------------
 
 
-def bodies_of_one_sort(bodies: Any) -> tuple[TetMesh, ...] | tuple[TriMesh, ...]:
-    """Bodies from what the caller gave: tet meshes only, or triangle meshes only."""
+def bodies_of_one_sort(bodies: Any, *others: Any) -> tuple[TetMesh, ...] | tuple[TriMesh, ...]:
+    """Bodies from what the caller gave: tet meshes only, or triangle meshes only, in one list."""
+    if others:
+        raise MeshError(f"got {1 + len(others)} bodies one by one, expected them in one list, like [a, b]")
     if isinstance(bodies, TetMesh | TriMesh | str) or not isinstance(bodies, Sequence):
         raise MeshError(f"bodies is a {type(bodies).__name__}, expected a list of bodies, like [t1, t2]")
     if len(bodies) == 2 and all(isinstance(part, np.ndarray) for part in bodies):
@@ -364,7 +375,8 @@ def hash_options(options: dict[str, Any]) -> HashOptions:
     known = [f.name for f in fields(HashOptions)]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
+        elsewhere = "; how to hash is up to SpatialHash(bodies, ...)" if set(unknown) <= HOW_TO_HASH else ""
+        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}{elsewhere}")
     return HashOptions(**options)
 
 
