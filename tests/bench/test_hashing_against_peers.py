@@ -7,7 +7,7 @@ import pytest
 
 from impinge import scenes
 from impinge.bench import hashing_against_peers
-from impinge.bench.hashing_against_peers import OURS, PYVISTA, TREES, kept_bytes
+from impinge.bench.hashing_against_peers import OURS, PYVISTA, TREES, WITHOUT_UPDATE, kept_bytes
 from impinge.detect.spatial_hash import SpatialHash
 from impinge.errors import ImpingeError
 
@@ -20,11 +20,13 @@ def rows():
 
 
 def test_quick_run_times_us_and_the_peers(rows):
-    """Time ours first, then each peer, or say that it is not installed."""
+    """Time ours first, with and without the update, then each peer, or say that it is not installed."""
     assert rows[0].candidate == OURS
     assert rows[0].ratio == 1.0
     assert "contacts" in rows[0].note
-    peers = [row for row in rows if row.scene == rows[0].scene][1:]
+    assert rows[1].candidate == WITHOUT_UPDATE
+    assert rows[1].min_ms > 0.0
+    peers = [row for row in rows if row.scene == rows[0].scene][2:]
     assert {row.candidate for row in peers} == set(hashing_against_peers.PEERS)
     for row in peers:
         assert row.min_ms > 0.0 or "not installed" in row.note
@@ -66,7 +68,7 @@ def test_missing_peers_are_told(monkeypatch):
     monkeypatch.setattr(hashing_against_peers, "PEERS", known)
     monkeypatch.setattr(hashing_against_peers, "_time_per_tet", lambda _: [])
 
-    ours, missing = hashing_against_peers.run(quick=True)
+    ours, _, missing = hashing_against_peers.run(quick=True)
 
     assert ours.candidate == OURS
     assert missing.note == "not installed; pip install impinge[picture]"
