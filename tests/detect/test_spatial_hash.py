@@ -1190,3 +1190,28 @@ def test_bad_options_of_surfaces(make, ask, message):
     """Refuse what is for tets only, and what is for two bodies only."""
     with pytest.raises(OptionError, match=message):
         SpatialHash([sphere()], **make).query(**ask)
+
+
+@pytest.mark.parametrize("strange", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("variant", [{}, {"hash": "paper"}, {"passes": 1}], ids=str)
+def test_numbers_that_nobody_checked_are_refused(strange, variant):
+    """Refuse infinity and NaN in a sentence, even where a caller forbade to check them."""
+    body = shapes.tet_box(2, 2, 2)
+    x = np.array(body.vertices)
+    x[3, 1] = strange
+    body.update(x, check=False)
+
+    with pytest.raises(impinge.MeshError, match=r"infinite or undefined.*update\(check=True\) tells which"):
+        SpatialHash([body, shapes.tet_box(2, 2, 2, center=(0.3, 0.2, 0.1))], **variant).query()
+
+
+@pytest.mark.parametrize("strange", [np.inf, -np.inf, np.nan])
+def test_triangles_that_nobody_checked_are_refused(strange):
+    """Refuse the same of triangle meshes."""
+    body = shapes.icosphere(1)
+    x = np.array(body.vertices)
+    x[3, 1] = strange
+    body.update(x, check=False)
+
+    with pytest.raises(impinge.MeshError, match="infinite or undefined"):
+        SpatialHash([body, shapes.icosphere(1)]).query()

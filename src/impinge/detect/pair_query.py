@@ -65,8 +65,7 @@ class PairOptions:
 
     def __post_init__(self) -> None:
         check_max_pairs(self.max_pairs)
-        if self.cancel is not None and not hasattr(self.cancel, "is_set"):
-            raise OptionError(f"cancel is {self.cancel!r}, expected an object with is_set(), like threading.Event")
+        check_cancel(self.cancel)
 
     def side_a(self, body: TriMesh) -> Side:
         """The first body with its transform and active triangles."""
@@ -88,6 +87,12 @@ def check_max_pairs(limit: Any) -> None:
     """Refuse a limit that is none."""
     if limit is not None and (not isinstance(limit, int | np.integer) or isinstance(limit, bool) or limit < 1):
         raise OptionError(f"max_pairs is {limit!r}, expected a whole number from 1, or None for all pairs")
+
+
+def check_cancel(cancel: Any) -> None:
+    """Refuse what cannot tell whether to stop."""
+    if cancel is not None and not hasattr(cancel, "is_set"):
+        raise OptionError(f"cancel is {cancel!r}, expected an object with is_set(), like threading.Event")
 
 
 _NO_OPTIONS = PairOptions()

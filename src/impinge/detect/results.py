@@ -309,17 +309,10 @@ class ClosestPoints(Result):
         return np.stack([np.arange(len(self)), self.triangle], axis=1, dtype=np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Distance(Result):
-    """The smallest distance of two bodies, 0 if they meet."""
+class _OneDistance:
+    """What results that are a single distance have in common."""
 
     distance: float
-    """Infinite if one of them has no triangles, or all are farther than was asked for."""
-    point_a: Floats
-    """The nearest point of a, NaN if there is none, shape (3,)."""
-    point_b: Floats
-    triangles: Ints
-    """The triangles that these points belong to, -1 if there are none, shape (2,)."""
 
     def __len__(self) -> int:
         return 1
@@ -334,7 +327,20 @@ class Distance(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HullDistance(Result):
+class Distance(_OneDistance, Result):
+    """The smallest distance of two bodies, 0 if they meet."""
+
+    distance: float
+    """Infinite if one of them has no triangles, or all are farther than was asked for."""
+    point_a: Floats
+    """The nearest point of a, NaN if there is none, shape (3,)."""
+    point_b: Floats
+    triangles: Ints
+    """The triangles that these points belong to, -1 if there are none, shape (2,)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HullDistance(_OneDistance, Result):
     """The distance of two convex hulls, 0 if they meet."""
 
     distance: float
@@ -347,17 +353,6 @@ class HullDistance(Result):
     """How deep at most they are in each other, 0 if they do not meet; the least depth may be less."""
     iterations: int = 0
     """Steps of GJK."""
-
-    def __len__(self) -> int:
-        return 1
-
-    def __bool__(self) -> bool:
-        """Whether they meet."""
-        return self.distance == 0.0
-
-    def changes(self, previous: Result) -> Changes:
-        """Refuse: a distance is one number."""
-        raise OptionError(f"a distance has no rows to compare; subtract the numbers (got a {type(previous).__name__})")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

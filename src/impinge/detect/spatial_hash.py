@@ -32,7 +32,7 @@ from impinge.arrays import Bools, Floats, Ints, as_indices, as_transform
 from impinge.backend.stages import Stages, start_stages
 from impinge.detect import spatial_hash_kernels as kernels
 from impinge.detect.narrow_phase import Neighbours
-from impinge.detect.pair_query import Cancel, check_max_pairs, moved
+from impinge.detect.pair_query import Cancel, check_cancel, check_max_pairs, moved
 from impinge.detect.results import EdgeContacts, Reason, TrianglePairs, VertexContacts
 from impinge.detect.spatial_hash_cells import CellSearch, Keys, sides_of
 from impinge.detect.spatial_hash_published import PublishedSearch, Variant, variant_of
@@ -65,8 +65,7 @@ class HashOptions:
 
     def __post_init__(self) -> None:
         check_max_pairs(self.max_pairs)
-        if self.cancel is not None and not hasattr(self.cancel, "is_set"):
-            raise OptionError(f"cancel is {self.cancel!r}, expected an object with is_set(), like threading.Event")
+        check_cancel(self.cancel)
 
 
 class State(NamedTuple):
@@ -161,7 +160,10 @@ class SpatialHash:
         return replace(contacts, method=self.name, stats=stats, elapsed_ms=1e3 * (perf_counter() - began))
 
     def refit(self) -> None:
-        """Hash the vertices as they are now, and answer nothing: the first pass alone, for timing."""
+        """Hash the vertices as they are now, and answer nothing: the first pass alone, for timing.
+
+        That is the default search of tet meshes; the others make everything in a query, and nothing is done here.
+        """
         with self._lock:
             if not _are_surfaces(self.bodies) and isinstance(self._search, CellSearch):
                 arena, x, *_ = self._state(HashOptions(), False, False)
@@ -294,7 +296,9 @@ def finish_contacts(
         length, direction = import_module("impinge.contact.depth").consistent_depth(states, contacts)
         contacts = replace(contacts, depth=length, direction=direction)
     if options.max_pairs is not None and len(contacts) > options.max_pairs:
-        contacts = replace(contacts.rows(slice(0, options.max_pairs)), complete=False, reason=reason or "limit")
+        contacts = replace(
+            contacts.rows(slice(0, options.max_pairs)), complete=False, reason=contacts.reason or "limit"
+        )
     return contacts
 
 

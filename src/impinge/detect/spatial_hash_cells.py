@@ -34,6 +34,7 @@ from impinge.backend.stages import Stages
 from impinge.detect import spatial_hash_kernels as kernels
 from impinge.detect.spatial_hash_kernels import LEVEL_STEP, UNKNOWN
 from impinge.detect.spatial_hash_tets import Arena
+from impinge.errors import MeshError
 
 Keys = NDArray[np.uint64]
 
@@ -88,33 +89,32 @@ class CellSearch:
         self._cell_size = cell_size
         self.scratch = Scratch()
         self._room = 1024
-        self._unsure: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
 
     def candidates(self, x: Floats, arena: Arena, stats: dict[str, Any], stages: Stages) -> Keys:
         """Keys (vertex, tet) of all vertices that are in tets, and of some that are not, in any order.
 
         Each once, unless cells are too far from the origin for doubles to tell them apart.
         """
-        farthest = float(kernels.farthest(x, arena.vertex))
+        farthest = farthest_of(x, arena)
         cell_size = self._choose_cell_size(x, arena, farthest)
         clusters = len(arena.tet) // WIDTH
         level_of = self.scratch.array("level", clusters, np.int16)[:clusters]
         level_of.fill(UNKNOWN)
-        self._unsure = self.scratch.array("unsure", clusters, np.uint8)[:clusters]
+        unsure = self.scratch.array("unsure", clusters, np.uint8)[:clusters]
         lowest = least_level(cell_size, farthest)
         stages.done("cell_size")
         stats.update(cell_size=cell_size, cells=0, inverted_tets=0)
-        found = [self._search(x, arena, (level_of, 0, lowest, 1.0 / cell_size), stats, stages)]
+        found = [self._search(x, arena, (level_of, 0, lowest, 1.0 / cell_size), unsure, stats, stages)]
         used = np.unique(level_of).tolist() if level_of.any() else [0]
         for level in sorted(set(used) - {0}):
-            found += [self._search(x, arena, (level_of, level, lowest, 1.0 / cell_size), stats, stages)]
-        flat, inverted = orientations(x, arena, _lanes(self._unsure))
+            found += [self._search(x, arena, (level_of, level, lowest, 1.0 / cell_size), unsure, stats, stages)]
+        flat, inverted = orientations(x, arena, _lanes(unsure))
         stats.update(levels=len(used), flat_tets=flat, inverted_tets=stats["inverted_tets"] + inverted)
         return np.concatenate(found)
 
     def hash_vertices(self, x: Floats, arena: Arena) -> None:
         """The first pass by itself."""
-        size = self._choose_cell_size(x, arena, float(kernels.farthest(x, arena.vertex)))
+        size = self._choose_cell_size(x, arena, farthest_of(x, arena))
         self._make_grid(x, arena.vertex, 1.0 / size, {"cells": 0})
 
     def _choose_cell_size(self, x: Floats, arena: Arena, farthest: float) -> float:
@@ -124,8 +124,10 @@ class CellSearch:
             wanted = EDGES_PER_CELL * mean_edge_of(x, arena, every=max(1, clusters // SAMPLED_CLUSTERS))
         return dyadic(wanted, farthest)
 
-    def _search(self, x: Floats, arena: Arena, levels: Any, stats: dict[str, Any], stages: Stages) -> Keys:
-        """Candidates of the clusters of one level."""
+    def _search(
+        self, x: Floats, arena: Arena, levels: Any, unsure: NDArray[np.uint8], stats: dict[str, Any], stages: Stages
+    ) -> Keys:
+        """Candidates of the clusters of one level; ``unsure`` gets the bits of their tets that may be flat."""
         grid = self._make_grid(x, arena.vertex, levels[3] / LEVEL_STEP ** levels[1], stats)
         stages.done("hash")
         threads, clusters = thread_count(), len(levels[0])
@@ -135,7 +137,7 @@ class CellSearch:
             keys = keys.reshape(threads, self._room)
             counter[:] = counts[:] = inverted[:] = 0
             kernels.search.over(clusters)(
-                x, (arena.corner, arena.tet), levels, grid, threads, counter, keys, counts, self._unsure, inverted
+                x, (arena.corner, arena.tet), levels, grid, threads, counter, keys, counts, unsure, inverted
             )
             if counts.max() <= self._room:
                 break
@@ -187,6 +189,18 @@ def sides_of(x: Floats, arena: Arena, slots: NDArray[np.int64], vertices: NDArra
     sides = np.zeros((len(slots), 5), dtype=np.int8)
     kernels.exact_sides(x, arena.corner, slots, vertices, sides)
     return sides
+
+
+def farthest_of(x: Floats, arena: Arena) -> float:
+    """The largest coordinate, by its size."""
+    return checked_reach(float(kernels.farthest(x, arena.vertex)))
+
+
+def checked_reach(farthest: float) -> float:
+    """Refuse positions that are not finite: an update that was told not to check may have brought them."""
+    if not math.isfinite(farthest):
+        raise MeshError("a position is infinite or undefined, expected finite ones; update(check=True) tells which")
+    return farthest
 
 
 def mean_edge_of(x: Floats, arena: Arena, *, every: int) -> float:

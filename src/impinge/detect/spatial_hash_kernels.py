@@ -26,7 +26,9 @@ LEVEL_STEP = 4.0
 """Cells of a level are this much larger than those of the one below."""
 INSIDE, OUTSIDE, UNSURE = range(3)
 """What doubles can tell of a vertex and a tet."""
-UNKNOWN = -999
+HIGHEST = 1000
+"""A level beyond all that finite numbers need; infinite ones, which nobody checked, end here."""
+UNKNOWN = -9999
 """The level of a cluster that was not looked at yet."""
 
 
@@ -83,12 +85,13 @@ def mean_half_edge(x, corner, tet, stride):
 
 @compiled
 def farthest(x, vertex):
-    """The largest coordinate of the vertices listed, by its size."""
-    largest = 0.0
+    """The largest coordinate of the vertices listed, by its size; infinite if one of them is undefined."""
+    largest, strange = 0.0, 0.0
     for n in range(len(vertex)):
         v = vertex[n]
         largest = max(largest, abs(x[v, 0]), abs(x[v, 1]), abs(x[v, 2]))
-    return largest
+        strange += 0.0 * x[v, 0] + 0.0 * x[v, 1] + 0.0 * x[v, 2]  # NaN if one of them is not finite
+    return largest if strange == 0.0 else np.inf
 
 
 @kernel()
@@ -170,7 +173,7 @@ def cells_between(first, last):
 def level_of(extent, least_level):
     """The level whose cells fit a cluster that is ``extent`` cells of level 0 long."""
     level = 0
-    while extent > LARGEST:
+    while extent > LARGEST and level < HIGHEST:
         extent /= LEVEL_STEP
         level += 1
     while 0.0 < extent <= SMALLEST and level > least_level:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from impinge.arrays import Floats
 from impinge.backend.stages import Stages
 from impinge.detect import spatial_hash_published_kernels as kernels
-from impinge.detect.spatial_hash_cells import Keys, Scratch, mean_edge_of, orientations
+from impinge.detect.spatial_hash_cells import Keys, Scratch, farthest_of, mean_edge_of, orientations
 from impinge.detect.spatial_hash_tets import Arena
 from impinge.errors import OptionError
 
@@ -88,6 +88,7 @@ class PublishedSearch:
 
     def candidates(self, x: Floats, arena: Arena, stats: dict[str, Any], stages: Stages) -> Keys:
         """Keys (vertex, tet) of all vertices that are in tets, and of a few that are nearly; some several times."""
+        farthest_of(x, arena)  # refuses what is not finite
         cell_size = self._cell_size or mean_edge_of(x, arena, every=1)
         table_size = self.variant.table_size or next_prime(2 * len(arena.vertex))
         stages.done("cell_size")

@@ -29,7 +29,7 @@ from impinge.detect.edge_crossings import crossings_of, unique_rows
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, classify, classify_self
 from impinge.detect.pair_query import PairOptions, Side, finish_pairs, pair_options
 from impinge.detect.results import EdgeContacts, Reason, TrianglePairs
-from impinge.detect.spatial_hash_cells import LARGEST_CELL, Keys, dyadic, least_level
+from impinge.detect.spatial_hash_cells import LARGEST_CELL, Keys, checked_reach, dyadic, least_level
 from impinge.detect.spatial_hash_kernels import LEVEL_STEP
 from impinge.mesh.tri_mesh import Snapshot, TriMesh
 
@@ -87,7 +87,7 @@ def candidate_pairs(
     box: Floats, split: int, cell_size: float | None, stats: dict[str, Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of ``box`` that overlap, the lower and the higher, each pair once; with ``split``, on both sides of it."""
-    farthest = float(np.abs(box).max(initial=0.0))
+    farthest = checked_reach(float(np.abs(box).max(initial=0.0)))
     size = dyadic(cell_size or min(2.0 * kernels.mean_half_extent(box), LARGEST_CELL) or 1.0, farthest)
     level = np.zeros(len(box), dtype=np.int16)
     kernels.choose_levels.over(len(box))(box, 1.0 / size, least_level(size, farthest), level)
