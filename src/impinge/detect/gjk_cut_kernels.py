@@ -26,7 +26,7 @@ ENOUGH_FOR_CENTRE = 128
 """Triangles whose mean is centre enough: it only has to give a good first direction."""
 FEW, WORTH_IT = 4, 8
 """A cut counts as one if it removes more than one triangle in ``FEW`` of a list; pieces are started on anew if the cuts
-so far removed more than one in ``WORTH_IT``. Two bodies of 13k: a tenth faster than to go on at any removal."""
+so far removed more than one in ``WORTH_IT``."""
 NO_HINT = 2.0
 """First coordinate of a direction that is none."""
 MOST_CUTS = 32
