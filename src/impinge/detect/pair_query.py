@@ -119,7 +119,9 @@ def make_side(body: TriMesh, transform: Any, active: Any, letter: str) -> Side:
     ids = snapshot.live
     if active is not None:
         chosen = as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))
-        ids = np.intersect1d(chosen, ids, assume_unique=True)
+        is_chosen = np.zeros(len(snapshot.elements), dtype=np.bool_)
+        is_chosen[chosen] = True
+        ids = ids[is_chosen[ids]]
     return Side(vertices, snapshot.elements, ids)
 
 
