@@ -255,6 +255,7 @@ BENCHMARKS = {
     "triangle_test": "impinge.bench.triangle_test",
     "pairs_against_peers": "impinge.bench.pairs_against_peers",
     "proximity_against_peers": "impinge.bench.proximity_against_peers",
+    "gjk_cut_against_peers": "impinge.bench.gjk_cut_against_peers",
     "cloth_proximity": "impinge.bench.cloth_proximity",
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
     "box_tree_decay": "impinge.bench.box_tree_decay",

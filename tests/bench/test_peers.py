@@ -12,7 +12,7 @@ import pytest
 import impinge
 import shared_data
 from impinge import scenes
-from impinge.bench import measure, pairs_against_peers
+from impinge.bench import gjk_cut_against_peers, measure, pairs_against_peers
 from impinge.bench.measure import Row
 from impinge.bench.peers import Peer, all_peers
 from impinge.detect.box_tree import BoxTree
@@ -171,3 +171,24 @@ def test_quick_run_against_all_that_are_installed():
 
     for scene in {row.scene for row in rows if row.candidate == "impinge"}:
         assert any(row.scene == scene and row.min_ms > 0.0 for row in rows)
+
+
+def test_cutting_is_measured_beside_the_peers(monkeypatch: pytest.MonkeyPatch):
+    """Have GjkCut first, the box tree and a peer of the list, whose wrong pairs do not count."""
+    liar = Liar()
+    liar.name = "coal"
+    monkeypatch.setattr(gjk_cut_against_peers, "all_peers", lambda: [liar, Stranger()])
+    rows = gjk_cut_against_peers.run(quick=True)
+
+    assert [row.candidate for row in rows] == ["GjkCut", "BoxTree", "coal"]
+    assert rows[0].ratio == 1.0
+    assert rows[1].min_ms > 0.0
+    assert rows[2].note.startswith("disagrees on ")
+
+
+def test_cutting_beside_all_that_are_installed():
+    """Finish, with right pairs from every peer that is there, or its reason."""
+    rows = gjk_cut_against_peers.run(quick=True)
+
+    assert {row.candidate for row in rows} == {"GjkCut", "BoxTree", *gjk_cut_against_peers.PEERS}
+    assert not any("disagrees" in row.note for row in rows)

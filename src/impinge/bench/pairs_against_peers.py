@@ -3,25 +3,17 @@
 Scenes     Pairs of bodies of four classes: smooth (bumpy spheres), scans, CAD parts, soups and cloth; the last three
            from the folder of meshes that IMPINGE_DATA names, left out without it. Both bodies move in every frame.
            Positions are rounded to floats, so that peers in single precision see the same bodies.
-Rounds     In each round every candidate gets a turn: a pause, in which threads of the one before fall asleep (they
-           would take a core away), one frame that does not count, which brings its own data and threads back, and two
-           frames that do. Slow peers sit out rounds, evenly, so that none takes more than a few seconds. Before
-           each frame its positions are written, untimed, to the same arrays: as in a simulation, which has just
-           computed them, they come from the cache and not from memory.
-Agreement  Times of a peer count on those frames only on which its pairs are ours, as sets; its row tells the others.
-           A peer that says yes or no and no more is held to that.
+Rounds     As in ``turns``: those of a peer count where its pairs are ours.
 Ours alone Self-collision (against those peers that know it), 5,000 frames in a row, tiny boxes, the refit per
            triangle, and the query against the number of hits.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -29,25 +21,30 @@ from typing import Any
 import numpy as np
 
 import impinge
-from impinge.arrays import Floats
-from impinge.backend import jit
 from impinge.bench.measure import Row
 from impinge.bench.peers import Peer, all_peers
+from impinge.bench.turns import (
+    LEAST_ROUNDS,
+    ROUNDS,
+    SECONDS_PER_CANDIDATE,
+    Candidate,
+    Frame,
+    Step,
+    count_of,
+    measured,
+    our_candidate,
+    our_threads,
+    peer_candidate,
+    take_turns,
+    unmeasured,
+    waves,
+)
 from impinge.deform.waves import Wave
 from impinge.detect.box_tree import BoxTree
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
 OURS = "impinge"
-FRAMES = 13
-"""A prime: slow peers, who sit out rounds, still see all of them."""
-ROUNDS = 40
-LEAST_ROUNDS = 4
-PAUSE = 0.005
-"""Seconds before each turn; workers of OpenMP and TBB spin for a millisecond or so after their last job."""
-SECONDS_PER_CANDIDATE = 4.0
-COUNTED_FRAMES = 2
-"""Frames of each turn that count, after one that does not."""
 
 DATA = {
     "scan": ("closed/armadillo_52k.off", "closed/bunny_75k.off", "closed/dragon_100k.ply"),
@@ -55,9 +52,6 @@ DATA = {
     "soup": ("soup/truck.obj", "open/tableCloth.obj"),
 }
 """Files below IMPINGE_DATA by class of input."""
-
-Frame = tuple[Floats, ...]
-"""Positions of all bodies at one time."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,7 @@ def run(*, quick: bool = False) -> list[Row]:
         if reason is None:
             peers.append(peer)
         else:
-            rows.append(_unmeasured("peers", peer.name, reason))
+            rows.append(unmeasured("peers", peer.name, reason))
     for scene in _pair_scenes(sizes):
         rows += _against_peers(scene, peers, sizes) if isinstance(scene, _Scene) else [scene]
     for scene in _self_scenes(sizes):
@@ -115,20 +109,20 @@ def _pair_scenes(sizes: _Sizes) -> Iterator[_Scene | Row]:
     """Two bodies each; a row instead of a scene says what is left out."""
     for subdivisions in sizes.subdivisions:
         bodies = _bumpy_spheres(subdivisions)
-        yield _Scene(f"smooth, {_count(bodies)}", bodies, _waves(bodies, Wave(0.05, 4.0, angular_speed=2.0)))
+        yield _Scene(f"smooth, {count_of(bodies)}", bodies, waves(bodies, Wave(0.05, 4.0, angular_speed=2.0)))
     if not sizes.with_data:
         return
     folder = os.environ.get("IMPINGE_DATA")
     for sort, files in DATA.items():
         for file in files:
             if folder is None or not Path(folder, file).is_file():
-                yield _unmeasured(f"{sort}, {Path(file).stem}", OURS, "left out: IMPINGE_DATA names no folder with it")
+                yield unmeasured(f"{sort}, {Path(file).stem}", OURS, "left out: IMPINGE_DATA names no folder with it")
                 continue
             body = impinge.load(Path(folder, file))
             assert isinstance(body, TriMesh)
             bodies = _unit_size(body, shift=(0.0, 0.0, 0.0)), _unit_size(body, shift=(0.2, 0.12, 0.09))
-            name = f"{sort}, {Path(file).stem}, {_count(bodies)}"
-            yield _Scene(name, bodies, _waves(bodies, Wave(0.01, 12.0, angular_speed=2.0)))
+            name = f"{sort}, {Path(file).stem}, {count_of(bodies)}"
+            yield _Scene(name, bodies, waves(bodies, Wave(0.01, 12.0, angular_speed=2.0)))
 
 
 def _self_scenes(sizes: _Sizes) -> Iterator[_Scene]:
@@ -136,8 +130,8 @@ def _self_scenes(sizes: _Sizes) -> Iterator[_Scene]:
     sphere = shapes.bumpy_sphere(sizes.self_subdivisions)
     knot = shapes.torus_knot(2, 3, sizes.self_knot_rings, 20, tube_radius=0.41)
     for name, body in (("sphere", sphere), ("knot", knot)):
-        frames = _waves((body,), Wave(0.05, 4.0, angular_speed=2.0))
-        yield _Scene(f"self, {name}, {_count((body,))}", (body,), frames)
+        frames = waves((body,), Wave(0.05, 4.0, angular_speed=2.0))
+        yield _Scene(f"self, {name}, {count_of((body,))}", (body,), frames)
 
 
 def _bumpy_spheres(subdivisions: int) -> tuple[TriMesh, TriMesh]:
@@ -152,148 +146,6 @@ def _unit_size(body: TriMesh, *, shift: tuple[float, float, float]) -> TriMesh:
     return TriMesh(x, body.faces)
 
 
-def _waves(bodies: tuple[TriMesh, ...], wave: Wave, *, count: int = FRAMES) -> list[Frame]:
-    """Frames of waves, each body at a time of its own: in step they would move all space and no contact."""
-    rest = [body.vertices.copy() for body in bodies]
-    return [tuple(_rounded(wave(x, 0.1 * frame + 1.7 * i)) for i, x in enumerate(rest)) for frame in range(count)]
-
-
-def _rounded(x: Floats) -> Floats:
-    return x.astype(np.float32).astype(np.float64)
-
-
-def _count(bodies: tuple[TriMesh, ...]) -> str:
-    counts = [len(body.faces) for body in bodies]
-    return " x ".join(f"{count / 1e6:.3g}M" if count >= 1e6 else f"{count / 1e3:.3g}k" for count in counts)
-
-
-# turns --------------------------------------------------------------------------------------------------
-
-
-Pairs = set[tuple[int, ...]]
-Step = Callable[[Frame], Any]
-"""Take new positions and answer: what is timed."""
-
-
-@dataclass
-class _Candidate:
-    """Who takes turns, and what came of it."""
-
-    name: str
-    step: Step
-    note: str
-    expected: list[Pairs] | None = None
-    """The right answer for each frame; None if all answers count."""
-    times: list[float] = field(default_factory=list)
-    """Milliseconds of right answers."""
-    wrong: dict[int, int] = field(default_factory=dict)
-    """Frames with a wrong answer, and on how many pairs."""
-
-    def judge(self, frame: int, milliseconds: float, answer: Any) -> None:
-        """Count the time if the answer is right."""
-        if self.expected is not None:
-            expected = self.expected[frame]
-            wrong = answer != bool(expected) if isinstance(answer, bool) else len(_as_set(answer) ^ expected)
-            if wrong:
-                self.wrong[frame] = int(wrong)
-                return
-        self.times.append(milliseconds)
-
-    def remark(self) -> str:
-        """The note, and what was wrong."""
-        if not self.wrong:
-            return self.note
-        rest = "which do not count" if self.times else "so that its time does not count"
-        return f"disagrees on {sum(self.wrong.values())} pairs in {len(self.wrong)} frames, {rest}; {self.note}"
-
-
-def _take_turns(candidates: list[_Candidate], frames: list[Frame], sizes: _Sizes) -> None:
-    """Time all candidates; answers are judged when the turn is over."""
-    fresh = tuple(x.copy() for x in frames[0])
-
-    def write(frame: int) -> Frame:
-        """What a simulation does before it asks."""
-        for target, x in zip(fresh, frames[frame % len(frames)]):
-            target[:] = x
-        return fresh
-
-    stride = []
-    for each in candidates:
-        each.step(frames[0])  # may compile
-        began = perf_counter()
-        each.step(frames[1 % len(frames)])
-        seconds = (perf_counter() - began) * (1 + COUNTED_FRAMES)
-        turns = min(max(int(sizes.seconds / seconds), LEAST_ROUNDS), sizes.rounds)
-        stride.append(max(sizes.rounds // turns, 1))
-    at = 0
-    for turn in range(sizes.rounds):
-        for each, every in zip(candidates, stride):
-            if turn % every:
-                continue
-            time.sleep(PAUSE)
-            each.step(write(at))
-            answers = []
-            for ahead in range(1, 1 + COUNTED_FRAMES):
-                frame = (at + ahead) % len(frames)
-                positions = write(frame)
-                began = perf_counter()
-                answer = each.step(positions)
-                answers.append((frame, 1e3 * (perf_counter() - began), answer))
-            for judged in answers:
-                each.judge(*judged)
-        at += 1 + COUNTED_FRAMES
-
-
-def _measured(scene: str, candidates: list[_Candidate]) -> list[Row]:
-    """Rows with ratios to the first; the ratio of the medians goes into the note."""
-    rows = []
-    base = candidates[0].times
-    for each in candidates:
-        if not each.times:
-            rows.append(_unmeasured(scene, each.name, each.remark()))
-            continue
-        note = each.remark()
-        if each.times is not base:
-            note = f"medians {statistics.median(each.times) / statistics.median(base):.2f}; {note}"
-        ratio = min(each.times) / min(base)
-        rows.append(Row(scene, each.name, min(each.times), statistics.median(each.times), ratio, note))
-    return rows
-
-
-def _time_alone(name: str, step: Step, frames: list[Frame], sizes: _Sizes) -> list[float]:
-    """Milliseconds of one candidate."""
-    alone = _Candidate(name, step, "")
-    _take_turns([alone], frames, sizes)
-    return alone.times
-
-
-def _unmeasured(scene: str, candidate: str, note: str) -> Row:
-    return Row(scene, candidate, math.nan, math.nan, math.nan, note)
-
-
-def _threads(count: int) -> str:
-    return "1 thread" if count == 1 else f"{count} threads"
-
-
-def _our_threads() -> str:
-    return f"{_threads(jit.thread_count())} ({jit.thread_layer()})"
-
-
-def _as_set(pairs: Any) -> Pairs:
-    return set(map(tuple, pairs.tolist()))
-
-
-def _our_candidate(name: str, step: Step, frames: list[Frame]) -> tuple[_Candidate, list[Pairs]]:
-    """Us, and our pairs on each frame."""
-    found = [_as_set(step(frame)) for frame in frames]
-    hits = sorted(map(len, found))
-    return _Candidate(name, step, f"{hits[0]} to {hits[-1]} pairs; {_our_threads()}"), found
-
-
-def _peer_candidate(peer: Peer, step: Step, expected: list[Pairs]) -> _Candidate:
-    return _Candidate(peer.name, step, f"{peer.how}; {_threads(peer.threads())}; {peer.version()}", expected)
-
-
 # two bodies ---------------------------------------------------------------------------------------------
 
 
@@ -306,7 +158,7 @@ def _against_peers(scene: _Scene, peers: list[Peer], sizes: _Sizes) -> list[Row]
         b.update(frame[1])
         return detector.query().pairs
 
-    us, expected = _our_candidate(OURS, ours, scene.frames)
+    us, expected = our_candidate(OURS, ours, scene.frames)
     candidates = [us]
     for peer in peers:
         peer.prepare(a, b)
@@ -315,9 +167,9 @@ def _against_peers(scene: _Scene, peers: list[Peer], sizes: _Sizes) -> list[Row]
             peer.update(*frame)
             return peer.query()
 
-        candidates.append(_peer_candidate(peer, step, expected))
-    _take_turns(candidates, scene.frames, sizes)
-    return _measured(scene.name, candidates)
+        candidates.append(peer_candidate(peer, step, expected))
+    take_turns(candidates, scene.frames, rounds=sizes.rounds, seconds=sizes.seconds)
+    return measured(scene.name, candidates)
 
 
 # one body -----------------------------------------------------------------------------------------------
@@ -334,8 +186,8 @@ def _self_against_peers(scene: _Scene, peers: list[Peer], sizes: _Sizes) -> list
 
         return step
 
-    us, expected = _our_candidate(OURS, ours(BoxTree(body)), scene.frames)
-    skipping, _ = _our_candidate(f"{OURS}, neighbours skipped", ours(BoxTree(body, neighbours="skip")), scene.frames)
+    us, expected = our_candidate(OURS, ours(BoxTree(body)), scene.frames)
+    skipping, _ = our_candidate(f"{OURS}, neighbours skipped", ours(BoxTree(body, neighbours="skip")), scene.frames)
     candidates = [us, skipping]
     for peer in peers:
         if not peer.has_self_query:
@@ -346,15 +198,22 @@ def _self_against_peers(scene: _Scene, peers: list[Peer], sizes: _Sizes) -> list
             peer.update(frame[0])
             return np.sort(peer.self_query(), axis=1)
 
-        candidates.append(_peer_candidate(peer, step, expected))
-    _take_turns(candidates, scene.frames, sizes)
+        candidates.append(peer_candidate(peer, step, expected))
+    take_turns(candidates, scene.frames, rounds=sizes.rounds, seconds=sizes.seconds)
     for each in candidates[2:]:
         if each.times:
             each.note = f"{min(each.times) / min(skipping.times):.1f} of ours skipping neighbours; {each.note}"
-    return _measured(scene.name, candidates)
+    return measured(scene.name, candidates)
 
 
 # ours alone ---------------------------------------------------------------------------------------------
+
+
+def _time_alone(name: str, step: Step, frames: list[Frame], sizes: _Sizes) -> list[float]:
+    """Milliseconds of one candidate."""
+    alone = Candidate(name, step, "")
+    take_turns([alone], frames, rounds=sizes.rounds, seconds=sizes.seconds)
+    return alone.times
 
 
 def _frames_in_a_row(sizes: _Sizes) -> list[Row]:
@@ -376,9 +235,9 @@ def _frames_in_a_row(sizes: _Sizes) -> list[Row]:
     p50, p99, p999 = np.percentile(taken, (50.0, 99.0, 99.9))
     note = (
         f"p50 {p50:.3g}, p99 {p99:.3g}, p99.9 {p999:.3g}, worst {taken.max():.3g} ms; {np.mean(taken < 1.0):.2%} under "
-        f"1 ms; about {hits // (len(taken) + 20)} pairs; {_our_threads()}"
+        f"1 ms; about {hits // (len(taken) + 20)} pairs; {our_threads()}"
     )
-    scene = f"{len(taken)} frames in a row, {_count((a, b))}"
+    scene = f"{len(taken)} frames in a row, {count_of((a, b))}"
     return [Row(scene, OURS, float(taken.min()), float(p50), 1.0, note)]
 
 
@@ -408,13 +267,13 @@ def _refit_by_size(sizes: _Sizes) -> list[Row]:
     for subdivisions in sizes.refit_subdivisions:
         body = shapes.bumpy_sphere(subdivisions)
         detector = BoxTree(body, shapes.box(center=(9.0, 9.0, 9.0)))
-        frames = _waves((body,), Wave(0.05, 4.0, angular_speed=2.0), count=4)
+        frames = waves((body,), Wave(0.05, 4.0, angular_speed=2.0), count=4)
 
         def step(frame: Frame, body: TriMesh = body, detector: BoxTree = detector) -> Any:
             body.update(frame[0])
             return detector.query()
 
-        name = _count((body,))
+        name = count_of((body,))
         times = _time_alone(name, step, frames, sizes)
         per_triangle.append(1e6 * min(times) / len(body.faces))
         ratio = min(times) / rows[0].min_ms if rows else 1.0
@@ -435,9 +294,9 @@ def _query_by_hits(sizes: _Sizes) -> list[Row]:
             def step(_: Frame, detector: BoxTree = detector) -> Any:
                 return detector.query()
 
-            name = f"{_count((a, b))}, {hits} hits"
+            name = f"{count_of((a, b))}, {hits} hits"
             times = _time_alone(name, step, [()], sizes)
             ratio = min(times) / rows[0].min_ms if rows else 1.0
-            note = f"{1e3 * min(times) / hits:.3g} us per hit; {_our_threads()}" if hits else _our_threads()
+            note = f"{1e3 * min(times) / hits:.3g} us per hit; {our_threads()}" if hits else our_threads()
             rows.append(Row("query against hits", name, min(times), statistics.median(times), ratio, note))
     return rows
