@@ -7,6 +7,7 @@ import pytest
 
 import oracle
 from impinge import scenes
+from impinge.detect.box_tree import BoxTree
 from impinge.errors import OptionError
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
@@ -147,10 +148,23 @@ def test_surface_scenes_have_their_counts(name, face_counts):
 
 @pytest.mark.parametrize("name", scenes.names())
 def test_closed_bodies_enclose_volume(name):
-    """Make every body but loose triangles and cloth closed, looking outwards."""
+    """Make every body but loose triangles, cloth and refined ones closed, looking outwards."""
     for surface in scenes.get(name).surfaces:
-        if len(surface) > 1 and "cloth" not in scenes.get(name).tags:
+        if len(surface) > 1 and scenes.get(name).tags.isdisjoint({"cloth", "refined"}):
             assert surface.volume > 0.0
+
+
+def test_refined_bodies_are_fine_where_they_meet():
+    """Have coarse and dead triangles in the pool, and only fine ones in the pairs."""
+    a, b = scenes.get("refined_spheres").bodies
+    pairs = BoxTree(a, b).query().pairs
+
+    assert len(pairs) > 50
+    for body, met in zip((a, b), pairs.T):
+        coarse = 20 * 4**3
+        assert 0 < body.alive[:coarse].sum() < coarse
+        assert met.min() >= coarse
+        assert len(body) < len(body.faces)
 
 
 @pytest.mark.parametrize("name", TINY)

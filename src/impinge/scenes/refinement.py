@@ -19,6 +19,9 @@ from impinge.errors import OptionError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
+NEAR = 1.15
+"""Distance to the middle of the other body, whose radius is 1, within which triangles of ``refined_pair`` are fine."""
+
 
 @dataclass
 class Refined:
@@ -74,6 +77,19 @@ def refined_sphere(coarse: int, fine: int, *, center: tuple[float, float, float]
     count = len(rough.faces)
     body = TriMesh(np.array(smooth.vertices), np.concatenate([rough.faces, smooth.faces]))
     return Refined(body, count, 4 ** (fine - coarse), np.zeros(count, dtype=np.bool_))
+
+
+def refined_pair(coarse: int, fine: int) -> tuple[TriMesh, TriMesh]:
+    """Two bodies of coarse triangles, fine where one is near the other; those that do not take part are dead."""
+    scene = refinement_scene(coarse, fine)
+    middles = [side.body.vertices.mean(axis=0) for side in (scene.a, scene.b)]
+    for side, other in ((scene.a, middles[1]), (scene.b, middles[0])):
+        body = side.body
+        corners = body.vertices[body.faces[: side.coarse_count]]
+        near = np.linalg.norm(corners.mean(axis=1) - other, axis=1) < NEAR
+        side.refine_near(np.flatnonzero(near), rings=0)
+        body.remove_triangles(np.setdiff1d(np.arange(len(body.faces)), side.active))
+    return scene.a.body, scene.b.body
 
 
 @dataclass

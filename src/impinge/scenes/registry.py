@@ -3,6 +3,7 @@
 Tags     small       two bodies, at most about a thousand triangles each
          degenerate  bodies that touch, lie in one plane or cross at edges
          smooth, cad, cloth, tets     the class of input
+         refined     coarse and fine triangles in one pool, some of them dead; open along the seams between them
          paper-003, paper-004         setups of a published experiment (docs: references)
 
 Answers in ``expected`` follow from the geometry by hand; sets are closed, so that touching counts.
@@ -25,6 +26,7 @@ from impinge.errors import OptionError
 from impinge.mesh import shapes
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.scenes.refinement import refined_pair
 
 Body: TypeAlias = TriMesh | TetMesh
 Build: TypeAlias = Callable[[], Iterable[Body]]
@@ -338,6 +340,13 @@ for _subdivisions, _size, _tags in ((3, "1k", "small smooth"), (5, "20k", "smoot
 _KNOT_12K, _KNOT_50K, _KNOT_110K = (2, 3, 300, 20), (3, 5, 1000, 25), (4, 7, 2200, 25)
 _KNOT_150K, _KNOT_520K = (5, 8, 2500, 30), (5, 9, 6500, 40)
 
+_add(
+    "refined_spheres",
+    "Two spheres, coarse, and fine where they meet: one pool of triangles each, of which some are dead.",
+    partial(refined_pair, 3, 5),
+    tags="refined",
+    motion=_waves(0.03, 4.0),
+)
 for _name, _first, _second in (
     ("knots_12k", _KNOT_12K, _KNOT_12K),
     ("knots_12k_50k", _KNOT_12K, _KNOT_50K),
