@@ -188,9 +188,9 @@ def test_who_wins_is_told_from_the_figures():
     series = measure("scene", [cut("x", pair)], pair.frames(2), rounds=1)["x"]
     slower = replace(series, row=replace(series.row, min_ms=2.0 * series.row.min_ms))
 
-    assert against(series, slower) == "2.00 times as fast as"
+    assert against(series, slower) == "is 2.00 times as fast as"
     assert against(slower, series) == "takes 2.00 times as long as"
-    assert against(series, series) == "as fast as"
+    assert against(series, series) == "is as fast as"
 
 
 def test_directions_are_evenly_spread_and_the_best_separates():

@@ -202,8 +202,8 @@ def is_faster(one: Series, other: Series) -> bool:
 
 
 def against(one: Series, other: Series) -> str:
-    """Who wins, and by how much, in words: "1.8 times as fast as" or "takes 3.2 times as long as"."""
+    """Who wins, and by how much, in words: "is 1.80 times as fast as" or "takes 3.20 times as long as"."""
     ratio = one.mean_ms / other.mean_ms
     if ratio > 1.0 + NOISE:
         return f"takes {ratio:.2f} times as long as"
-    return f"{1.0 / ratio:.2f} times as fast as" if ratio < 1.0 - NOISE else "as fast as"
+    return f"is {1.0 / ratio:.2f} times as fast as" if ratio < 1.0 - NOISE else "is as fast as"

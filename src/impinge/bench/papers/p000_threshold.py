@@ -104,8 +104,10 @@ def _table(found: Found, frames: dict[str, list[Frame]]) -> Table:
 
 
 def _plot(found: Found, frames: dict[str, list[Frame]]) -> Plot:
+    rows = 1 if len(found) < 3 else 2
+
     def draw(figure: Any) -> None:
-        panels = figure.subplots(1, len(found), squeeze=False).ravel()
+        panels = figure.subplots(rows, -(-len(found) // rows), squeeze=False).ravel()
         for panel, ((name, way), each) in zip(panels, found.items()):
             for threshold, series in each.items():
                 panel.plot(series.ms, label=f"T_max {threshold}", linewidth=1.0)
@@ -115,4 +117,4 @@ def _plot(found: Found, frames: dict[str, list[Frame]]) -> Plot:
             distance.set_ylabel("distance (dotted)")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(THRESHOLDS))
 
-    return Plot((5.2 * len(found), 4.2), draw)
+    return Plot((6.5 * -(-len(found) // rows), 4.0 * rows), draw)
