@@ -1,6 +1,6 @@
 """Triangles removed at random until none is left, and added back: Figs 3 and 4 of [HatabKheddar2006].
 
-Protocol   Two bodies are fixed deep in each other, where about 258 pairs meet. In each step equally many random
+Protocol   Two bodies are fixed in each other, where about 258 pairs meet. In each step equally many random
            triangles of both are removed, until none is left; then they are added again in the same order backwards.
            Time and pairs are told over the triangles that remain in both.
 Bodies     The blobs of ``p000_bodies``, 13,000 triangles each, at the offset that a search finds.
@@ -46,9 +46,9 @@ STAGES = (1.0, 0.6, 0.3, 0.1)
 
 PROTOCOL = """
 Same protocol, substitute geometry: bumpy spheres in place of the bulls, at distance {distance:.4f}, where {pairs}
-pairs meet (the paper: {wanted}); a search over {tried} distances found it. Each of {steps} steps removes {share:,}
-random triangles from each body; then as many are added in each step. {rounds} rounds; the time of a step is the least
-of them.
+pairs meet (the paper: {wanted}); a search over {tried} distances found it. Deeper, these bodies have more:
+{deep_pairs} at {deep:g}. Each of {steps} steps removes {share:,} random triangles from each body; then as many are
+added in each step. {rounds} rounds; the time of a step is the least of them.
 
 Edits are `remove_triangles` and `add_triangles` of both bodies. "active sets" leaves the bodies alone and lists the
 ids that take part. All candidates find the same pairs at every step; triangles are numbered in the order in which
@@ -64,6 +64,8 @@ class Bodies:
     faces: tuple[Ints, Ints]
     distance: float
     pairs: int
+    deepest: tuple[float, int]
+    """The least distance that was tried, and the pairs there."""
 
     def make(self, count: int) -> tuple[TriMesh, TriMesh]:
         """Bodies of the first triangles."""
@@ -91,6 +93,8 @@ def run(*, quick: bool = False) -> Experiment:
             pairs=bodies.pairs,
             wanted=PAIRS_AT_FIRST,
             tried=distances,
+            deep=bodies.deepest[0],
+            deep_pairs=bodies.deepest[1],
             steps=steps,
             share=len(bodies) // steps,
             rounds=rounds,
@@ -109,14 +113,14 @@ def fixed_bodies(pair: Pair, wanted: int, distances: int) -> Bodies:
     rest = b.vertices.copy()
     detector = BoxTree(a, b)
     found = []
-    for distance in np.linspace(pair.near, pair.far, distances):
+    for distance in np.linspace(pair.near, pair.far, distances).tolist():
         b.update(rest + distance * SLANT)
-        found.append((abs(len(detector.query()) - wanted), float(distance)))
-    distance = min(found)[1]
+        found.append((distance, len(detector.query())))
+    distance, count = min(found, key=lambda each: (abs(each[1] - wanted), each[0]))
     b.update(rest + distance * SLANT)
     rng = np.random.default_rng(0)
     rows = [body.faces[rng.permutation(len(body))] for body in (a, b)]
-    return Bodies((a.vertices, b.vertices), (rows[0], rows[1]), distance, len(detector.query()))
+    return Bodies((a.vertices, b.vertices), (rows[0], rows[1]), distance, count, found[0])
 
 
 # Candidates -----------------------------------------------------------------------------------------------------
