@@ -56,7 +56,7 @@ def test_peer_with_another_volume_is_not_timed(monkeypatch):
 
 
 def test_peer_with_other_points_is_not_timed(monkeypatch):
-    """Refuse a peer that tells more than one point of a hundred otherwise, and say who is not installed."""
+    """Refuse a peer that tells points far from the surface otherwise, and say who is not installed."""
     monkeypatch.setattr(volumes_against_peers, "_pairs", lambda _: [])
     wrong = {
         IGL: ((), lambda _, points: lambda __: np.zeros(len(points), dtype=bool), "numpy"),
@@ -66,9 +66,15 @@ def test_peer_with_other_points_is_not_timed(monkeypatch):
     _, igl, trimesh = volumes_against_peers.run(quick=True)
 
     assert set(POINT_PEERS) == {IGL, TRIMESH}
-    assert "more than 1%: it is not timed" in igl.note
+    assert "farther than a pixel from the surface, so that it is not timed" in igl.note
     assert math.isnan(igl.min_ms)
     assert trimesh.note == "not installed; pip install impinge[bench]"
+
+
+def test_points_near_the_surface_may_be_told_otherwise():
+    """Count points that are farther from the surface than a pixel's width, and no others."""
+    near, far = [[1.0, 0.2, 0.3], [1.01, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.9, 0.0, 0.0]]
+    assert volumes_against_peers._farther_than_a_pixel(shapes.box(2.0), np.array(near + far)) == 2
 
 
 def test_open_bodies_are_left_out_with_a_sentence(monkeypatch, tmp_path):
