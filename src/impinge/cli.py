@@ -258,6 +258,7 @@ BENCHMARKS = {
     "gjk_cut_against_peers": "impinge.bench.gjk_cut_against_peers",
     "cloth_proximity": "impinge.bench.cloth_proximity",
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
+    "volumes_against_peers": "impinge.bench.volumes_against_peers",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "p000_threshold": "impinge.bench.papers.p000_threshold",
     "p000_removal": "impinge.bench.papers.p000_removal",
@@ -268,6 +269,9 @@ BENCHMARKS = {
     "p002_variants": "impinge.bench.papers.p002_variants",
     "p003_setups": "impinge.bench.papers.p003_setups",
     "p003_parameters": "impinge.bench.papers.p003_parameters",
+    "p004_volumes": "impinge.bench.papers.p004_volumes",
+    "p004_points": "impinge.bench.papers.p004_points",
+    "p004_particles": "impinge.bench.papers.p004_particles",
 }
 """Modules by name; those below ``papers`` return an experiment, which writes a page and a picture too."""
 GROUPS = {

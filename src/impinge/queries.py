@@ -204,11 +204,11 @@ def points_inside(a: Any, points: Any, resolution: int | None = None, **options:
 
     With a resolution points are looked up in a layered depth image of that many pixels along each side, which is much
     faster for many points; those that are told apart wrongly are nearer to the surface than the width of a pixel.
-    The body must be closed and oriented then, else it is refused.
+    The body must be closed and oriented then, else it is refused; it may be a depth source, such as a ``Sphere``.
     """
     wanted = _options_of_a(options)
     if resolution is not None:
-        return points_inside_sampled(as_surface(a, name="a"), points, resolution, wanted)
+        return points_inside_sampled(a, points, resolution, wanted)
     return find_points_inside(as_surface(a, name="a"), points, wanted)
 
 

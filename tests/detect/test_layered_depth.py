@@ -359,6 +359,54 @@ def test_axes_can_be_permuted():
         np.testing.assert_allclose(result.centroid, expected.centroid[list(order)], atol=1e-3)
 
 
+# The region -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.small
+@pytest.mark.tiny
+def test_region_lies_between_outside_faces():
+    """Look along the axis on which the boxes overlap least, each body from its own outside, as in Fig. 2a."""
+    a, b = shapes.box(2.0), shapes.box(2.0, center=(1.0, 0.5, 1.6))  # they overlap by 1, 1.5 and 0.4
+    (view_a, view_b), *others = views(a.bounds, b.bounds, 4, False)
+
+    assert view_a.axis == 2
+    np.testing.assert_allclose([view_a.low, view_a.high], [[0.0, -0.5, 0.6], [1.0, 1.0, 1.0]], atol=1e-12)
+    assert (view_a.from_low, view_b.from_low) == (False, True)  # b begins at the low end, a ends at the high end
+    assert [view.axis for view, _ in others] == [0, 1]
+    (mirrored_b, mirrored_a), *_ = views(b.bounds, a.bounds, 4, False)
+    assert (mirrored_b, mirrored_a) == (view_b, view_a)
+
+
+@pytest.mark.small
+@pytest.mark.tiny
+def test_region_is_extended_for_nested_boxes():
+    """Extend the region from the inner box to the nearer face of the outer one, as in Fig. 2b; the window stays."""
+    outer, inner = shapes.box(4.0), shapes.box((1.0, 1.0, 0.6), center=(1.2, 0.0, 0.1))
+    (view, view_inner), *_ = views(outer.bounds, inner.bounds, 4, False)
+
+    # Along x the inner box begins at 0.7 and the outer one ends at 2: 1.3; along z it takes 2.2 or 2.4, along y 2.5.
+    assert view.axis == 0
+    np.testing.assert_allclose([view.low, view.high], [[0.7, -0.5, -0.2], [2.0, 0.5, 0.4]], atol=1e-12)
+    assert (view.from_low, view_inner.from_low) == (False, True)
+    for result in (LayeredDepth(outer, inner, resolution=4).query(), LayeredDepth(inner, outer, resolution=4).query()):
+        np.testing.assert_allclose(result.volume, 0.6, rtol=1e-12)
+        np.testing.assert_allclose(result.region, [view.low, view.high], atol=1e-12)
+
+
+def test_depth_complexity_counts_crossings_within_the_region():
+    """Map how often each ray crosses each body: odd where it ends inside, as in Table 1 of the paper."""
+    tower = pieces(*(shapes.box((4.0, 4.0, 0.1), center=(0.0, 0.0, 0.3 * k)) for k in range(4)))
+    plate = shapes.box((4.0, 4.0, 1.0), center=(0.0, 0.0, 0.95))  # from 0.45 up: the region ends at the tower's 0.95
+    result = LayeredDepth(tower, plate, resolution=4).query()
+
+    np.testing.assert_array_equal(result.depth_complexity, [np.full((4, 4), 4), np.full((4, 4), 1)])
+    assert result.depth_complexity.dtype == np.int32
+    assert result.volume == pytest.approx(2 * 0.1 * 16.0)
+    half = shapes.box((3.0, 3.0, 2.0), center=(0.0, 0.0, 1.0))
+    counts = LayeredDepth(shapes.uv_sphere(16, 9), half, resolution=9).query().depth_complexity
+    assert set(np.unique(counts[0])) == {0, 1}  # the lower half of the sphere is beyond the region
+
+
 # Windows, sizes and resolutions -----------------------------------------------------------------------
 
 
@@ -991,10 +1039,9 @@ def test_height_fields_stand_on_a_floor(rng):
     np.testing.assert_allclose(result.volumes, heights.sum() * 0.25, rtol=1e-9)
     low = shapes.box((40.0, 40.0, 2.0), center=(0.0, 0.0, 4.0))  # from 3 to 5: two units of each column
     np.testing.assert_allclose(volume(field, low, resolution=48), np.minimum(heights, 2.0).sum() * 0.25, rtol=1e-9)
-    assert points_inside_sampled(Sphere((0.0, 0.0, 0.0), 1.0), [[0.5, 0.5, 0.5], [0.8, 0.8, 0.0]], 64).tolist() == [
-        True,
-        False,
-    ]
+    ball, points = Sphere((0.0, 0.0, 0.0), 1.0), [[0.5, 0.5, 0.5], [0.8, 0.8, 0.0]]
+    assert points_inside_sampled(ball, points, 64).tolist() == [True, False]
+    assert impinge.points_inside(ball, points, resolution=64).tolist() == [True, False]
 
 
 class Wrong:
@@ -1073,6 +1120,27 @@ def test_estimated_error_covers_unaligned_boxes(rng):
         covered += abs(result.volume - np.prod(size) - 1e-3) <= result.error
 
     assert covered >= 0.95 * total
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_estimated_error_covers_random_overlaps(rng, axes):
+    """Cover the distance to manifold3d's exact volume for bodies of all sorts, turned and shifted at random."""
+    bodies = [shapes.icosphere(3), shapes.box(1.2, cells=(3, 3, 3)), shapes.cad_part(segments=12), *knots()]
+    covered, total, shares = 0, 0, []
+    for _ in range(40):
+        a, b = (bodies[k] for k in rng.integers(len(bodies), size=2))
+        turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        turn *= np.linalg.det(turn)
+        b = TriMesh(b.vertices @ turn.T + rng.uniform(-0.4, 0.4, 3), b.faces)
+        expected = exact_volume(a, b)
+        result = LayeredDepth(a, b, resolution=int(rng.integers(16, 64)), axes=axes).query()
+        covered += abs(result.volume - expected) <= result.error
+        total += expected > 1e-3
+        shares.append(result.error / max(expected, 1e-3))
+
+    assert total > 30
+    assert covered >= 38
+    assert np.median(shares) < 0.2
 
 
 def test_looks_of_one_axis_are_the_mean_of_three():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import pickle
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -294,3 +296,87 @@ def test_no_contacts(drawn):
     impinge.penetrating_vertices(apart, depth=True).plot()
 
     assert [part.label for part in drawn[0][0]] == ["body 0: 12 triangles", "body 1: 12 triangles"]
+
+
+def lens(resolution=24, **options):
+    a, b = shapes.icosphere(2), shapes.icosphere(2, center=(1.1, 0.2, 0.1))
+    return impinge.LayeredDepth(a, b, resolution=resolution).query(**options)
+
+
+def test_overlap(back_end, tmp_path):
+    """Draw the overlap in a colour of its own between both bodies, or nothing of it where they are apart."""
+    path = tmp_path / "overlap.png"
+    pixels = lens().plot()
+
+    assert_is_picture(pixels)
+    assert colliding_pixels(pixels) > 3000
+    assert lens().plot(path) == path
+    apart = impinge.overlap_volume(shapes.icosphere(2), shapes.box(1.0, (5.0, 0.0, 0.0))).plot()
+    assert colliding_pixels(apart) == 0
+    assert coloured_pixels(apart) > 1000
+
+
+def stretched(body, size):
+    return impinge.TriMesh(body.vertices * size, body.faces)
+
+
+def volume_of(corners):
+    """Volume that closed triangles enclose."""
+    return np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])) / 6.0
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_columns_fill_the_overlap(axis):
+    """Draw columns that are closed, look outwards, and together are the volume that was found, along any axis."""
+    size = np.ones(3)
+    size[axis] = 0.2
+    a, b = (stretched(body, size) for body in (shapes.icosphere(2), shapes.icosphere(2, center=(1.1, 0.2, 0.1))))
+    result = impinge.overlap_volume(a, b, resolution=24)
+    columns = picture._columns(result, 1)
+
+    assert result.axis == axis
+    assert len(columns) == 12 * len(result) > 1000
+    np.testing.assert_allclose(volume_of(columns), result.volume, rtol=1e-9)
+    low, high = result.region
+    assert (columns.reshape(-1, 3) >= low - 1e-12).all()
+    assert (columns.reshape(-1, 3) <= high + 1e-12).all()
+
+
+def test_parts_of_an_overlap(drawn, monkeypatch):
+    """Draw bodies as they were asked about, tell volume and rays, and say so if not every span is drawn."""
+    a, b = shapes.icosphere(2), shapes.icosphere(2)
+    matrix = np.eye(4)
+    matrix[0, 3] = 1.1
+    result = impinge.overlap_volume(a, b, transform_b=matrix, resolution=24)
+    a.update(a.vertices + 5.0)
+    result.plot()
+    (of_a, of_b, columns), title = drawn[0]
+
+    assert [of_a.label, of_b.label] == ["a: 320 triangles", "b: 320 triangles"]
+    assert columns.label == f"overlap: {len(result)} spans"
+    assert of_a.corners[..., 0].min() < columns.corners[..., 0].min() <= columns.corners[..., 0].max()
+    assert columns.corners[..., 0].max() < of_b.corners[..., 0].max()
+    assert title == f"overlap volume {result.volume:.6g} ± {result.error:.1g}, seen by 24 x 24 rays"
+    monkeypatch.setattr(picture, "MOST_COLUMNS", 60)
+    result.plot()
+    fewer = drawn[1][0][2]
+    assert fewer.label.endswith(", drawn by one ray of 3 x 3")
+    assert 12 * 20 < len(fewer.corners) < len(columns.corners) / 4
+    np.testing.assert_allclose(volume_of(picture._columns(result, 3)), result.volume, rtol=0.2)
+
+
+def test_overlap_of_one_body_and_of_none(drawn):
+    """Draw where a body overlaps itself; say that a query was cut short; draw nothing of sources and old results."""
+    knot = shapes.torus_knot(2, 3, 60, 8, tube_radius=0.41)
+    impinge.LayeredDepth(knot, resolution=32).query().plot()
+    event = threading.Event()
+    event.set()
+    lens(cancel=event).plot()
+    impinge.LayeredDepth(impinge.Sphere((0.0, 0.0, 0.0), 1.0), shapes.box(1.0), resolution=8).query().plot()
+
+    assert [part.label.split(":")[0] for part in drawn[0][0]] == ["body", "overlap"]
+    assert drawn[1][1].endswith("cut short: cancelled")
+    assert [part.label.split(":")[0] for part in drawn[2][0]] == ["b", "overlap"]
+    kept = pickle.loads(pickle.dumps(lens()))
+    kept.plot()
+    assert [part.label.split(":")[0] for part in drawn[3][0]] == ["overlap"]

@@ -237,6 +237,7 @@ class LayeredDepth:
             method=self.name,
             stats=_stats(looks),
             depth_complexity=self._depth_complexity(looks[0]) if looks else None,
+            bodies=(a,) if self.b is None else (a, b),
             **_spans_of(looks[0] if looks else None, _common_box(a.bounds, b.bounds)),
         )
 

@@ -254,9 +254,21 @@ class VolumeOverlap(Result):
     """Volume that is inside out; only asked for of one body."""
     depth_complexity: Ints | None = None
     """How often each ray crosses each body within the region, shape (bodies, rows, columns)."""
+    bodies: tuple[Any, ...] = field(default=(), repr=False)
+    """The bodies as they were when they were asked about, for pictures; not part of ``to_dict``."""
 
     _rows = "spans"
     _identity = ("pixel",)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the result without the bodies."""
+        return {**self.__dict__, "bodies": ()}
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw the spans of the overlap as columns between the bodies; to a file if ``path`` is given."""
+        from importlib import import_module
+
+        return import_module("impinge.view.picture").plot_overlap(self, path)
 
     def __bool__(self) -> bool:
         """Whether they overlap; bodies that only touch do not."""

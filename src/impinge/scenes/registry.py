@@ -308,6 +308,10 @@ def _knots(first: tuple[int, int, int, int], second: tuple[int, int, int, int]) 
     return shapes.torus_knot(*first), _place(shapes.torus_knot(*second), rotation=upright, shift=(0.7, 0.1, 0.05))
 
 
+def _spheres(first: tuple[int, int], second: tuple[int, int]) -> tuple[TriMesh, TriMesh]:
+    return shapes.uv_sphere(*first), shapes.uv_sphere(*second, center=(1.1, 0.8, 0.7))
+
+
 def _cloth_on_ball() -> tuple[TriMesh, TriMesh]:
     """A sheet rolled over the ball from its top, wrinkled so that it dips into the ball and out again."""
     cloth, ball = shapes.cloth_grid(100, 100, size=3.0), shapes.icosphere(5)
@@ -362,6 +366,28 @@ for _name, _first, _second in (
         motion=_waves(0.03, 4.0),
     )
 
+_SPHERE_12K, _SPHERE_50K, _SPHERE_110K, _SPHERE_150K = (100, 61), (200, 126), (250, 221), (300, 251)
+
+for _name, _one, _two in (
+    ("spheres_12k_50k", _SPHERE_12K, _SPHERE_50K),
+    ("spheres_50k_110k", _SPHERE_50K, _SPHERE_110K),
+    ("spheres_110k_150k", _SPHERE_110K, _SPHERE_150K),
+):
+    _add(
+        _name,
+        f"Spheres of {_one} and {_two} meridians and bands share a lens.",
+        partial(_spheres, _one, _two),
+        tags="smooth paper-004",
+        motion=_waves(0.03, 4.0),
+    )
+
+_add(
+    "particles_on_knot",
+    "A knot of 10000 triangles deforms above a floor, for 20000 particles to fall on (scenes.particles).",
+    lambda: (shapes.torus_knot(2, 3, 250, 20), shapes.box((5.0, 5.0, 0.3), center=(0.0, 0.0, -1.35))),
+    tags="smooth paper-004",
+    motion=lambda rest, t: (Wave(0.12, 3.0, angular_speed=3.0)(rest[0], t), None),
+)
 _add(
     "cloth_on_ball",
     "A wrinkled sheet hangs over a ball and touches it in many places.",

@@ -1,4 +1,4 @@
-"""Still pictures without a screen: bodies shaded, colliding triangles, curves or vertices in colour.
+"""Still pictures without a screen: bodies shaded, colliding triangles, curves, vertices or volumes in colour.
 
 Drawn by pyvista (VTK). Where the system has no OpenGL library VTK would end the process, so there the picture is
 drawn by matplotlib instead: slower and flatter, but there.
@@ -7,9 +7,10 @@ drawn by matplotlib instead: slower and flatter, but there.
 from __future__ import annotations
 
 import ctypes.util
+import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
-from impinge.detect.results import Curves, TrianglePairs, VertexContacts
+from impinge.detect.results import Curves, TrianglePairs, VertexContacts, VolumeOverlap
 from impinge.errors import FileError, MissingExtra
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
@@ -31,6 +32,8 @@ FILL = 0.8
 """Share of the picture that the scene takes; the rest is for the title and the labels."""
 EDGES_BELOW = 30_000
 """Bodies with more triangles are drawn without their edges, which would turn into a grey film."""
+MOST_COLUMNS = 40_000
+"""Spans of an overlap that are drawn one by one; of more, rows and columns are left out, and the label says so."""
 FLAT_BELOW = 1e-12
 """Twice the area below which a triangle has no normal to shade it by; the whole scene is one unit wide."""
 
@@ -51,30 +54,45 @@ class Part:
 
 def plot_pairs(result: TrianglePairs, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
     """Draw the bodies of ``result`` as they are now; write ``path`` and return it, or return the pixels."""
-    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
-    pixels = draw(_fit_to_unit(list(_parts(result))), title or _title(result))
-    return pixels if path is None else _write(pixels, Path(path))
+    return _shown(draw_parts(_parts(result), title or _title(result)), path)
 
 
 def plot_curves(result: Curves, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
     """Draw the curves and the bodies as they were; write ``path`` and return it, or return the pixels."""
-    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
     closed = f" ({int(result.closed.sum())} closed)" if len(result.closed) else ""
     named = title or f"{len(result.loops)} curves{closed}, {len(result)} segments, length {result.length:.6g}"
-    pixels = draw(_fit_to_unit(list(_parts_of_curves(result))), named)
-    return pixels if path is None else _write(pixels, Path(path))
+    return _shown(draw_parts(_parts_of_curves(result), named), path)
 
 
 def plot_contacts(
     result: VertexContacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None
 ) -> Any:
     """Draw the bodies as they are now, the vertices inside and their ways out; write ``path`` or return the pixels."""
-    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
     where = "tets" if (result.tet >= 0).any() else "surfaces"
     named = (
         title or f"{len(result)} contacts of vertices with {where}, {int(result.is_self.sum())} of a body with itself"
     )
-    pixels = draw(_fit_to_unit(list(_parts_of_contacts(result))), named)
+    return _shown(draw_parts(_parts_of_contacts(result), named), path)
+
+
+def plot_overlap(result: VolumeOverlap, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
+    """Draw the spans of the overlap as columns between the bodies as they were; write ``path`` or return the pixels."""
+    return _shown(draw_parts(_parts_of_overlap(result), title or _title_of_overlap(result)), path)
+
+
+def draw_parts(parts: Iterable[Part], title: str) -> Any:
+    """Draw anything that is made of triangles; the pixels, shape (height, width, 3)."""
+    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
+    return draw(_fit_to_unit(list(parts)), title)
+
+
+def marks(points: Floats, size: float) -> Floats:
+    """An octahedron at each point, ``size`` from its centre to its corners, shape (8 n, 3, 3)."""
+    return np.asarray(points[:, None, None, :] + size * _OCTAHEDRON).reshape(-1, 3, 3)
+
+
+def _shown(pixels: Any, path: str | os.PathLike[str] | None) -> Any:
+    """The pixels, or the file that they were written to."""
     return pixels if path is None else _write(pixels, Path(path))
 
 
@@ -135,13 +153,53 @@ def _parts_of_contacts(result: VertexContacts) -> Iterator[Part]:
         yield Part("ways out", np.stack([points, ends, ends], axis=1), CURVE_COLOUR, 1.0, False)
     size = MARK * float(np.ptp(np.concatenate(shown).reshape(-1, 3), axis=0).max())
     points = np.unique(points, axis=0)
-    marks = points[:, None, None, :] + size * _OCTAHEDRON
-    yield Part(f"{len(points)} vertices inside", marks.reshape(-1, 3, 3), HIT_COLOURS[0], 1.0, False)
+    yield Part(f"{len(points)} vertices inside", marks(points, size), HIT_COLOURS[0], 1.0, False)
+
+
+def _parts_of_overlap(result: VolumeOverlap) -> Iterator[Part]:
+    names = "ab" if len(result.bodies) == 2 else ("body",)
+    for name, colour, side in zip(names, BODY_COLOURS, result.bodies):
+        if len(side.ids):
+            corners, edges = side.x[side.faces[side.ids]], len(side.ids) < EDGES_BELOW
+            yield Part(f"{name}: {len(side.ids)} triangles", corners, colour, 0.3, edges)
+    if len(result):
+        stride = math.ceil(math.sqrt(len(result) / MOST_COLUMNS))
+        drawn = "" if stride == 1 else f", drawn by one ray of {stride} x {stride}"
+        yield Part(f"overlap: {len(result)} spans{drawn}", _columns(result, stride), HIT_COLOURS[0], 1.0, False)
+
+
+def _columns(result: VolumeOverlap, stride: int) -> Floats:
+    """A column around each span, 12 triangles each; with a stride, of every so manieth row and column, wider for it."""
+    axis, (low, high) = result.axis, result.region
+    rows = (result.pixel % stride == stride // 2).all(axis=1)
+    ends = np.zeros((int(rows.sum()), 2, 3))  # lowest and highest corner of each column
+    for k, along in enumerate(((axis + 1) % 3, (axis + 2) % 3)):
+        size = (high[along] - low[along]) / result.resolution
+        ends[:, 0, along] = low[along] + size * (result.pixel[rows, k] - stride // 2)
+        ends[:, 1, along] = ends[:, 0, along] + stride * size
+    ends[:, :, axis] = result.spans[rows]
+    corners = np.stack([ends[:, _CORNERS[:, k], k] for k in range(3)], axis=2)
+    return np.asarray(corners[:, _BOX_FACES]).reshape(-1, 3, 3)
+
+
+def _title_of_overlap(result: VolumeOverlap) -> str:
+    complete = "" if result.complete else f", cut short: {result.reason}"
+    rays = f", seen by {result.resolution} x {result.resolution} rays" if result.resolution else ""
+    return f"overlap volume {result.volume:.6g} ± {result.error:.1g}{rays}{complete}"
 
 
 _SIGNS = (-1.0, 1.0)
 _OCTAHEDRON = np.array([[[x, 0, 0], [0, y, 0], [0, 0, z]] for x in _SIGNS for y in _SIGNS for z in _SIGNS])
 """Eight triangles, shape (8, 3, 3)."""
+_CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)])
+"""Of a box: 0 for the lowest end along each axis, 1 for the highest, shape (8, 3)."""
+_BOX_FACES = np.array(
+    [
+        [0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1],
+        [2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3],
+    ]
+)  # fmt: skip
+"""Two triangles for each side of a box, shape (12, 3)."""
 
 
 def _fit_to_unit(parts: list[Part]) -> list[Part]:
