@@ -19,6 +19,10 @@ from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
 from impinge.contact.volume_gradient import volume_gradient
+from impinge.deform.barycentric import Barycentric
+from impinge.deform.fem import GreenStrain
+from impinge.deform.integrate import advance
+from impinge.deform.rigid_links import RigidLinks
 from impinge.detect.layered_depth import LayeredDepth
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
@@ -100,6 +104,16 @@ def _overlaps() -> None:
     volume_gradient(a, b)
 
 
+def _soft_bodies() -> None:
+    """A step of a model, and both embeddings; the other model has the same kernels."""
+    mesh, dense = shapes.tet_box(2, 2, 2), shapes.box(1.0)
+    model = GreenStrain(mesh.vertices, mesh.tets, "jelly")
+    x, v = model.rest.copy(), np.zeros_like(model.rest)
+    advance(model, x, v, 1e-3, gravity=(0.0, 0.0, -9.81))
+    RigidLinks(model.rest, np.unique(mesh.surface.faces), dense.vertices).steer(x)
+    Barycentric(model.rest, model.tets, dense.vertices).steer(x)
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
@@ -110,6 +124,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "nearest": _nearest,
     "vertices in tets": _vertices_in_tets,
     "overlap volumes": _overlaps,
+    "soft bodies": _soft_bodies,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 
