@@ -7,7 +7,7 @@
 3. Fall back. A surface that is open, not oriented, folded through itself, or that NetGen gives up on, is enclosed by
               cubes instead (``cubes.py``), which works for every surface that has a size.
 
-Source      [Mendoza2006], section 3, which simplifies and fills with the same tools.
+Source      [MendozaOSullivan2005], section 3, which simplifies and fills with the same tools.
 Departures  Step 3: the paper asks for surfaces that steps 1 and 2 can take.
 Guarantee   ``method="auto"`` ends in a body or in a sentence that says why not. All tets have positive volume, and
             those of NetGen fill the simplified surface (their volume is compared with it). Simplified surfaces follow
