@@ -18,6 +18,7 @@ import numpy as np
 
 from impinge.backend.jit import compiled, contracted, kernel, prange
 from impinge.deform.matrices_kernels import (
+    AMBIGUOUS,
     cofactors,
     combined,
     determinant,
@@ -35,8 +36,8 @@ GROUP = 64
 SHAPE_ROWS = 10
 SCRATCH_ROWS = 28
 GREEN, COROTATED = 0, 1
-AMBIGUOUS = 1e-3
-"""Size of (s1 + s2)(s2 + s3)(s3 + s1) relative to (s1 + s2 + s3)³ below which the closed form is not trusted."""
+LEAST_GAP = 1e-3
+"""What (s1 + s2)(s2 + s3)(s3 + s1) is taken for at least, relative to ‖F‖³, in a bound of stiffness."""
 
 
 # matrices of one tet ---------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ def _corotated_measures(w, i, f, r, d, lam, mu):
     u = combined(1.0, f, -1.0, r)
     longer = dot(u, r)
     a = sum_of_squares(f)
-    pull = max(lam * longer, 0.0) * 16.0 * a / max(d, AMBIGUOUS * a * math.sqrt(a))
+    pull = max(lam * longer, 0.0) * 16.0 * a / max(d, LEAST_GAP * a * math.sqrt(a))
     w[1152 + i] = mu * sum_of_squares(u) + 0.5 * lam * longer * longer
     w[1216 + i] = 1.0 + (pull if a > 0.0 else 0.0) / (lam + 2.0 * mu)
     w[1280 + i] = largest_eigenvalue_bound(products(f, f))

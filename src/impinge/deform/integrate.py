@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,6 +30,8 @@ LENIENCE = 1.5
 """How much longer than the bound of the new state a step may have been: the bound has this much safety."""
 SHORTEST = 1e-6
 """Steps this much shorter than the stable one at rest mean that the state is lost."""
+ROUNDING = 1e-9
+"""By this share a step may exceed its bound, so that ten steps of 0.1 s fit into a second."""
 NO_GRAVITY = (0.0, 0.0, 0.0)
 
 
@@ -104,8 +106,8 @@ class Integrator:
         too_short = SHORTEST * min(self.model.stable_step(), longest)
         while left > 0.0:
             if not bound > too_short:
-                self._give_up(taken, duration - left)
-            count = max(math.ceil(left / bound), 1)
+                self._give_up(x, v, inverse_mass, base, f"sub-step {taken + 1}, {duration - left:g} s after the start")
+            count = max(math.ceil(left / bound * (1.0 - ROUNDING)), 1)
             step = left / count
             next_bound = self._try(x, v, step, inverse_mass, base)
             if step > LENIENCE * next_bound:
@@ -133,16 +135,14 @@ class Integrator:
             return 0.0
         return self.model.stable_step(self._new_x, self._new_v)
 
-    def _give_up(self, taken: int, time: float) -> None:
-        """Say which vertex was the first to go wrong in the step that was tried last."""
-        wrong = ~(np.isfinite(self._new_x) & np.isfinite(self._new_v)).all(axis=1)
-        if wrong.any():
-            first, what = int(np.argmax(wrong)), "would not be finite"
-        else:
-            first, what = int(np.argmax((self._new_v**2).sum(axis=1))), "would move too fast to be followed"
+    def _give_up(self, x: Floats, v: Floats, inverse_mass: Floats, base: Floats, when: str) -> NoReturn:
+        """Name the vertex that is pushed hardest in the last good state."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            acceleration = np.abs(self.model.forces(x, v) * inverse_mass[:, None] + base).max(axis=1)
+        hardest = int(np.argmax(np.where(np.isnan(acceleration), np.inf, acceleration)))
         raise ImpingeError(
-            f"sub-step {taken + 1}, {time:g} s after the start: vertex {first} {what}, however short the step; "
-            "weaken the external forces or the prescribed motion, or start from a state nearer to rest"
+            f"{when}: vertex {hardest}, accelerated by {acceleration[hardest]:.3g} m/s², would not stay finite however "
+            "short the step; weaken the external forces or the prescribed motion, or start nearer to rest"
         )
 
 

@@ -12,8 +12,13 @@ import numpy as np
 
 from impinge.backend.jit import compiled, contracted
 
-NEWTON_STEPS = 12
-"""Each squares the relative error of the trace, unless two rotations are nearly as good; those are done by hand."""
+NEWTON_STEPS = 10
+"""Enough for an error of 1e-13 in any entry of a rotation that is not ambiguous."""
+AMBIGUOUS = 0.1
+"""Size of 2 (s1 + s2)(s2 + s3)(s3 + s1) relative to (s1 + s2 + s3)³ (0.59 at rest) below which the closed form of the
+rotation is not used: two rotations are nearly as good, and Newton's method slows down."""
+JACOBI_SWEEPS = 10
+"""More than a matrix of this size needs: convergence is quadratic from the third or so."""
 
 
 @contracted
@@ -131,17 +136,20 @@ def rotation(f, cofactor):
 
 @compiled
 def _turn(n, q, i, j):
-    """Turn axes i and j of a symmetric matrix so that its entry (i, j) vanishes; q gathers the turns."""
-    theta = 0.5 * (n[j, j] - n[i, i]) / n[i, j]
+    """Turn axes i and j of a symmetric 4 by 4 matrix so that its entry (i, j) vanishes; q gathers the turns."""
+    theta = 0.5 * (n[5 * j] - n[5 * i]) / n[4 * i + j]
     t = (1.0 if theta >= 0.0 else -1.0) / (abs(theta) + math.sqrt(theta * theta + 1.0))
     c = 1.0 / math.sqrt(t * t + 1.0)
     s = t * c
     for k in range(4):
-        n[k, i], n[k, j] = c * n[k, i] - s * n[k, j], s * n[k, i] + c * n[k, j]
-        q[k, i], q[k, j] = c * q[k, i] - s * q[k, j], s * q[k, i] + c * q[k, j]
+        a, b = n[4 * k + i], n[4 * k + j]
+        n[4 * k + i], n[4 * k + j] = c * a - s * b, s * a + c * b
+        a, b = q[4 * k + i], q[4 * k + j]
+        q[4 * k + i], q[4 * k + j] = c * a - s * b, s * a + c * b
     for k in range(4):
-        n[i, k], n[j, k] = c * n[i, k] - s * n[j, k], s * n[i, k] + c * n[j, k]
-    n[i, j] = n[j, i] = 0.0
+        a, b = n[4 * i + k], n[4 * j + k]
+        n[4 * i + k], n[4 * j + k] = c * a - s * b, s * a + c * b
+    n[4 * i + j] = n[4 * j + i] = 0.0
 
 
 @compiled
@@ -150,25 +158,23 @@ def nearest_rotation(f):
 
     [Horn1987]; eigenvectors by cyclic Jacobi rotations. Where several rotations are equally good, one of them.
     """
-    n = np.empty((4, 4))
-    n[0, 0], n[1, 1] = f[0] + f[4] + f[8], f[0] - f[4] - f[8]
-    n[2, 2], n[3, 3] = -f[0] + f[4] - f[8], -f[0] - f[4] + f[8]
-    n[0, 1], n[0, 2], n[0, 3] = f[7] - f[5], f[2] - f[6], f[3] - f[1]
-    n[1, 2], n[1, 3], n[2, 3] = f[3] + f[1], f[2] + f[6], f[7] + f[5]
-    q = np.eye(4)
-    for i in range(4):
-        for j in range(i):
-            n[i, j] = n[j, i]
-    for _ in range(12):
+    n, q = np.empty(16), np.empty(16)
+    n[0], n[5], n[10], n[15] = f[0] + f[4] + f[8], f[0] - f[4] - f[8], -f[0] + f[4] - f[8], -f[0] - f[4] + f[8]
+    n[1], n[2], n[3] = f[7] - f[5], f[2] - f[6], f[3] - f[1]
+    n[6], n[7], n[11] = f[3] + f[1], f[2] + f[6], f[7] + f[5]
+    n[4], n[8], n[12], n[9], n[13], n[14] = n[1], n[2], n[3], n[6], n[7], n[11]
+    for k in range(16):
+        q[k] = 1.0 if k % 5 == 0 else 0.0
+    for _ in range(JACOBI_SWEEPS):
         for i in range(3):
             for j in range(i + 1, 4):
-                if n[i, j] != 0.0:
+                if n[4 * i + j] != 0.0:
                     _turn(n, q, i, j)
     best = 0
     for k in range(1, 4):
-        if n[k, k] > n[best, best]:
+        if n[5 * k] > n[5 * best]:
             best = k
-    w, x, y, z = q[0, best], q[1, best], q[2, best], q[3, best]
+    w, x, y, z = q[best], q[4 + best], q[8 + best], q[12 + best]
     return (
         1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y),
         2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x),
