@@ -12,6 +12,7 @@ import impinge
 from impinge import MeshError, MissingExtra, OptionError, TetMesh, TriMesh, shapes
 from impinge.mesh import cubes, prepare
 from impinge.mesh.prepare import coarse_tets, simplify, tetrahedralise, tets_of_cubes
+from impinge.mesh.thicken import least_height, thicken
 from shared_data import FOLDER, Row, needs_data, rows
 
 QUICK = {
@@ -326,6 +327,30 @@ def test_a_patient_simplification_helps_where_a_quick_one_folds(monkeypatch):
 
     assert coarse_tets(shapes.bumpy_sphere(3), coarse_faces=300).method == "netgen"
     assert len(tried) == 3
+
+
+def test_slivers_are_thickened_and_worse_ones_refused(monkeypatch):
+    """Make the flattest tet many times higher, keep volumes positive, and refuse what stays flat."""
+    flat = tetrahedralise(simplify(shapes.bumpy_sphere(4), 400))
+    thick = thicken(flat)
+
+    assert least_height(flat) < 0.05
+    assert least_height(thick) > 0.08
+    assert_is_a_body(thick)
+    np.testing.assert_array_equal(thick.tets, flat.tets)
+    np.testing.assert_allclose(thick.volume, flat.volume, rtol=0.05)
+    assert thicken(flat).vertices.tobytes() == thick.vertices.tobytes()
+    monkeypatch.setattr(prepare, "thicken", lambda mesh: mesh)
+    monkeypatch.setattr(prepare, "THIN", 0.3)
+    with pytest.raises(MeshError, match=r"^the flattest tet of NetGen .* as its height, expected 0.3; .*'cubes'$"):
+        coarse_tets(shapes.bumpy_sphere(4), coarse_faces=400, method="netgen")
+
+
+def test_thick_tets_are_left_alone():
+    """Move nothing where no tet is flat."""
+    box = shapes.tet_box(2, 2, 2)
+
+    assert thicken(box).vertices.tobytes() == box.vertices.tobytes()
 
 
 def test_progress_is_shown_on_a_terminal_only(monkeypatch):

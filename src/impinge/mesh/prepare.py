@@ -4,14 +4,16 @@
               gives up on the result, it is made again with more patience, if it stays near the number asked for.
 2. Fill.      NetGen [Schoeberl1997] fills the simplified surface and keeps its triangles. It runs in a process of its
               own (``netgen_worker.py``): what it prints, and a crash or an endless loop, stay there.
-3. Fall back. A surface that is open, not oriented, folded through itself, or that NetGen gives up on, is enclosed by
+3. Thicken.   Vertices are moved a little where tets are flat (``thicken.py``), since the flattest one decides how short
+              the steps of the model must be.
+4. Fall back. A surface that is open, not oriented, folded through itself, or that NetGen gives up on, is enclosed by
               cubes instead (``cubes.py``), which works for every surface that has a size.
 
 Source      [MendozaOSullivan2005], section 3, which simplifies and fills with the same tools.
-Departures  Step 3: the paper asks for surfaces that steps 1 and 2 can take.
+Departures  Steps 3 and 4: the paper tells neither its steps nor what became of surfaces that NetGen cannot take.
 Guarantee   ``method="auto"`` ends in a body or in a sentence that says why not. All tets have positive volume, and
-            those of NetGen fill the simplified surface (their volume is compared with it). Simplified surfaces follow
-            the dense one and may cut its corners; cubes enclose it.
+            those of NetGen fill the simplified surface before they are thickened (their volume is compared with it).
+            Such bodies follow the dense surface and may cut its corners; cubes enclose it.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from impinge.errors import MeshError, MissingExtra, OptionError
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.cubes import as_count, as_surface, box_of, tets_of_cubes
 from impinge.mesh.tet_mesh import TetMesh, signed_volumes
+from impinge.mesh.thicken import least_height, thicken
 from impinge.mesh.tri_mesh import TriMesh
 
 __all__ = ["CoarseTets", "coarse_tets", "simplify", "tetrahedralise", "tets_of_cubes"]
@@ -50,6 +53,9 @@ NEAR = 1.5
 
 TIME_LIMIT = 120.0
 """Seconds after which NetGen is stopped; a thousand faces take two."""
+
+THIN = 0.02
+"""Least height of a tet, in mean edges, with which a body can be simulated; the stable step falls with its square."""
 
 VOLUME_AGREES = 1e-6
 """Largest relative difference between the volumes of a surface and of the tets that fill it."""
@@ -109,7 +115,8 @@ def _by_netgen(surface: TriMesh, coarse_faces: int, mesh_size: float | None, tim
         if len(simple) > NEAR * coarse_faces:
             break
         try:
-            mesh = tetrahedralise(simple, mesh_size=mesh_size, time_limit=time_limit)
+            mesh = thicken(tetrahedralise(simple, mesh_size=mesh_size, time_limit=time_limit))
+            _check_thick(mesh)
         except MeshError as error:
             last = error
             if len(simple) == len(surface):
@@ -124,6 +131,15 @@ def _by_netgen(surface: TriMesh, coarse_faces: int, mesh_size: float | None, tim
         if last is not None
         else MeshError(f"the surface cannot be simplified to {coarse_faces} triangles; ask for more of them")
     )
+
+
+def _check_thick(mesh: TetMesh) -> None:
+    """Refuse tets that would make every step of a model tiny."""
+    least = least_height(mesh)
+    if least < THIN:
+        raise MeshError(
+            _refusal(f"the flattest tet of NetGen has {least:.2g} of an edge's length as its height, expected {THIN}")
+        )
 
 
 def _by_cubes(surface: TriMesh, coarse_faces: int, cells: int | None, because: str) -> CoarseTets:
