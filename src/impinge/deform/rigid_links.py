@@ -36,6 +36,8 @@ FLAT_AT_REST = 1e-3
 """|n| / longest side² up to which three vertices count as lying on a line when links are made."""
 FLAT_IN_MOTION = 1e-6
 """The same for a triple that moves: below it, the direction of n has lost most of its digits."""
+CHUNK = 4096
+"""Links that one thread places at a time."""
 FIRST_NEIGHBOURS = 8
 """Nearest vertices that are looked at first; their number is doubled as long as needed."""
 
@@ -57,6 +59,11 @@ class RigidLinks:
         link_triple = link_triple.reshape(-1)
         self._link_vertex: Ints = np.argsort(link_triple, kind="stable").astype(np.int32)
         self._link_triple: Ints = link_triple[self._link_vertex].astype(np.int32)
+        counts = np.bincount(link_triple, minlength=len(distinct))
+        self._triple_link_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        chunks = np.arange(0, len(dense) + CHUNK, CHUNK, dtype=np.int64).clip(max=len(dense))
+        self._chunk_start = np.unique(chunks)
+        self._chunk_triple: Ints = self._link_triple[self._chunk_start[:-1]]
         self._coefficient = _coefficients(coarse, dense, triples, self._frame[link_triple])[self._link_vertex]
 
     @property
@@ -77,8 +84,9 @@ class RigidLinks:
         out = np.zeros((len(self._link_vertex), 3)) if out is None else out
         self._place_frames(coarse)
         kernels.follow.over(len(out))(
-            coarse, self._triple, self._frame, self._link_triple, self._coefficient, self._link_vertex, out
-        )
+            coarse, self._triple, self._frame, self._triple_link_start, self._chunk_start, self._chunk_triple,
+            self._coefficient, self._link_vertex, out,
+        )  # fmt: skip
         return out
 
     def _place_frames(self, coarse: Floats) -> None:

@@ -4,7 +4,7 @@
 
 import math
 
-from impinge.backend.jit import compiled, kernel, prange
+from impinge.backend.jit import compiled, contracted, kernel, prange
 
 NONE = -1
 
@@ -103,19 +103,31 @@ def place_frames(x, triple, flatness, frame, straight):
             _put_frame(frame[t], n, back, _cross(u, n))
 
 
+@contracted
+def _follow_triple(x, q0, q1, q2, frame, coefficient, link_vertex, out):
+    """Place the dense vertices of one triple: q0 + α1 (q1 - q0) + α2 (q2 - q0) + s0 e0 + s1 e1 + s2 e2."""
+    ax, ay, az = x[q0, 0], x[q0, 1], x[q0, 2]
+    bx, by, bz = x[q1, 0] - ax, x[q1, 1] - ay, x[q1, 2] - az
+    cx, cy, cz = x[q2, 0] - ax, x[q2, 1] - ay, x[q2, 2] - az
+    nx, ny, nz = frame[0], frame[1], frame[2]
+    ex, ey, ez = frame[3], frame[4], frame[5]
+    fx, fy, fz = frame[6], frame[7], frame[8]
+    for k in range(len(link_vertex)):
+        b, c = coefficient[k, 0], coefficient[k, 1]
+        n, e, f = coefficient[k, 2], coefficient[k, 3], coefficient[k, 4]
+        at = link_vertex[k]
+        out[at, 0] = ax + b * bx + c * cx + n * nx + e * ex + f * fx
+        out[at, 1] = ay + b * by + c * cy + n * ny + e * ey + f * fy
+        out[at, 2] = az + b * bz + c * cz + n * nz + e * ez + f * fz
+
+
 @kernel()
-def follow(x, triple, frame, link_triple, coefficient, link_vertex, out):
-    """Place each dense vertex: q0 + α1 (q1 - q0) + α2 (q2 - q0) + s0 e0 + s1 e1 + s2 e2."""
-    for k in prange(len(link_triple)):
-        t = link_triple[k]
-        q0, q1, q2 = triple[t, 0], triple[t, 1], triple[t, 2]
-        n = link_vertex[k]
-        for c in range(3):
-            out[n, c] = (
-                x[q0, c]
-                + coefficient[k, 0] * (x[q1, c] - x[q0, c])
-                + coefficient[k, 1] * (x[q2, c] - x[q0, c])
-                + coefficient[k, 2] * frame[t, c]
-                + coefficient[k, 3] * frame[t, 3 + c]
-                + coefficient[k, 4] * frame[t, 6 + c]
-            )
+def follow(x, triple, frame, triple_link_start, chunk_start, chunk_triple, coefficient, link_vertex, out):
+    """Place each dense vertex, in chunks of links that threads share out; ``chunk_triple`` is the first of a chunk."""
+    for chunk in prange(len(chunk_triple)):
+        at, end, t = chunk_start[chunk], chunk_start[chunk + 1], chunk_triple[chunk]
+        while at < end:
+            stop = min(triple_link_start[t + 1], end)
+            q0, q1, q2 = triple[t, 0], triple[t, 1], triple[t, 2]
+            _follow_triple(x, q0, q1, q2, frame[t], coefficient[at:stop], link_vertex[at:stop], out)
+            at, t = stop, t + 1
