@@ -100,6 +100,19 @@ def _overlaps() -> None:
     volume_gradient(a, b)
 
 
+def _soft_bodies() -> None:
+    from impinge.soft_body import SoftBody
+
+    surface = shapes.icosphere(4)  # enough vertices for the kernel that copies them
+    bodies = (
+        SoftBody.from_surface(surface, material="jelly", method="cubes", cells=4),
+        SoftBody.from_surface(surface, method="cubes", cells=4, model="corotated", embedding="barycentric"),
+    )
+    for body in bodies:
+        body.step(1e-3)
+        body.energy()
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
@@ -110,6 +123,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "nearest": _nearest,
     "vertices in tets": _vertices_in_tets,
     "overlap volumes": _overlaps,
+    "soft bodies": _soft_bodies,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 

@@ -2,7 +2,7 @@
 
 1. Grid.   Cubes of one size cover the box around the surface, with a margin, ``cells`` of them along its longest side.
 2. Touch.  A cube that a triangle touches belongs to the body. A triangle and a cube are apart if a plane with one of
-           thirteen normals separates them (Akenine-Möller 2001); cubes are enlarged a little, so that none is missed.
+           thirteen normals separates them [AkenineMoller2001]; cubes are enlarged a little, so that none is missed.
 3. Fill.   The other cubes fall into regions connected through faces, which no triangle crosses. The region around the
            grid is outside. Any other is enclosed by cubes of the body and belongs to it, unless the surface is closed
            and oriented and its winding number there is zero, as in a bubble.
@@ -186,7 +186,7 @@ def _meets_cube(corners: Floats) -> Bools:
 
 
 def _winding_number(corners: Floats) -> float:
-    """How often triangles (m, 3, 3) wind around the origin: solid angles over 4 π (van Oosterom & Strackee 1983)."""
+    """How often triangles (m, 3, 3) wind around the origin: solid angles over 4 π [vanOosteromStrackee1983]."""
     a, b, c = (corners[:, k] for k in range(3))
     la, lb, lc = (np.linalg.norm(corner, axis=1) for corner in (a, b, c))
     over = np.einsum("ij,ij->i", a, np.cross(b, c))
