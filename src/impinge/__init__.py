@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
     from impinge.contact.volume_gradient import VolumeGradient, VolumeGradients, volume_gradient
+    from impinge.deform.barycentric import Barycentric
+    from impinge.deform.fem import Corotated, GreenStrain
     from impinge.deform.materials import Material
+    from impinge.deform.rigid_links import RigidLinks
     from impinge.detect.box_tree import BoxTree
     from impinge.detect.breadth_first import BreadthFirst
     from impinge.detect.brute_force import BruteForce
@@ -90,6 +93,9 @@ _NAMES_OF = {
     "impinge.detect.layered_depth": ["LayeredDepth"],
     "impinge.detect.layered_depth_sources": ["Crossings", "HeightField", "Sphere"],
     "impinge.contact.volume_gradient": ["VolumeGradient", "VolumeGradients", "volume_gradient"],
+    "impinge.deform.fem": ["GreenStrain", "Corotated"],
+    "impinge.deform.rigid_links": ["RigidLinks"],
+    "impinge.deform.barycentric": ["Barycentric"],
     "impinge.detect.box_tree": ["BoxTree"],
     "impinge.detect.breadth_first": ["BreadthFirst"],
     "impinge.detect.brute_force": ["BruteForce"],
@@ -113,9 +119,9 @@ __all__ = [
     "BoxTree", "BreadthFirst", "BruteForce", "SpatialHash", "LayeredDepth", "VolumeGradients", "GjkCut",
     "cut_along_direction", "hull_distance", "HullDistance",
     "Crossings", "HeightField", "Sphere", "VolumeGradient",
+    "SoftBody", "Material", "GreenStrain", "Corotated", "RigidLinks", "Barycentric",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
-    "SoftBody", "Material",
     "scenes", "shapes",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",

@@ -62,6 +62,28 @@ def as_positions(x: Any, *, name: str = "vertices", count: int | None = None, ch
     return positions
 
 
+def is_buffer(x: Any, count: int) -> bool:
+    """Whether ``x`` can be read and written by kernels as it is: (count, 3) float64, contiguous, writable."""
+    return (
+        isinstance(x, np.ndarray)
+        and x.shape == (count, 3)
+        and x.dtype == np.float64
+        and x.flags.c_contiguous
+        and x.flags.writeable
+    )
+
+
+def as_buffer(x: Any, *, name: str, count: int) -> Floats:
+    """Refuse what cannot be written in place."""
+    if not is_buffer(x, count):
+        found = f"an array {x.shape} of {x.dtype}" if isinstance(x, np.ndarray) else shown(x)
+        raise OptionError(
+            f"{name} is changed in place; expected a writable, contiguous float64 array ({count}, 3), found {found}"
+        )
+    buffer: Floats = x
+    return buffer
+
+
 def _shape_remedy(array: NDArray[Any]) -> str:
     if array.ndim == 2 and array.shape[1] == 2:
         return "; these look like 2-D points, add a column of zeros for z"

@@ -259,6 +259,7 @@ BENCHMARKS = {
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "soft_livers": "impinge.bench.soft_livers",
+    "soft_bodies": "impinge.bench.soft_bodies",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",
     "p003_setups": "impinge.bench.papers.p003_setups",

@@ -19,10 +19,15 @@ from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
 from impinge.contact.volume_gradient import volume_gradient
+from impinge.deform.barycentric import Barycentric
+from impinge.deform.fem import GreenStrain
+from impinge.deform.integrate import advance
+from impinge.deform.rigid_links import RigidLinks
 from impinge.detect.layered_depth import LayeredDepth
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.soft_body import SoftBody
 
 METHODS = ("box_tree", "brute_force")
 """The default and its judge; ``BreadthFirst`` compiles when it is first asked for, to keep this below a minute."""
@@ -101,8 +106,13 @@ def _overlaps() -> None:
 
 
 def _soft_bodies() -> None:
-    from impinge.soft_body import SoftBody
-
+    """Models and embeddings by themselves, and as parts of bodies, whose positions are read-only arrays."""
+    mesh, dense = shapes.tet_box(2, 2, 2), shapes.box(1.0)
+    model = GreenStrain(mesh.vertices, mesh.tets, "jelly")
+    x, v = model.rest.copy(), np.zeros_like(model.rest)
+    advance(model, x, v, 1e-3, gravity=(0.0, 0.0, -9.81))
+    RigidLinks(model.rest, np.unique(mesh.surface.faces), dense.vertices).steer(x)
+    Barycentric(model.rest, model.tets, dense.vertices).steer(x)
     surface = shapes.icosphere(4)  # enough vertices for the kernel that copies them
     bodies = (
         SoftBody.from_surface(surface, material="jelly", method="cubes", cells=4),

@@ -327,6 +327,22 @@ def test_nonsense_is_refused():
         GreenStrain(1e-107 * np.array(corners), tets, Material(1.0, 0.3, 1e-3))
 
 
+@pytest.mark.small
+def test_states_of_any_kind(rng):
+    """Take lists, other types and read-only arrays; refuse other shapes and results that cannot be written."""
+    model = block()
+    x, v = shaken(model, rng, 0.01), np.zeros_like(model.rest)
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    for state in (x.tolist(), fixed, np.asfortranarray(x)):
+        np.testing.assert_array_equal(model.forces(state, v), model.forces(x, v))
+        assert model.energy(state) == model.energy(x)
+    with pytest.raises(MeshError, match="v have 5 rows, but the body has 36 vertices"):
+        model.forces(x, v[:5])
+    with pytest.raises(OptionError, match=r"out is changed in place; .* found an array \(36, 3\) of float32"):
+        model.forces(x, v, x.astype(np.float32))
+
+
 @MODELS
 def test_serial_kernels_give_the_same_bits(rng, kind):
     """Have the same bits from serial and threaded kernels, for several blocks."""

@@ -51,6 +51,15 @@ def test_steering_into_a_given_array(rng):
 
 
 @pytest.mark.small
+def test_nothing_to_steer():
+    """Steer no vertices at all; refuse results of another size."""
+    for embedding in (links(np.zeros((0, 3))), weights(np.zeros((0, 3)))):
+        assert embedding.steer(COARSE.vertices).shape == (0, 3)
+        with pytest.raises(OptionError, match=r"out is changed in place; expected a writable, .* \(0, 3\)"):
+            embedding.steer(COARSE.vertices, np.zeros((5, 3)))
+
+
+@pytest.mark.small
 def test_links_follow_the_corrected_equations(rng):
     """Agree with equations 1 to 10, written out for each vertex, in a deformed state."""
     embedding = links()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from impinge.arrays import Floats, Ints, as_indices, as_positions, check_range
+from impinge.arrays import Floats, Ints, as_buffer, as_indices, as_positions, check_range
 from impinge.deform import barycentric_kernels as kernels
 from impinge.errors import MeshError
 
@@ -35,20 +35,21 @@ class Barycentric:
         dense = as_positions(dense_rest, name="dense_rest")
         self._tets = as_indices(tets, name="tets", columns=4).copy()
         check_range(self._tets, len(coarse), "tets")
-        self._coarse_count = len(coarse)
+        self._now: Floats = coarse.copy()
         self.tets_of: Ints = np.zeros(len(dense), dtype=np.int32)
         """The tet that each dense vertex follows, shape (n,)."""
         self.weights: Floats = np.zeros((len(dense), 4))
         """Weights of its corners, of sum 1, shape (n, 4)."""
         self.distances: Floats = np.zeros(len(dense))
         """How far outside of the coarse mesh each dense vertex lies at rest, shape (n,)."""
-        self._find_tets(coarse, dense)
+        self._find_tets(self._now, dense)
 
     def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
         """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
-        coarse = as_positions(coarse, name="coarse", count=self._coarse_count, check=False)
-        out = np.zeros((len(self.tets_of), 3)) if out is None else out
-        kernels.follow.over(len(out))(coarse, self._tets, self.tets_of, self.weights, out)
+        self._now[...] = as_positions(coarse, name="coarse", count=len(self._now), check=False)
+        count = len(self.tets_of)
+        out = np.zeros((count, 3)) if out is None else as_buffer(out, name="out", count=count)
+        kernels.follow.over(count)(self._now, self._tets, self.tets_of, self.weights, out)
         return out
 
     def _find_tets(self, coarse: Floats, dense: Floats) -> None:

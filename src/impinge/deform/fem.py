@@ -4,7 +4,7 @@ Each tet carries one deformation gradient F = D B: D holds its edges now, B is t
 is a stress P(F, Ḟ); the forces on corners 1 to 3 are the columns of -volume · P Bᵀ, and corner 0 feels the opposite of
 their sum. Masses are lumped: a quarter of each tet's to each of its corners.
 
-``GreenStrain``, the default ([OBrienHodgins1999], sections 3.2 and 3.3; the reduced model of [MendozaOSullivan2005]):
+``GreenStrain``, the default ([OBrienHodgins1999], as [MendozaOSullivan2005] took it for the reduced model):
 
 1. Strain E = (Fᵀ F - I) / 2 and its rate Ė = (Fᵀ Ḟ + Ḟᵀ F) / 2. (The paper has no halves; instead it halves the force.)
 2. Stress S = λ tr(E) I + 2 μ E + φ tr(Ė) I + 2 ψ Ė, and P = F S.
@@ -44,7 +44,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats, Ints, as_indices, as_positions, check_range
+from impinge.arrays import Floats, Ints, as_buffer, as_indices, as_positions, check_range, is_buffer
 from impinge.deform import fem_kernels as kernels
 from impinge.deform.materials import Material, material_of
 from impinge.errors import MeshError, OptionError
@@ -93,7 +93,7 @@ class ReducedModel(Protocol):
 
 
 class _Elements:
-    """What both models share: blocks of tets, masses, bounds. Positions are trusted: ``advance`` checks them."""
+    """What both models share: blocks of tets, masses, bounds. States may be anything; NaN in gives NaN out."""
 
     _model: ClassVar[int]
 
@@ -116,7 +116,8 @@ class _Elements:
 
     def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
         """Elastic and viscous forces on vertices at ``x`` that move with ``v``, shape (n, 3)."""
-        out = np.zeros_like(self.rest) if out is None else out
+        x, v = self._state(x, "x"), self._state(v, "v")
+        out = np.zeros_like(self.rest) if out is None else as_buffer(out, name="out", count=len(self.rest))
         work = len(self.tets)
         with self._lock:
             kernels.block_forces.over(work)(
@@ -147,6 +148,7 @@ class _Elements:
 
     def _measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
         """Per block: energy, and what bounds the step; per tet, in the order of blocks: det F."""
+        x, v = self._state(x, "x"), self._state(v, "v")
         measure = np.zeros((len(self._block_group_start) - 1, 4))
         determinant = np.zeros(len(self._square))
         kernels.measure_blocks.over(len(self.tets))(
@@ -154,6 +156,13 @@ class _Elements:
             self._square, self._slot_vertex, x, v, measure, determinant,
         )  # fmt: skip
         return measure, determinant
+
+    def _state(self, x: Any, name: str) -> Floats:
+        """Positions or velocities as kernels want them; not asked whether they are finite."""
+        if is_buffer(x, len(self.rest)):
+            state: Floats = x
+            return state
+        return as_positions(x, name=name, count=len(self.rest), check=False).copy()
 
     @property
     def _relaxation_time(self) -> float:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, as_ids, as_numbers, as_positions, check_finite, shown
+from impinge.arrays import Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, check_finite, shown
 from impinge.deform import integrate_kernels as kernels
 from impinge.deform.fem import ReducedModel
 from impinge.errors import ImpingeError, MeshError, OptionError
@@ -85,8 +85,8 @@ class Integrator:
         max_substep  longest step to take, if shorter than what is stable [s]
         """
         n = len(self._inverse_mass)
-        _check_state(x, "x", n)
-        _check_state(v, "v", n)
+        for name, state in (("x", x), ("v", v)):
+            check_finite(as_buffer(state, name=name, count=n), name)
         duration = _number(duration, "duration", zero=True)
         longest = math.inf if max_substep is None else _number(max_substep, "max_substep", zero=False)
         held, velocity = _held(fixed, prescribed, n)
@@ -149,14 +149,6 @@ class Integrator:
 def advance(model: ReducedModel, x: Floats, v: Floats, duration: float, **options: Any) -> StepReport:
     """Move a model once, in place; see ``Integrator.advance`` for the options."""
     return Integrator(model).advance(x, v, duration, **options)
-
-
-def _check_state(x: Any, name: str, count: int) -> None:
-    if not (
-        isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous and x.flags.writeable
-    ) or x.shape != (count, 3):
-        raise OptionError(f"{name} is changed in place; expected a writable, contiguous float64 array ({count}, 3)")
-    check_finite(x, name)
 
 
 def _number(value: Any, name: str, *, zero: bool) -> float:

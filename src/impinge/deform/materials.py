@@ -2,7 +2,7 @@
 
 Symbols     E  Young's modulus, ν  Poisson's ratio, ρ  density
             λ = E ν / ((1 + ν)(1 - 2 ν)),  μ = E / (2 (1 + ν))     Lamé's constants
-            φ, ψ   what λ and μ are to strain, these are to the rate of strain ([OBrienHodgins1999], section 3)
+            φ, ψ   what λ and μ are to strain, these are to the rate of strain ([OBrienHodgins1999])
             c = √((λ + 2 μ) / ρ)     speed of pressure waves
 Damping     Where φ and ψ are not given, they are λ and μ times the time in which a pressure wave travels
             ``DAMPING_LENGTH``: a wave of length Λ then loses, per radian, the share 2π · DAMPING_LENGTH / Λ of the

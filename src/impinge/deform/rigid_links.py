@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from impinge.arrays import Bools, Floats, Ints, as_ids, as_positions
+from impinge.arrays import Bools, Floats, Ints, as_buffer, as_ids, as_positions
 from impinge.deform import rigid_links_kernels as kernels
 from impinge.errors import MeshError
 
@@ -49,13 +49,13 @@ class RigidLinks:
         coarse = as_positions(coarse_rest, name="coarse_rest")
         dense = as_positions(dense_rest, name="dense_rest")
         ids = as_ids(surface_vertex_ids, name="surface_vertex_ids", count=len(coarse))
-        self._coarse_count = len(coarse)
-        triples = _nearest_triples(coarse, _without_duplicates(coarse, ids), dense)
+        self._now: Floats = coarse.copy()
+        triples = _nearest_triples(self._now, _without_duplicates(coarse, ids), dense)
         distinct, link_triple = np.unique(triples, axis=0, return_inverse=True)
         self._triple: Ints = np.ascontiguousarray(distinct, dtype=np.int32)
         self._frame: Floats = np.zeros((len(distinct), 9))
         self._straight: Bools = np.zeros(len(distinct), dtype=np.bool_)
-        self._place_frames(coarse)
+        self._place_frames()
         link_triple = link_triple.reshape(-1)
         self._link_vertex: Ints = np.argsort(link_triple, kind="stable").astype(np.int32)
         self._link_triple: Ints = link_triple[self._link_vertex].astype(np.int32)
@@ -80,18 +80,19 @@ class RigidLinks:
 
     def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
         """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
-        coarse = as_positions(coarse, name="coarse", count=self._coarse_count, check=False)
-        out = np.zeros((len(self._link_vertex), 3)) if out is None else out
-        self._place_frames(coarse)
-        kernels.follow.over(len(out))(
-            coarse, self._triple, self._frame, self._triple_link_start, self._chunk_start, self._chunk_triple,
+        self._now[...] = as_positions(coarse, name="coarse", count=len(self._now), check=False)
+        count = len(self._link_vertex)
+        out = np.zeros((count, 3)) if out is None else as_buffer(out, name="out", count=count)
+        self._place_frames()
+        kernels.follow.over(count)(
+            self._now, self._triple, self._frame, self._triple_link_start, self._chunk_start, self._chunk_triple,
             self._coefficient, self._link_vertex, out,
         )  # fmt: skip
         return out
 
-    def _place_frames(self, coarse: Floats) -> None:
+    def _place_frames(self) -> None:
         place = kernels.place_frames.over(len(self._triple))
-        place(coarse, self._triple, FLAT_IN_MOTION, self._frame, self._straight)
+        place(self._now, self._triple, FLAT_IN_MOTION, self._frame, self._straight)
 
 
 def _without_duplicates(coarse: Floats, ids: Ints) -> Ints:
