@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         self_pairs,
         triangle_pairs,
     )
+    from impinge.soft_body import SoftBody
     from impinge.warming import warmup
 
 _NAMES_OF = {
@@ -78,6 +79,8 @@ _NAMES_OF = {
     "impinge.mesh.tet_mesh": ["TetMesh"],
     "impinge.mesh.body": ["load", "save"],
     "impinge.mesh.transform": ["transform_points"],
+    "impinge.deform.materials": ["Material"],
+    "impinge.soft_body": ["SoftBody"],
     "impinge.mesh.validation": ["validate", "ValidationReport"],
     "impinge.io.sequence": ["Sequence"],
     "impinge.queries": [
@@ -90,7 +93,6 @@ _NAMES_OF = {
     "impinge.detect.layered_depth": ["LayeredDepth"],
     "impinge.detect.layered_depth_sources": ["Crossings", "HeightField", "Sphere"],
     "impinge.contact.volume_gradient": ["VolumeGradient", "VolumeGradients", "volume_gradient"],
-    "impinge.deform.materials": ["Material"],
     "impinge.deform.fem": ["GreenStrain", "Corotated"],
     "impinge.deform.rigid_links": ["RigidLinks"],
     "impinge.deform.barycentric": ["Barycentric"],
@@ -117,7 +119,7 @@ __all__ = [
     "BoxTree", "BreadthFirst", "BruteForce", "SpatialHash", "LayeredDepth", "VolumeGradients", "GjkCut",
     "cut_along_direction", "hull_distance", "HullDistance",
     "Crossings", "HeightField", "Sphere", "VolumeGradient",
-    "Material", "GreenStrain", "Corotated", "RigidLinks", "Barycentric",
+    "SoftBody", "Material", "GreenStrain", "Corotated", "RigidLinks", "Barycentric",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
     "scenes", "shapes",

@@ -27,6 +27,7 @@ from impinge.detect.layered_depth import LayeredDepth
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.soft_body import SoftBody
 
 METHODS = ("box_tree", "brute_force")
 """The default and its judge; ``BreadthFirst`` compiles when it is first asked for, to keep this below a minute."""
@@ -105,13 +106,21 @@ def _overlaps() -> None:
 
 
 def _soft_bodies() -> None:
-    """A step of a model, and both embeddings; the other model has the same kernels."""
+    """Models and embeddings by themselves, and as parts of bodies, whose positions are read-only arrays."""
     mesh, dense = shapes.tet_box(2, 2, 2), shapes.box(1.0)
     model = GreenStrain(mesh.vertices, mesh.tets, "jelly")
     x, v = model.rest.copy(), np.zeros_like(model.rest)
     advance(model, x, v, 1e-3, gravity=(0.0, 0.0, -9.81))
     RigidLinks(model.rest, np.unique(mesh.surface.faces), dense.vertices).steer(x)
     Barycentric(model.rest, model.tets, dense.vertices).steer(x)
+    surface = shapes.icosphere(4)  # enough vertices for the kernel that copies them
+    bodies = (
+        SoftBody.from_surface(surface, material="jelly", method="cubes", cells=4),
+        SoftBody.from_surface(surface, method="cubes", cells=4, model="corotated", embedding="barycentric"),
+    )
+    for body in bodies:
+        body.step(1e-3)
+        body.energy()
 
 
 JOBS: dict[str, Callable[[], None]] = {
