@@ -273,7 +273,7 @@ def combined_cut(arena, a, b, hint, choices, scratch):
     listed_a, listed_b = scratch.listed_a, scratch.listed_b
     count_a, count_b = list_all(a, listed_a), list_all(b, listed_b)
     s = from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b) if hint[0] == NO_HINT else hint
-    best, used, most, carried, cuts = s, s, -1, 0, 0
+    best, used, most, carried, cuts = s, s, -1, np.int64(0), 0  # a literal 0 would be compiled for apart
     goes_on = True
     while goes_on:
         left_a, left_b, t = cut_once(arena, a, count_a, b, count_b, s, threshold, scratch)
