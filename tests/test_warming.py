@@ -60,6 +60,15 @@ CASES = {
                     soft.fix([0])
                     soft.step(1e-3, forces=np.zeros_like(soft.coarse.vertices))
                     soft.energy(), soft.momentum()
+    "pairs without structure": """
+        for name in ("bumpy_spheres_1k", "bumpy_spheres_20k", "boxes_overlapping_by_half", "nested_spheres"):
+            a, b = scene(name)
+            impinge.triangle_pairs(a, b, method="gjk_cut", transform_a=np.eye(4))
+            impinge.triangle_pairs(a, b, method="gjk_cut", active_a=[0, 1], active_b=np.arange(3))
+            impinge.self_pairs(a, method="gjk_cut")
+            impinge.cut_along_direction(a, b, [0, 0, 1])
+            options = {"direction": "gjk", "stop": "and", "threshold": 1, "split": "median", "worth": 0}
+            impinge.GjkCut(a, b, leaf_pairs=np.int64(500), coherent=True, box_first=False, **options).query()
     """,
     "vertices in tets": """
         for name in ("hashing_setup_a", "hashing_setup_c", "poked_tet"):

@@ -16,6 +16,7 @@ from impinge.detect.closest_points import closest_points as find_closest_points
 from impinge.detect.containment import Enclosure, enclosure, has_piece_inside
 from impinge.detect.distance import distance as find_distance
 from impinge.detect.edge_crossings import edge_crossings as find_edge_crossings
+from impinge.detect.gjk_cut import GjkCut
 from impinge.detect.intersection_curves import intersection_curves as find_intersection_curves
 from impinge.detect.layered_depth import LayeredDepth, Rule
 from impinge.detect.layered_depth_points import points_inside_sampled
@@ -50,7 +51,8 @@ def _spatial_hash(a: Any, b: Any = None, *, neighbours: Neighbours = "exact") ->
 
 
 PAIR_METHODS: dict[str, PairMethod] = {
-    "box_tree": BoxTree, "breadth_first": BreadthFirst, "brute_force": BruteForce, "spatial_hash": _spatial_hash,
+    "box_tree": BoxTree, "breadth_first": BreadthFirst, "brute_force": BruteForce, "gjk_cut": GjkCut,
+    "spatial_hash": _spatial_hash,
 }  # fmt: skip
 """Methods that find all intersecting triangle pairs, by name."""
 

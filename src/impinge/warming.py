@@ -23,6 +23,7 @@ from impinge.deform.barycentric import Barycentric
 from impinge.deform.fem import GreenStrain
 from impinge.deform.integrate import advance
 from impinge.deform.rigid_links import RigidLinks
+from impinge.detect.gjk_cut import cut_along_direction
 from impinge.detect.layered_depth import LayeredDepth
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
@@ -59,6 +60,15 @@ def _pairs_of_moved_bodies() -> None:
     for name in ("boxes_overlapping_by_half", "bumpy_spheres_20k"):
         a, b = scenes.get(name).surfaces
         queries.triangle_pairs(a, b, method="box_tree", transform_a=np.eye(4))
+
+
+def _pairs_without_structure() -> None:
+    """A body against another and alone; many triangles are searched in slabs."""
+    for name in ("boxes_overlapping_by_half", "bumpy_spheres_20k"):
+        a, b = scenes.get(name).surfaces
+        queries.triangle_pairs(a, b, method="gjk_cut")
+    queries.self_pairs(scenes.get("boxes_overlapping_by_half").surfaces[0], method="gjk_cut")
+    cut_along_direction(a, b, (1.0, 0.0, 0.0))
 
 
 def _self_pairs() -> None:
@@ -127,6 +137,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
     "pairs of moved bodies": _pairs_of_moved_bodies,
+    "pairs without structure": _pairs_without_structure,
     "self-collision": _self_pairs,
     "containment": _containment,
     "curves and margins": _curves_and_margins,

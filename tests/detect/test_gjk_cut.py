@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,18 +17,20 @@ import impinge
 import stress
 from impinge import scenes, shapes
 from impinge.backend import jit
-from impinge.detect import gjk_cut
+from impinge.detect import gjk_cut, gjk_cut_memory
 from impinge.detect.gjk_cut import GjkCut, cut_along_direction
+from impinge.detect.pair_query import make_side
 from impinge.errors import OptionError
 from impinge.scenes.refinement import refined_sphere, refinement_scene
 
 KIND_NAMES = {kind.value: kind.name.lower() for kind in impinge.Kind}
 OPTIONS = [
-    {"direction": d, "stop": s, "threshold": t, "split": p, "leaf_pairs": n, "coherent": c}
-    for d, s, t, p, n, c in itertools.product(
-        ("chung_wang", "gjk"), ("or", "and"), (1.0, 0.55), ("rank", "median"), (1, 100), (False, True)
+    {"direction": d, "stop": s, "threshold": t, "split": p, "leaf_pairs": n, "coherent": c, "box_first": f, "worth": w}
+    for d, s, t, p, n, (c, f, w) in itertools.product(
+        ("chung_wang", "gjk"), ("or", "and"), (1.0, 0.55), ("rank", "median"), (1, 100),
+        ((False, True, gjk_cut.WORTH), (True, False, 0.0)),
     )
-]
+]  # fmt: skip
 
 
 def soup(rng, count, size=0.3):
@@ -237,6 +240,27 @@ def test_active_triangles(rng):
 
 
 @pytest.mark.small
+def test_body_against_itself_moved(rng):
+    """Take one body as both, moved and narrowed by either side's options."""
+    body = shapes.bumpy_sphere(2)
+    turn = np.array([[0.0, -1.0, 0.0, 0.4], [1.0, 0.0, 0.0, 0.2], [0.0, 0.0, 1.0, 0.1], [0.0, 0.0, 0.0, 1.0]])
+    asked = {"transform_b": turn, "active_a": np.flatnonzero(rng.random(len(body.faces)) < 0.7)}
+
+    assert assert_equals_brute_force(body, body, query=asked.items()) > 50
+    assert assert_equals_brute_force(body, body, query={"transform_a": turn, "transform_b": turn}.items()) > 300
+
+
+def test_queries_from_many_threads():
+    """Answer alike for all who ask one detector, or detectors of one body, at the same time."""
+    a, b = shapes.bumpy_sphere(3), shapes.bumpy_sphere(3, center=(1.1, 0.4, 0.2))
+    shared, expected = GjkCut(a, b), impinge.BruteForce(a, b).query()
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda i: (shared if i % 2 else GjkCut(a, b)).query(), range(16)))
+
+    assert all(assert_equal(result, expected) > 100 for result in results)
+
+
+@pytest.mark.small
 def test_random_edits(rng):
     """Follow hundreds of random additions and removals, always equal to brute force."""
     a, b = soup(rng, 120), soup(rng, 120)
@@ -270,6 +294,67 @@ def test_waves_apart_and_together():
 
     assert counts[0] == 0
     assert max(counts) > 300
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("name", scenes.SMALL)
+def test_slabs(name, monkeypatch):
+    """Find the same pairs when bodies of any size are parted into as many slabs as there can be."""
+    monkeypatch.setattr(gjk_cut_memory, "SLAB_TRIANGLES", 1)
+    a, b = scenes.get(name).surfaces
+    for leaf_pairs in (1, gjk_cut.LEAF_PAIRS):
+        assert_equals_brute_force(a, b, leaf_pairs=leaf_pairs)
+        assert_equals_brute_force(a, leaf_pairs=leaf_pairs)
+    point = impinge.TriMesh(np.ones((60, 3)), np.arange(60).reshape(-1, 3))  # all in one slab
+    assert assert_equals_brute_force(point, point) == 400
+    assert assert_equals_brute_force(point) == 190
+
+
+@pytest.mark.small
+def test_axes_come_first(rng):
+    """Cut along the axes before anything else: bodies apart need no node, and what is far away is left out."""
+    a = shapes.bumpy_sphere(3)
+    apart = shapes.bumpy_sphere(3, center=(3.0, 0.0, 0.0))
+    assert GjkCut(a, apart).query().stats["nodes"] == 0
+    assert GjkCut(a, apart, box_first=False).query().stats["nodes"] > 0
+
+    grazing = shapes.bumpy_sphere(3, center=(1.6, 0.0, 0.0))
+    shuffled = impinge.TriMesh(a.vertices, a.faces[rng.permutation(len(a.faces))])
+    for body in (a, shuffled):
+        assert assert_equals_brute_force(body, grazing) > 20
+        memory = gjk_cut_memory.Memory()
+        sides = [make_side(surface, None, None, "a") for surface in (body, grazing)]
+        assert memory.load(*sides, 1.0).triangles < 0.6 * memory.load(*sides, None).triangles
+        assert memory.load(*sides, 1e-9).triangles == memory.load(*sides, None).triangles  # too much in common to cut
+
+
+@pytest.mark.small
+def test_worth_and_the_axes_save_cuts_only():
+    """Find the same pairs as the paper's own recursion, which cuts for as long as anything goes."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    ours = GjkCut(a, b, leaf_pairs=100).query()
+    paper = GjkCut(a, b, leaf_pairs=100, stop="and", worth=0, box_first=False).query()
+    eager = GjkCut(a, b, leaf_pairs=100, worth=0).query()
+
+    assert assert_equal(ours, paper) == assert_equal(eager, paper) > 100
+    assert eager.stats["cuts"] / eager.stats["nodes"] > ours.stats["cuts"] / ours.stats["nodes"]
+
+
+@pytest.mark.small
+def test_half_of_the_triangles_replaced_every_frame(rng):
+    """Stay exact while half of the triangles go and others come, and the pool is compacted now and then."""
+    a, b = soup(rng, 300), soup(rng, 300)
+    detector = GjkCut(a, b)
+    hits = 0
+    for frame in range(10):
+        a.remove_triangles(rng.choice(np.flatnonzero(a.alive), 150, replace=False))
+        corners = (rng.random((150, 1, 3)) + 0.3 * rng.standard_normal((150, 3, 3))).reshape(-1, 3)
+        a.add_triangles(len(a.vertices) + np.arange(450).reshape(-1, 3), corners)
+        if frame % 4 == 3:
+            a.compact()
+        hits += assert_equal(detector.query(), impinge.BruteForce(a, b).query())
+
+    assert hits > 1000
 
 
 # inputs that could go on for ever -----------------------------------------------------------------------
@@ -396,6 +481,9 @@ def test_queries_of_one_detector_change_with_the_bodies(rng):
         ({"split": "half"}, "split is 'half', expected 'rank' or 'median'"),
         ({"threshold": 0.0}, "threshold is 0.0, expected a number above 0"),
         ({"threshold": "all"}, "threshold is 'all'"),
+        ({"threshold": 1.5}, "threshold is 1.5, expected a number above 0 and up to 1"),
+        ({"worth": -0.1}, "worth is -0.1, expected a number from 0 to 1: the share that a cut has to remove"),
+        ({"worth": True}, "worth is True"),
         ({"leaf_pairs": 0}, "leaf_pairs is 0, expected a whole number from 1"),
         ({"leaf_pairs": 1.5}, "leaf_pairs is 1.5"),
         ({"neighbours": "skip"}, "neighbours='skip' is for self-collision"),
@@ -413,6 +501,13 @@ def test_bad_directions(direction):
     """Refuse a direction that is none."""
     with pytest.raises(OptionError, match="expected three finite numbers"):
         cut_along_direction(shapes.box(1.0), shapes.box(1.0), direction)
+
+
+@pytest.mark.small
+def test_bad_device():
+    """Refuse a device that there is not."""
+    with pytest.raises(OptionError, match="device is 'tpu', expected 'cpu' or 'cuda'"):
+        cut_along_direction(shapes.box(1.0), shapes.box(1.0), (1, 0, 0), device="tpu")
 
 
 # multi-resolution ------------------------------------------------------------------------------------

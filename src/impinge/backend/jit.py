@@ -5,6 +5,7 @@ Decorators, used by every module of compiled code:
 ``compiled``  a plain function, callable from Python and from kernels of either device.
 ``inlined``   the same, but never called: its code becomes part of its caller's.
 ``contracted`` as ``inlined``, and a product may be fused with the sum it goes into: for forces, never for signs.
+``merged``    the same, joined to its caller before anything is compiled: for a large function that has one caller.
 ``kernel``    a loop over ``prange``. It is compiled twice, serial and threaded, and ``k.over(work)`` picks:
               a parallel launch costs 15 to 45 us, so little work runs serial.
 ``intrinsic`` Numba's own, for the two or three things that need LLVM by hand.
@@ -46,7 +47,7 @@ from impinge.errors import OptionError
 
 __all__ = [
     "Kernel", "cache_folder", "compilations", "compiled", "contracted", "inlined", "intrinsic", "kernel",
-    "launch_always", "prange", "set_threads", "source_digest", "thread_count", "thread_layer",
+    "launch_always", "merged", "prange", "set_threads", "source_digest", "thread_count", "thread_layer",
 ]  # fmt: skip
 
 logger = logging.getLogger("impinge")
@@ -318,6 +319,15 @@ def contracted(function: Callable[..., Any]) -> Any:
     What is fused is settled when the function is compiled, so that bits do not depend on the number of threads.
     """
     return _compile(function, "contracted", forceinline=True, fastmath={"contract"})
+
+
+def merged(function: Callable[..., Any]) -> Any:
+    """As ``compiled``, but part of its caller from the start.
+
+    Numba compiles a function for itself, with all that it calls, and then again within its caller: of a chain of large
+    functions each link would be compiled as often as there are links above it.
+    """
+    return _compile(function, "merged", inline="always")
 
 
 class Kernel:

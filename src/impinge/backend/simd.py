@@ -113,6 +113,19 @@ class _Vertices:
         """The greater of each lane."""
         return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
 
+    def start(self):
+        """Where bounds are kept, of no vertices at first."""
+        low, high = (cgutils.alloca_once(self.builder, self.vector) for _ in range(2))
+        self.builder.store(ir.Constant(self.vector, [float("inf")] * 4), low)
+        self.builder.store(ir.Constant(self.vector, [float("-inf")] * 4), high)
+        return low, high
+
+    def add(self, ids, index, low, high):
+        """Let the bounds hold the vertex ``ids[index]`` too."""
+        p = self.load(self.builder.sext(self.builder.load(self.builder.gep(ids, [index])), _I64))
+        self.builder.store(self.least(p, self.builder.load(low)), low)
+        self.builder.store(self.most(p, self.builder.load(high)), high)
+
     def as_tuple(self, context, tuple_type, low, high):
         """Lowest and highest x, y, z."""
         lanes = [ir.Constant(_I32, lane) for lane in (0, 1, 3)]
@@ -159,6 +172,11 @@ if numba.config.DISABLE_JIT:
             return np.inf, np.inf, np.inf, -np.inf, -np.inf, -np.inf
         listed = x[vertex[start:end]]
         return (*listed.min(axis=0), *listed.max(axis=0))
+
+    def triangles_box(x, faces, ids, start, end):
+        """Lowest and highest x, y, z of the triangles listed in ``ids[start:end]``; inf, -inf if there are none."""
+        corner = faces[ids[start:end]].reshape(-1)
+        return vertices_box(x, corner, 0, len(corner))
 
     def lowest_bit(mask):
         """Position of the lowest bit that is set."""
@@ -233,13 +251,26 @@ else:
         def codegen(context, builder, signature, args):
             vertices = _Vertices(context, builder, signature.args[0], args[0])
             ids = context.make_array(signature.args[1])(context, builder, args[1]).data
-            low, high = (cgutils.alloca_once(builder, vertices.vector) for _ in range(2))
-            builder.store(ir.Constant(vertices.vector, [float("inf")] * 4), low)
-            builder.store(ir.Constant(vertices.vector, [float("-inf")] * 4), high)
+            low, high = vertices.start()
             with cgutils.for_range_slice(builder, args[2], args[3], ir.Constant(_I64, 1), intp=_I64) as (index, _):
-                p = vertices.load(builder.sext(builder.load(builder.gep(ids, [index])), _I64))
-                builder.store(vertices.least(p, builder.load(low)), low)
-                builder.store(vertices.most(p, builder.load(high)), high)
+                vertices.add(ids, index, low, high)
+            return vertices.as_tuple(context, signature.return_type, builder.load(low), builder.load(high))
+
+        return signature, codegen
+
+    @intrinsic
+    def triangles_box(_typing_context, x, faces, ids, _start, _end):
+        """Lowest and highest x, y, z of the triangles listed in ``ids[start:end]``; inf, -inf if there are none."""
+        signature = types.UniTuple(types.float64, 6)(x, faces, ids, types.int64, types.int64)
+
+        def codegen(context, builder, signature, args):
+            vertices = _Vertices(context, builder, signature.args[0], args[0])
+            corner, ids = (context.make_array(signature.args[k])(context, builder, args[k]).data for k in (1, 2))
+            low, high = vertices.start()
+            with cgutils.for_range_slice(builder, args[3], args[4], ir.Constant(_I64, 1), intp=_I64) as (index, _):
+                first = builder.mul(builder.sext(builder.load(builder.gep(ids, [index])), _I64), ir.Constant(_I64, 3))
+                for k in range(3):
+                    vertices.add(corner, builder.add(first, ir.Constant(_I64, k)), low, high)
             return vertices.as_tuple(context, signature.return_type, builder.load(low), builder.load(high))
 
         return signature, codegen

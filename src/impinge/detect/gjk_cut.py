@@ -2,6 +2,8 @@
 
 GJK with cut [HatabKheddar2006]. For two lists of triangles A and B:
 
+0. Axes    The axes come first, in both directions at once: what misses the box around the other list goes, whole runs
+           of triangles at a time, until nothing more does. Most of two bodies that touch here and there is gone then.
 1. Cut     along a direction s, from A to B (Algorithm 4.1). The support v1 of A is its vertex farthest along s, the
            support v2 of B its vertex farthest along -s. Triangles of A that end before v2, and triangles of B that
            begin after v1, lie apart from all of the other list, and go. If a list is empty then, s separates the two.
@@ -21,26 +23,26 @@ Pieces     Lists lie in one arena as pieces: triangles, and the vertices that th
            split. A cut projects each vertex of a piece once, in one pass of vector instructions, however many
            triangles share it, and passes over the triangles that remain twice, without a branch: how far each
            reaches, and which stay.
-Rounding   Coordinates are counted from the centre of everything and scaled by a power of two, to y in -1 .. 1. Let
-           u = 2^-53. Then y is off by at most u, and a dot product with s, of length 1, by at most
-           3 u (|y1 s1| + |y2 s2| + |y3 s3|) <= 3 sqrt(3) u, and through y by sqrt(3) u: 7 u in all. Reach and support
-           are two of these, and their comparison adds 2 u: a triangle that touches the other list never seems to end
-           more than 16 u before its support. It is cut if that is 64 u, the ``MARGIN``. Boxes need no margin: scaling
+Rounding   What the axes leave is counted from its centre and scaled by a power of two, to y in -1 .. 1, as float32. Let
+           u = 2^-24. Then y is off by at most u, and a dot product with s, of length 1 + 2 u at most, by at most
+           3 u (|y1 s1| + |y2 s2| + |y3 s3|) <= 3 sqrt(3) u, and through y by sqrt(3) u: 8 u in all. Reach and support
+           are two of these, and their comparison adds 3 u: a triangle that touches the other list never seems to end
+           more than 19 u before its support. It is cut if that is 64 u, the ``MARGIN``. Boxes need no margin: scaling
            and rounding keep the order of numbers, so that boxes that meet do so after it.
-Threads    Large bodies are cut and split the first time side by side, the next levels are opened until there are
-           tasks enough, and threads claim these. A thread has its own part of the arena and its own candidates; the
-           set of candidates does not depend on who found them, and keys are sorted: the same bits for any number of
-           threads.
+Threads    Large bodies are parted into slabs, by a sample of a's triangles along the axis on which the bodies have most
+           in common: each triangle of a is in one slab, and triangles of b in all whose boxes they meet. Threads claim
+           slabs. A thread has its own part of the arena and its own candidates; the set of candidates does not depend
+           on who found them, and keys are sorted: the same bits for any number of threads.
 Options    ``stop="and"`` goes on while both lists get shorter, as printed; ``"or"`` while one does, as the text has
-           it. ``threshold`` cuts a list only where the common region takes up at most that share of it (Fig. 2; 1:
-           always). ``split="median"`` parts at the median of all corners instead of the middle barycentre.
-           ``leaf_pairs=1`` is the paper's recursion down to single triangles. ``coherent=True`` starts each of the
-           upper nodes with the direction that removed most there in the frame before. No option changes the result.
+           it. A list gets shorter if it loses more than ``worth`` of its triangles (0: any; more pays, since halves are
+           cut again). ``threshold`` cuts a list only where the common region takes up at most that share of it (Fig. 2;
+           1: always), along the axes too. ``split="median"`` parts at the median of all corners instead of the middle
+           barycentre. ``coherent=True`` starts each of the upper nodes with the direction that removed most there in
+           the frame before. No option changes the result.
+           ``leaf_pairs=1, stop="and", worth=0, box_first=False`` is the paper's recursion down to single triangles.
 Departures Line 10 of Algorithm 4.2 is left out: with line 15 it would mirror the direction back. Directions start
-           from centre to centre (of a sample), not between any two vertices. A cut that removes a quarter or less
-           counts as none; but where the cuts so far removed more than an eighth, they start anew from centre to
-           centre. The middle of a split is that of a sample of 129; where it leaves less than a quarter on one side,
-           lists are halved by rank.
+           from centre to centre (of a sample), not between any two vertices. Step 0 and slabs are ours. The middle of a
+           split is that of a sample of 129; where it leaves less than a quarter on one side, lists are halved by rank.
 Cost       linear in the live triangles, and the same whether vertices, triangles or nothing changed since the last
            frame: nothing is kept but scratch memory (and hints). ``active_a`` costs what the active triangles cost.
 Guarantee  exact and complete. Splits leave at most three quarters of a list, so that every input ends: bodies in one
@@ -54,14 +56,12 @@ from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from impinge.arrays import Ints
-from impinge.backend.jit import thread_count
 from impinge.backend.stages import Stages, start_stages
 from impinge.detect.gjk_cut_kernels import CHUNG_WANG, GJK, NO_HINT
-from impinge.detect.gjk_cut_memory import Loaded, Memory
-from impinge.detect.gjk_cut_search_kernels import ALONE, PAIR, SIDE_BY_SIDE, TASK
+from impinge.detect.gjk_cut_memory import Memory
+from impinge.detect.gjk_cut_search_kernels import SLABS
 from impinge.detect.gjk_cut_split_kernels import MEDIAN, RANK
 from impinge.detect.narrow_phase import Neighbours, check_neighbours, classify, classify_self
 from impinge.detect.pair_query import Keys, PairOptions, Side, finish_pairs, make_side, pair_options
@@ -72,17 +72,16 @@ from impinge.mesh.body import as_surface
 Direction: TypeAlias = Literal["chung_wang", "gjk"]
 Stop: TypeAlias = Literal["or", "and"]
 Split: TypeAlias = Literal["rank", "median"]
+Device: TypeAlias = Literal["cpu", "cuda"]
 
-LEAF_PAIRS = 65536
-"""Pairs of boxes that are compared rather than cut and split further: eight boxes are compared in the time that one
-triangle takes to be cut. Chosen among 1, 4, 16 and 64 thousand by a first trial; no benchmark stands behind it yet."""
+LEAF_PAIRS = 2**20
+"""Pairs of boxes that are compared rather than cut and split further; 2^20 took 5 to 10 % less than 2^16 with 1,500,
+13,000 and 82,000 triangles each."""
 MOST_LEAF_PAIRS = 2**40
-ENOUGH_TASKS = 8
-"""Pairs of pieces from which threads have enough to choose from."""
-TOP_LEVELS = 3
-"""Levels that are opened at most for that: where nearly all is cut away, there is little to share."""
-HINTED = 1365
-"""Nodes whose direction is kept with ``coherent=True``: the first six levels."""
+WORTH = 0.5
+"""Share of a list that a cut has to remove for the next cut to be tried."""
+HINTED = 341
+"""Nodes of each slab whose direction is kept with ``coherent=True``: the first five levels."""
 NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 _DIRECTIONS = {"chung_wang": CHUNG_WANG, "gjk": GJK}
 _SPLITS = {"rank": RANK, "median": MEDIAN}
@@ -104,13 +103,16 @@ class GjkCut:
         split: Split = "rank",
         leaf_pairs: int = LEAF_PAIRS,
         coherent: bool = False,
+        box_first: bool = True,
+        worth: float = WORTH,
         neighbours: Neighbours = "exact",
     ) -> None:
         self.a = as_surface(a, name="a")
         self.b = None if b is None else as_surface(b, name="b")
         self._skip_neighbours = check_neighbours(neighbours, is_self=b is None)
-        self._choices = _choices(direction, stop, threshold, split, leaf_pairs)
-        self._hints = np.full((HINTED if coherent else 0, 3), NO_HINT)
+        self._choices = _choices(direction, stop, threshold, split, leaf_pairs, worth)
+        self._box_threshold = float(threshold) if box_first else None
+        self._hints = np.full((SLABS, HINTED if coherent else 0, 3), NO_HINT)
         self._lock = threading.Lock()
         self._memory = Memory()
 
@@ -145,13 +147,11 @@ class GjkCut:
         if not len(a.ids) or not len(b.ids):
             return NO_KEYS, None
         memory = self._memory
-        loaded = memory.load(a, None if self.b is None else b)
+        loaded = memory.load(a, None if self.b is None else b, self._box_threshold)
         stages.done("load")
-        while True:
-            tasks = self._top_tasks(loaded, stages)
-            memory.search(tasks, self.b is None, self._choices, self._hints)
-            if memory.had_room():
-                break
+        if loaded is None:
+            return NO_KEYS, None
+        memory.search(loaded, self.b is None, self._choices, self._hints)
         stages.done("search")
         pair_a, pair_b = memory.candidates()
         with np.errstate(over="ignore"):
@@ -164,33 +164,16 @@ class GjkCut:
         stages.done("test")
         return keys, None
 
-    def _top_tasks(self, loaded: Loaded, stages: Stages) -> NDArray[np.int64]:
-        """Descend until there are enough tasks for all threads."""
-        memory = self._memory
-        memory.start(loaded)
-        tasks = np.zeros((1, TASK), dtype=np.int64)
-        tasks[0, :8] = loaded.pieces.reshape(-1)
-        tasks[0, 8] = PAIR if self.b is not None else ALONE
-        if thread_count() == 1 or loaded.pieces[:, 3].sum() < SIDE_BY_SIDE:
-            return tasks
-        if self.b is not None and self._choices[2] >= 1.0 and not len(self._hints):
-            tasks = memory.cut_and_split(loaded, self._choices[3])
-        for _ in range(TOP_LEVELS):
-            if not 0 < len(tasks) < ENOUGH_TASKS:
-                break
-            tasks = memory.expand(tasks, self.b is None, self._choices, self._hints)
-            stages.done("top")
-        order = np.argsort(-(tasks[:, 3] + tasks[:, 7]), kind="stable")  # the largest first: threads end together
-        return np.ascontiguousarray(tasks[order])
 
-
-def cut_along_direction(a: Any, b: Any, direction: Any) -> tuple[Ints, Ints]:
+def cut_along_direction(a: Any, b: Any, direction: Any, *, device: Device = "cpu") -> tuple[Ints, Ints]:
     """The potential collision region of ``a`` and ``b`` along a direction: sorted ids of the triangles that remain.
 
     Algorithm 4.1: ``a`` keeps the triangles that reach the nearest point of ``b`` along ``direction``, and ``b`` those
     that begin before ``a`` ends. Both are empty if the direction separates the bodies. No triangle that meets one of
     the other body is cut, whatever the direction; the best one points from a to b.
     """
+    if device not in ("cpu", "cuda"):
+        raise OptionError(f"device is {device!r}, expected 'cpu' or 'cuda'")
     side_a, side_b = (
         make_side(as_surface(a, name="a"), None, None, "a"),
         make_side(as_surface(b, name="b"), None, None, "b"),
@@ -199,9 +182,9 @@ def cut_along_direction(a: Any, b: Any, direction: Any) -> tuple[Ints, Ints]:
     if not len(side_a.ids) or not len(side_b.ids):
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
     memory = Memory()
-    loaded = memory.load(side_a, side_b)
-    memory.start(loaded)
-    return memory.listed(loaded, memory.cut(loaded, s))
+    loaded = memory.load(side_a, side_b, None)
+    assert loaded is not None  # nothing was cut
+    return memory.cut(loaded, s, device)
 
 
 def _as_direction(direction: Any) -> tuple[float, float, float]:
@@ -214,7 +197,7 @@ def _as_direction(direction: Any) -> tuple[float, float, float]:
     return x, y, z
 
 
-def _choices(direction: Any, stop: Any, threshold: Any, split: Any, leaf_pairs: Any) -> tuple[Any, ...]:
+def _choices(direction: Any, stop: Any, threshold: Any, split: Any, leaf_pairs: Any, worth: Any) -> tuple[Any, ...]:
     """The options as kernels take them."""
     if direction not in _DIRECTIONS:
         raise OptionError(f"direction is {direction!r}, expected 'chung_wang' or 'gjk'")
@@ -222,11 +205,17 @@ def _choices(direction: Any, stop: Any, threshold: Any, split: Any, leaf_pairs: 
         raise OptionError(f"stop is {stop!r}, expected 'or' or 'and'")
     if split not in _SPLITS:
         raise OptionError(f"split is {split!r}, expected 'rank' or 'median'")
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.number) or not 0.0 < threshold <= 1.0:
+    if not _is_share(threshold) or threshold == 0:
         raise OptionError(
             f"threshold is {threshold!r}, expected a number above 0 and up to 1: the share up to which to cut"
         )
+    if not _is_share(worth):
+        raise OptionError(f"worth is {worth!r}, expected a number from 0 to 1: the share that a cut has to remove")
     whole = isinstance(leaf_pairs, int | np.integer) and not isinstance(leaf_pairs, bool)
     if not whole or not 1 <= leaf_pairs <= MOST_LEAF_PAIRS:
         raise OptionError(f"leaf_pairs is {leaf_pairs!r}, expected a whole number from 1 to {MOST_LEAF_PAIRS}")
-    return _DIRECTIONS[direction], stop == "and", float(threshold), _SPLITS[split], int(leaf_pairs)
+    return _DIRECTIONS[direction], stop == "and", float(threshold), _SPLITS[split], int(leaf_pairs), float(worth)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(0.0 <= value <= 1.0)

@@ -1,36 +1,56 @@
 """Cuts along directions: projections, supports, what remains, and where to look next; see ``gjk_cut`` for the method.
 
 Names that recur:
-arena     (x, y, z, corner, tri): vertices, one array per axis; the vertices of triangles, counted from the first of
-          their piece; and the ids of triangles. All pieces of a query lie in one arena.
+arena     (point, corner, tri, box): vertices, one row per axis, as float32; the vertices of triangles, counted from the
+          first of their piece; the ids of triangles; and their boxes, lowest x, y, z, then highest. All pieces of a
+          query lie in one arena.
 piece     (first vertex, vertex count, first triangle, triangle count): a part of one body with vertices of its own.
 listed    triangles of a piece that remain, counted from its first; the first ``count`` entries are meant.
 s         (sx, sy, sz), a direction of length 1.
+scratch   memory of a thread, see ``Scratch``.
 """
 
 # mypy: ignore-errors
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.backend.jit import compiled
+from impinge.backend.jit import compiled, merged
 from impinge.detect.simplex_kernels import closest_on_simplex
 from impinge.exact.triangle_triangle import dot, minus
 
 CHUNG_WANG, GJK = 0, 1
 """Ways to the next direction."""
-MARGIN = 2.0**-47
+MARGIN = 2.0**-18
 """How far below the other body's support a triangle has to end before it is cut; ``gjk_cut`` derives it."""
 ENOUGH_FOR_CENTRE = 128
 """Triangles whose mean is centre enough: it only has to give a good first direction."""
-FEW, WORTH_IT = 4, 8
-"""A cut counts as one if it removes more than one triangle in ``FEW`` of a list; pieces are started on anew if the cuts
-so far removed more than one in ``WORTH_IT``."""
 NO_HINT = 2.0
 """First coordinate of a direction that is none."""
 MOST_CUTS = 32
 """Cuts of one pair of pieces: far more than are met, so that no input can go round in circles."""
+
+
+class Scratch(NamedTuple):
+    """What a thread needs besides the arena."""
+
+    listed_a: Any
+    listed_b: Any
+    parted: Any
+    number: Any
+    projection: Any
+    """Of the vertices of a, then of b."""
+    reach: Any
+    """Of the triangles of a, then of b."""
+    key: Any
+    simplex: Any
+    weight: Any
+    extent: Any
+    """Largest boxes met, of a and of b."""
+    node_box: Any
+    child: Any
 
 
 # Bodies of loops --------------------------------------------------------------------------------------
@@ -50,6 +70,12 @@ def reach_of_triangle(t, corner, projection):
     return high if high > r else r
 
 
+@compiled
+def is_kept(reach, limit):
+    """Whether a triangle stays: it reaches the other list's support, up to rounding."""
+    return not (reach < limit)
+
+
 # Loops ------------------------------------------------------------------------------------------------
 
 
@@ -57,17 +83,17 @@ def reach_of_triangle(t, corner, projection):
 def project(arena, piece, s, projection):
     """Project every vertex of a piece once."""
     first, last = piece[0], piece[0] + piece[1]
-    x, y, z, out = arena[0][first:last], arena[1][first:last], arena[2][first:last], projection[: piece[1]]
-    sx, sy, sz = s
-    for i in range(len(out)):
-        dot_of_vertex(i, x, y, z, sx, sy, sz, out)
+    x, y, z = arena[0][0][first:last], arena[0][1][first:last], arena[0][2][first:last]
+    sx, sy, sz = np.float32(s[0]), np.float32(s[1]), np.float32(s[2])
+    for i in range(piece[1]):
+        dot_of_vertex(i, x, y, z, sx, sy, sz, projection)
 
 
 @compiled
 def find_support(arena, piece, listed, count, projection, reach):
     """Write how far each listed triangle reaches; returns the farthest reach and the vertex that has it."""
-    corner = arena[3][piece[2] : piece[2] + piece[3]]
-    farthest, best = -np.inf, 0
+    corner = arena[1][piece[2] : piece[2] + piece[3]]
+    farthest, best = np.float32(-np.inf), 0
     for k in range(count):
         value = reach_of_triangle(listed[k], corner, projection)
         reach[k] = value
@@ -84,8 +110,8 @@ def find_support(arena, piece, listed, count, projection, reach):
 @compiled
 def nearest_reach(arena, piece, listed, count, projection):
     """The least projection of any corner: what the threshold of a cut needs, and nothing else."""
-    corner = arena[3][piece[2] : piece[2] + piece[3]]
-    least = np.inf
+    corner = arena[1][piece[2] : piece[2] + piece[3]]
+    least = np.float32(np.inf)
     for k in range(count):
         t = listed[k]
         least = min(least, projection[corner[t, 0]], projection[corner[t, 1]], projection[corner[t, 2]])
@@ -98,7 +124,7 @@ def cut_list(listed, count, reach, limit):
     kept = 0
     for k in range(count):
         listed[kept] = listed[k]
-        kept += not (reach[k] < limit)
+        kept += is_kept(reach[k], limit)
     return kept
 
 
@@ -126,8 +152,8 @@ def normalised(v):
 @compiled
 def _centre(arena, piece, listed, count):
     """The mean of one corner of each listed triangle; of many triangles, of some of them."""
-    x, y, z = arena[0][piece[0] :], arena[1][piece[0] :], arena[2][piece[0] :]
-    corner = arena[3][piece[2] :]
+    x, y, z = arena[0][0][piece[0] :], arena[0][1][piece[0] :], arena[0][2][piece[0] :]
+    corner = arena[1][piece[2] :]
     sum_x = sum_y = sum_z = 0.0
     taken = 0
     for k in range(0, count, 1 + count // ENOUGH_FOR_CENTRE):
@@ -193,27 +219,36 @@ def _is_worth_it(arena, piece, listed, count, projection, farthest, common, thre
 @compiled
 def _vertex(arena, piece, v):
     i = piece[0] + v
-    return arena[0][i], arena[1][i], arena[2][i]
+    return np.float64(arena[0][0, i]), np.float64(arena[0][1, i]), np.float64(arena[0][2, i])
 
 
 @compiled
-def _cut_once(arena, a, count_a, b, count_b, s, threshold, scratch):
+def cut_once(arena, a, count_a, b, count_b, s, threshold, scratch):
     """Algorithm 4.1: cut both lists along ``s``; returns what remains of each, and the difference of the supports."""
-    listed_a, listed_b, reach = scratch[0], scratch[1], scratch[3]
-    of_a, of_b = scratch[2], scratch[2][a[1] :]
+    listed_a, listed_b = scratch.listed_a, scratch.listed_b
+    of_a, of_b = scratch.projection, scratch.projection[a[1] :]
+    reach_a, reach_b = scratch.reach, scratch.reach[count_a:]
     # The supports: a's vertex farthest along s, b's vertex farthest along -s.
     project(arena, a, s, of_a)
-    top_a, v1 = find_support(arena, a, listed_a, count_a, of_a, reach[0])
+    top_a, v1 = find_support(arena, a, listed_a, count_a, of_a, reach_a)
     project(arena, b, (-s[0], -s[1], -s[2]), of_b)
-    top_b, v2 = find_support(arena, b, listed_b, count_b, of_b, reach[1])
+    top_b, v2 = find_support(arena, b, listed_b, count_b, of_b, reach_b)
     # Along s, a ends at top_a and b begins at -top_b; what they have in common is between.
     common = top_a + top_b
     left_a, left_b = count_a, count_b
     if _is_worth_it(arena, a, listed_a, count_a, of_a, top_a, common, threshold):
-        left_a = cut_list(listed_a, count_a, reach[0], -top_b - MARGIN)
+        left_a = cut_list(listed_a, count_a, reach_a, np.float32(-top_b - MARGIN))
     if _is_worth_it(arena, b, listed_b, count_b, of_b, top_b, common, threshold):
-        left_b = cut_list(listed_b, count_b, reach[1], -top_a - MARGIN)
+        left_b = cut_list(listed_b, count_b, reach_b, np.float32(-top_a - MARGIN))
     return left_a, left_b, minus(_vertex(arena, a, v1), _vertex(arena, b, v2))
+
+
+@compiled
+def cut_bodies(arena, a, b, s, scratch):
+    """Algorithm 4.1 by itself: list all triangles, and cut them along ``s``; returns how many of each remain listed."""
+    count_a, count_b = list_all(a, scratch.listed_a), list_all(b, scratch.listed_b)
+    left_a, left_b, _ = cut_once(arena, a, count_a, b, count_b, s, 1.0, scratch)
+    return left_a, left_b
 
 
 @compiled
@@ -227,36 +262,29 @@ def _next_direction(s, t, direction, simplex, weight, carried):
     return reflected(s, t), carried, True
 
 
-@compiled
+@merged
 def combined_cut(arena, a, b, hint, choices, scratch):
     """CombinedCut: cut two pieces along one direction after the other, until a cut removes too little.
 
     Returns how many triangles of each remain listed (none if a direction separates the pieces), the direction that was
     cut along last, the one that removed most, and the number of cuts.
     """
-    direction, stop_at_first, threshold = choices[0], choices[1], choices[2]
-    listed_a, listed_b, simplex, weight = scratch[0], scratch[1], scratch[4], scratch[5]
+    direction, stop_at_first, threshold, worth = choices[0], choices[1], choices[2], choices[5]
+    listed_a, listed_b = scratch.listed_a, scratch.listed_b
     count_a, count_b = list_all(a, listed_a), list_all(b, listed_b)
     s = from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b) if hint[0] == NO_HINT else hint
-    best, most, carried, cuts = s, -1, 0, 0
-    before = count_a + count_b
-    while True:
-        left_a, left_b, t = _cut_once(arena, a, count_a, b, count_b, s, threshold, scratch)
-        cuts += 1
-        removed = count_a - left_a + count_b - left_b
-        if removed > most:
-            best, most = s, removed
-        if left_a == 0 or left_b == 0:
-            return 0, 0, s, s, cuts
-        cut_a, cut_b = FEW * (count_a - left_a) > count_a, FEW * (count_b - left_b) > count_b
+    best, used, most, carried, cuts = s, s, -1, np.int64(0), 0  # a literal 0 would be compiled for apart
+    goes_on = True
+    while goes_on:
+        left_a, left_b, t = cut_once(arena, a, count_a, b, count_b, s, threshold, scratch)
+        cut_a, cut_b = count_a - left_a > worth * count_a, count_b - left_b > worth * count_b
+        if count_a - left_a + count_b - left_b > most:
+            best, most = s, count_a - left_a + count_b - left_b
         count_a, count_b, used = left_a, left_b, s
+        cuts += 1
         goes_on = cut_a and cut_b if stop_at_first else cut_a or cut_b
-        if goes_on:
-            s, carried, goes_on = _next_direction(s, t, direction, simplex, weight, carried)
-        if not goes_on:
-            if WORTH_IT * (before - count_a - count_b) <= before or cuts >= MOST_CUTS:
-                return count_a, count_b, used, best, cuts
-            before, carried = count_a + count_b, 0
-            s = from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b)
-        elif cuts >= MOST_CUTS:
-            return count_a, count_b, used, best, cuts
+        if count_a == 0 or count_b == 0 or cuts >= MOST_CUTS:
+            goes_on = False
+        elif goes_on:
+            s, carried, goes_on = _next_direction(s, t, direction, scratch.simplex, scratch.weight, carried)
+    return count_a, count_b, used, best, cuts

@@ -16,21 +16,34 @@ from impinge.backend.jit import thread_count
 from impinge.backend.simd import WIDTH
 from impinge.detect import gjk_cut_bodies_kernels as body_kernels
 from impinge.detect import gjk_cut_search_kernels as kernels
-from impinge.detect.gjk_cut_kernels import normalised
-from impinge.detect.gjk_cut_search_kernels import DEEPEST, FRAME, TASK
+from impinge.detect.gjk_cut_bodies_kernels import RUN
+from impinge.detect.gjk_cut_kernels import cut_bodies
+from impinge.detect.gjk_cut_search_kernels import DEEPEST, FRAME, SLABS, TASK
 from impinge.detect.pair_query import Side
 from impinge.detect.unit_box import origin_and_factor
 
+ROUNDING = 2.0**-22
+"""How much wider than it seems a box in the arena can be."""
+SLAB_TRIANGLES = 2048
+"""Triangles of both bodies for each slab."""
+SAMPLE = 128
+"""Triangles that tell where to part a body into slabs."""
+
 
 class Loaded(NamedTuple):
-    """Both bodies in the arena; of one body, its piece twice."""
+    """What the first cut left of both bodies, in the arena; of one body, its piece twice."""
 
     pieces: NDArray[np.int64]
     """First vertex, vertex count, first triangle, triangle count of each, shape (2, 4)."""
     factor: float
     """What coordinates were multiplied by."""
-    centres: Floats
-    """Centres of both boxes, in the arena's units, shape (2, 3)."""
+    axis: int
+    """The axis along which both have most in common."""
+
+    @property
+    def triangles(self) -> int:
+        """Triangles of both."""
+        return int(self.pieces[0, 3] + self.pieces[1, 3])
 
 
 class Memory:
@@ -38,199 +51,162 @@ class Memory:
 
     def __init__(self) -> None:
         self._arena: tuple[Any, ...] = _new_arena(0, 0)
-        self._vertex_top = self._tri_top = 0
-        self._notes = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)) for _ in range(2)]
+        self._notes = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint32)) for _ in range(2)]
         self._mark = 0
+        self._vertex = np.zeros((2, 0), dtype=np.int32)
+        self._bits = np.zeros((2, 0), dtype=np.uint8)
         self._room: tuple[Any, ...] = ()
         self._room_size = (0, 0, 0)
-        self._threads = 0
         self._candidate = np.zeros((0, 2, 1024), dtype=np.int32)
         self._counters = np.zeros((0, 8), dtype=np.int64)
         self._frames = np.zeros((0, FRAME), dtype=np.int64)
 
     # bodies ------------------------------------------------------------------------------------------
 
-    def load(self, a: Side, b: Side | None) -> Loaded:
-        """Copy the live triangles of both bodies to the arena, with the vertices that they use."""
+    def load(self, a: Side, b: Side | None, threshold: float | None) -> Loaded | None:
+        """Cut both bodies along the axes, if there is a threshold for it, and copy what remains; None if none does."""
         sides = [a] if b is None else [a, b]
-        self._mark += 2
-        bodies = [self._body(side, i) for i, side in enumerate(sides)]
-        counts, box = np.zeros((len(sides), 2), dtype=np.int64), np.zeros((len(sides), 6))
-        work = sum(len(side.ids) for side in sides) if len(sides) == 2 else 0
-        first, last = bodies[0], bodies[-1]
-        body_kernels.look_at_bodies.over(work)(first, last, self._mark, counts, box)
-        origin, factor = origin_and_factor(box[:, :3].min(axis=0), box[:, 3:].max(axis=0))
-        pieces = np.zeros((2, 4), dtype=np.int64)
-        vertex_top = tri_top = 0
-        for i, side in enumerate(sides):
-            pieces[i] = vertex_top, counts[i, 0], tri_top, len(side.ids)
-            vertex_top, tri_top = vertex_top + int(counts[i, 0]), tri_top + len(side.ids)
+        first, last = self._body(a, 0), self._body(sides[-1], len(sides) - 1)
+        runs = [-(-len(side.ids) // RUN) for side in sides]
+        box, kept = np.empty((sum(runs), 6)), np.ones(sum(runs), dtype=np.bool_)
+        body_kernels.bound_runs.over(len(box))(first, last, runs[0], box)
+        whole, region = np.empty((2, 6)), np.empty((2, 6))
+        if b is None or threshold is None:
+            whole[:, :3], whole[:, 3:] = box[:, :3].min(axis=0), box[:, 3:].max(axis=0)
+            region[:, :3], region[:, 3:] = -np.inf, np.inf
+        elif not body_kernels.cut_runs(box, runs[0], threshold, kept, whole, region):
+            return None
+        low, high = whole[:, :3], whole[:, 3:]
+        origin, factor = origin_and_factor(low.min(axis=0), high.max(axis=0))
+        pieces = self._places(sides, runs, kept)
+        self._mark += 1
+        body_kernels.load_bodies.over(int(pieces[1, 2]) if b is not None else 0)(
+            first, last, len(sides), runs[0], box, kept, region, self._mark, origin, factor, self._arena, pieces,
+            self._vertex,
+        )  # fmt: skip
         if b is None:
             pieces[1] = pieces[0]
-        self._vertex_top = self._tri_top = 0
-        self._reserve(vertex_top, tri_top)
-        body_kernels.fill_arena.over(work)(first, last, pieces, counts, origin, factor, self._arena)
-        centres = (0.5 * box[:, :3] + 0.5 * box[:, 3:]) * factor - origin * factor
-        return Loaded(pieces, factor, centres)
+        with np.errstate(over="ignore"):
+            axis = int(np.argmax(high.min(axis=0) - low.max(axis=0)))
+        return Loaded(pieces, factor, axis) if pieces[:, 3].all() else None
 
     def _body(self, side: Side, i: int) -> tuple[Any, ...]:
         if len(self._notes[i][0]) < len(side.vertices):
             size = len(side.vertices)
-            self._notes[i] = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int32)
-        count = len(side.ids)
-        vertex = np.empty(3 * count + 1, dtype=np.int32)
-        corner = np.empty((count, 3), dtype=np.int32)
-        return side.vertices, side.faces, side.ids, *self._notes[i], vertex, corner
+            self._notes[i] = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.uint32)
+        return side.vertices, side.faces, _read_only(side.ids), *self._notes[i]
 
-    def _reserve(self, vertices: int, triangles: int) -> None:
-        """Make room above the top of the arena."""
-        vertices, triangles = vertices + self._vertex_top, triangles + self._tri_top
-        if vertices > len(self._arena[0]) or triangles > len(self._arena[4]):
-            grown = _new_arena(
-                max(len(self._arena[0]), vertices * 5 // 4), max(len(self._arena[4]), triangles * 5 // 4)
-            )
-            for old, new in zip(self._arena[:3], grown[:3]):
-                new[: self._vertex_top] = old[: self._vertex_top]
-            for old, new in zip(self._arena[3:], grown[3:]):
-                new[: self._tri_top] = old[: self._tri_top]
+    def _places(self, sides: list[Side], runs: list[int], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Where in the arena what remains of each body begins; there is room for all runs that are kept."""
+        triangles = [RUN * int(np.count_nonzero(rows)) for rows in np.split(kept, runs[:1])]
+        vertices = [min(3 * count, len(side.vertices)) for count, side in zip(triangles, sides)]
+        self._reserve(sum(vertices), sum(triangles), 0, 0)
+        if self._vertex.shape[1] <= max(vertices):
+            self._vertex = np.empty((2, max(vertices) * 5 // 4 + 1), dtype=np.int32)
+        return np.array([[0, 0, 0, 0], [vertices[0], 0, triangles[0], 0]])
+
+    def _reserve(self, vertices: int, triangles: int, kept_vertices: int, kept_triangles: int) -> None:
+        """Make room in the arena for so many, and keep what is there of them."""
+        point, corner, tri, box = self._arena
+        if vertices >= point.shape[1] or triangles >= len(tri):
+            grown = _new_arena(max(point.shape[1], vertices * 5 // 4 + 1), max(len(tri), triangles * 5 // 4 + 1))
+            grown[0][:, :kept_vertices] = point[:, :kept_vertices]
+            for new, old in zip(grown[1:], (corner, tri, box)):
+                new[:kept_triangles] = old[:kept_triangles]
             self._arena = grown
 
     # the search --------------------------------------------------------------------------------------
 
-    def start(self, loaded: Loaded) -> None:
-        """Forget everything but the bodies."""
-        self._vertex_top = int(loaded.pieces[1, 0] + loaded.pieces[1, 1])
-        self._tri_top = int(loaded.pieces[1, 2] + loaded.pieces[1, 3])
-        threads = max(2, thread_count())  # two at least: one for each body
-        if self._threads < threads:
-            self._threads = threads
+    def _start(self, loaded: Loaded, threads: int, is_copied: bool) -> NDArray[np.int64]:
+        """Make room for threads; returns where in the arena the part of each begins."""
+        if len(self._counters) < threads:
             self._candidate = np.empty((threads, 2, self._candidate.shape[2]), dtype=np.int32)
             self._frames = np.empty((threads * DEEPEST, FRAME), dtype=np.int64)
             self._counters = np.zeros((threads, 8), dtype=np.int64)
-            self._room_size = (0, 0, 0)
         self._counters[:] = 0
-        self._make_room(loaded.pieces[None, :, :].reshape(1, 8), 3)
-        self._room[9][:] = 0.0
+        pieces = loaded.pieces
+        vertices, triangles = int(pieces[:, 1].sum()), int(pieces[:, 3].sum())
+        self._make_room(threads, vertices, triangles)
+        # Copies of halves: a split leaves at most three quarters of a list, so that all levels have four times as many.
+        vertex_top, tri_top = int((pieces[:, 0] + pieces[:, 1]).max()), int((pieces[:, 2] + pieces[:, 3]).max())
+        copies = 4 + is_copied
+        vertex_room, tri_room = min(3 * copies * triangles, DEEPEST * vertices), copies * triangles
+        self._reserve(vertex_top + threads * vertex_room, tri_top + threads * tri_room, vertex_top, tri_top)
+        thread = np.arange(threads)
+        return np.stack([vertex_top + vertex_room * thread, tri_top + tri_room * thread], axis=1)
 
-    def _make_room(self, tasks: NDArray[np.int64], keys_per_triangle: int) -> None:
-        """Scratch for each thread, for the largest piece of any task."""
-        vertices, triangles = int(tasks[:, [1, 5]].max()), int(tasks[:, [3, 7]].max())
-        size = vertices, triangles, keys_per_triangle
-        if all(have >= want for have, want in zip(self._room_size, size)):
-            return
-        self._room_size = size = tuple(max(have, want) for have, want in zip(self._room_size, size))  # type: ignore[assignment]
-        vertices, triangles, keys_per_triangle = size
-        threads = self._threads
-        self._room = (
-            np.empty((threads, triangles), dtype=np.uint32),
-            np.empty((threads, triangles), dtype=np.uint32),
-            np.empty((threads, 2 * vertices)),
-            np.empty((threads, 2, triangles)),
-            np.empty((threads, 4, 3)),
-            np.empty((threads, 4)),
-            np.empty((threads, keys_per_triangle * triangles)),
-            np.empty((threads, keys_per_triangle * triangles), dtype=np.uint32),
-            np.empty((threads, vertices), dtype=np.uint32),
-            np.zeros((threads, 6)),
-            np.empty((threads, triangles // WIDTH + 1, 6, WIDTH), dtype=np.float32),
-            np.empty((threads, TASK), dtype=np.int64),
-        )
+    def _make_room(self, threads: int, vertices: int, triangles: int) -> None:
+        """Scratch for each thread, for as many vertices and triangles of both bodies."""
+        size = threads, vertices, triangles
+        if any(want > have for want, have in zip(size, self._room_size)):
+            threads, vertices, triangles = (max(pair) for pair in zip(size, self._room_size))
+            self._room_size = threads, vertices, triangles
+            self._room = (
+                np.empty((threads, 4, max(vertices, triangles)), dtype=np.uint32),
+                np.empty((threads, 3, max(vertices, 3 * triangles)), dtype=np.float32),
+                np.empty((threads, 4, 3)),
+                np.empty((threads, 4)),
+                np.empty((threads, 6), dtype=np.float32),
+                np.empty((threads, triangles // WIDTH + triangles // WIDTH**2 + 4, 6, WIDTH), dtype=np.float32),
+                np.empty((threads, TASK), dtype=np.int64),
+            )
+        self._room[4][:] = 0.0
 
-    def cut(self, loaded: Loaded, s: tuple[float, float, float]) -> NDArray[np.int64]:
-        """Algorithm 4.1 on whole bodies: how many triangles of each remain listed."""
-        work = int(loaded.pieces[:, 3].sum())
-        count, top = np.zeros(2, dtype=np.int64), np.zeros(2)
-        kernels.find_supports.over(work)(self._arena, loaded.pieces, s, self._room, count, top)
-        kernels.cut_bodies.over(work)(self._room, top, count)
-        return count
+    def search(self, loaded: Loaded, is_self: bool, choices: Any, hints: Floats) -> None:
+        """All pairs of triangles whose boxes meet become candidates."""
+        slabs = min(SLABS, max(1, loaded.triangles // SLAB_TRIANGLES))
+        threads = min(thread_count(), slabs)
+        tops = self._start(loaded, threads, slabs > 1)
+        if slabs > 1:
+            self._assign_slabs(loaded, slabs, is_self)
+        while True:
+            self._counters[:] = 0
+            counter = np.zeros(1, dtype=np.int64)
+            kernels.search_slabs.over(slabs)(
+                self._arena, loaded.pieces, slabs, self._bits, is_self, choices, hints, self._room, threads, counter,
+                tops, self._frames, self._counters, self._candidate,
+            )  # fmt: skip
+            count = self._counters[:, 0]
+            if int(count.max()) <= self._candidate.shape[2]:
+                return
+            self._candidate = np.empty((len(count), 2, int(count.sum())), dtype=np.int32)
 
-    def listed(self, loaded: Loaded, count: NDArray[np.int64]) -> tuple[Ints, Ints]:
-        """Sorted ids of the triangles that remain listed after ``cut``."""
-        tri = [self._arena[4][piece[2] : piece[2] + piece[3]] for piece in loaded.pieces]
-        ids = [tri[i][self._room[0][i, : count[i]]] for i in range(2)]
-        return np.sort(ids[0]), np.sort(ids[1])
+    def _assign_slabs(self, loaded: Loaded, slabs: int, is_self: bool) -> None:
+        """Part a along the axis, so that each slab has about as many triangles, by a sample of them."""
+        a, b = _pieces(loaded)
+        box = self._arena[3][a[2] : a[2] + a[3] : 1 + a[3] // SAMPLE]
+        middle = np.sort(box[:, loaded.axis] + box[:, 3 + loaded.axis])
+        bounds = middle[len(middle) * np.arange(1, slabs) // slabs]
+        if self._bits.shape[1] < max(a[3], b[3]):
+            self._bits = np.empty((2, max(a[3], b[3]) * 5 // 4), dtype=np.uint8)
+        kernels.assign_slabs(self._arena, a, b, loaded.axis, bounds, is_self, self._room[5][0], self._bits)
 
-    def cut_and_split(self, loaded: Loaded, how: int) -> NDArray[np.int64]:
-        """The first cut and split of large bodies, each body on a thread of its own; returns the tasks that remain."""
-        work = int(loaded.pieces[:, 3].sum())
-        s = normalised(tuple(loaded.centres[1] - loaded.centres[0]))
-        count = self.cut(loaded, s)
-        self._counters[0, 1:3] += 1
-        if not count.all():
-            return np.zeros((0, TASK), dtype=np.int64)
-        u = kernels.direction_across(self._arena, loaded.pieces, count, s, self._room)
-        self._reserve(int(loaded.pieces[:, 1].sum()), int(count.sum()))
-        vertex, tri = self._vertex_top, self._tri_top
-        tops = np.array([[vertex, tri], [vertex + loaded.pieces[0, 1], tri + count[0]]])
-        frames = np.zeros((1, FRAME), dtype=np.int64)
-        kernels.split_bodies.over(work)(self._arena, loaded.pieces, count, u, how, self._room, tops, frames[0])
-        self._vertex_top += int(loaded.pieces[:, 1].sum())
-        self._tri_top += int(count.sum())
-        return self._children(frames)
+    def cut(self, loaded: Loaded, s: tuple[float, float, float], device: str) -> tuple[Ints, Ints]:
+        """Algorithm 4.1 on whole bodies: sorted ids of the triangles of each that remain."""
+        a, b = _pieces(loaded)
+        if device == "cuda":
+            from impinge.detect.gjk_cut_cuda import cut_on_grid
 
-    def _children(self, frames: NDArray[np.int64]) -> NDArray[np.int64]:
-        children = np.zeros((4 * len(frames) + 1, TASK), dtype=np.int64)
-        return children[: kernels.tasks_of(frames, children)]
-
-    def expand(self, tasks: NDArray[np.int64], is_self: bool, choices: Any, hints: Floats) -> NDArray[np.int64]:
-        """One level of the recursion: the children of all tasks."""
-        vertex_room, tri_room = 2 * (tasks[:, 1] + tasks[:, 5]), tasks[:, 3] + tasks[:, 7]
-        self._reserve(int(vertex_room.sum()), int(tri_room.sum()))
-        tops = np.stack([np.cumsum(vertex_room) - vertex_room, np.cumsum(tri_room) - tri_room], axis=1)
-        tops += (self._vertex_top, self._tri_top)
-        frames = np.zeros((len(tasks), FRAME), dtype=np.int64)
-        self._run(tasks, tops, frames, False, is_self, choices, hints)
-        self._vertex_top += int(vertex_room.sum())
-        self._tri_top += int(tri_room.sum())
-        return self._children(frames)
-
-    def search(self, tasks: NDArray[np.int64], is_self: bool, choices: Any, hints: Floats) -> None:
-        """All that is below the tasks."""
-        if not len(tasks):
-            return
-        tri_room = 4 * int((tasks[:, 3] + tasks[:, 7]).max()) + 1024
-        vertex_room = 3 * tri_room
-        self._reserve(self._threads * vertex_room, self._threads * tri_room)
-        thread = np.arange(self._threads)
-        tops = np.stack([self._vertex_top + vertex_room * thread, self._tri_top + tri_room * thread], axis=1)
-        self._run(tasks, tops, self._frames, True, is_self, choices, hints)
-
-    def _run(
-        self,
-        tasks: NDArray[np.int64],
-        tops: NDArray[np.int64],
-        frames: NDArray[np.int64],
-        is_deep: bool,
-        is_self: bool,
-        choices: Any,
-        hints: Floats,
-    ) -> None:
-        counter = np.zeros(1, dtype=np.int64)
-        kernels.run_tasks.over(len(tasks))(
-            self._arena, tasks, tops, is_deep, is_self, choices, hints, self._room, self._threads, counter, frames,
-            self._counters, self._candidate,
-        )  # fmt: skip
+            left_a, left_b = cut_on_grid(self._arena, a, b, s)
+        else:
+            self._start(loaded, 1, False)
+            count_a, count_b = cut_bodies(self._arena, a, b, s, kernels.scratch_of(self._room, 0))
+            left_a, left_b = self._room[0][0, 0, :count_a], self._room[0][0, 1, :count_b]
+        of_a, of_b = (self._arena[2][piece[2] : piece[2] + piece[3]] for piece in (a, b))
+        return np.sort(of_a[left_a]), np.sort(of_b[left_b])
 
     # results -----------------------------------------------------------------------------------------
 
-    def had_room(self) -> bool:
-        """Whether all candidates found room; if not, there is more from now on."""
-        count = self._counters[:, 0]
-        if int(count.max()) <= self._candidate.shape[2]:
-            return True
-        self._candidate = np.empty((self._threads, 2, int(count.sum())), dtype=np.int32)
-        return False
-
     def candidates(self) -> tuple[Ints, Ints]:
         """Pairs of triangles whose boxes meet."""
-        rows = [self._candidate[i, :, : self._counters[i, 0]] for i in range(self._threads)]
+        rows = [row[:, : count[0]] for row, count in zip(self._candidate, self._counters)]
         joined = np.concatenate(rows, axis=1)
         return joined[0], joined[1]
 
     def extent(self) -> Floats:
         """The size of a box that holds any candidate, in the arena's units."""
-        largest = self._room[9].max(axis=0)
-        return np.asarray(largest[:3] + largest[3:] + 2.0**-48)
+        largest = self._room[4].max(axis=0)
+        return np.asarray(largest[:3] + largest[3:] + ROUNDING, dtype=np.float64)
 
     def count(self, stats: dict[str, Any]) -> None:
         """Add what was done to the statistics."""
@@ -238,8 +214,20 @@ class Memory:
         stats["candidates"], stats["nodes"], stats["cuts"], stats["leaves"] = (int(n) for n in total[:4])
 
 
+def _pieces(loaded: Loaded) -> Any:
+    """Both pieces as kernels take them."""
+    return (tuple(piece) for piece in loaded.pieces.tolist())
+
+
+def _read_only(ids: Ints) -> Ints:
+    """The same ids as arrays that may not be written: Numba compiles anew for the other kind."""
+    ids = ids.view()
+    ids.flags.writeable = False
+    return ids
+
+
 def _new_arena(vertices: int, triangles: int) -> tuple[Any, ...]:
     return (
-        np.empty(vertices), np.empty(vertices), np.empty(vertices),
-        np.empty((triangles, 3), dtype=np.uint32), np.empty(triangles, dtype=np.int32),
+        np.empty((3, vertices), dtype=np.float32), np.empty((triangles, 3), dtype=np.uint32),
+        np.empty(triangles, dtype=np.int32), np.empty((triangles, 6), dtype=np.float32),
     )  # fmt: skip

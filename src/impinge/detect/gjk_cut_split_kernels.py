@@ -34,8 +34,8 @@ def _spread(arena, piece, listed, count, u):
     """How far apart some of the listed triangles lie along ``u``."""
     low, high = np.inf, -np.inf
     for k in range(0, count, 1 + count // ENOUGH_FOR_LENGTH):
-        i = piece[0] + arena[3][piece[2] + listed[k], 0]
-        along = dot((arena[0][i], arena[1][i], arena[2][i]), u)
+        i = piece[0] + arena[1][piece[2] + listed[k], 0]
+        along = dot((arena[0][0, i], arena[0][1, i], arena[0][2, i]), u)
         low, high = min(low, along), max(high, along)
     return high - low
 
@@ -53,8 +53,9 @@ def longest_across(arena, a, listed_a, count_a, b, listed_b, count_b, s):
 
 
 @compiled
-def _select(key, listed, first, last, rank):
-    """Quickselect: reorder both arrays so that the entry with this rank is in its place."""
+def _value_of_rank(key, count, rank):
+    """Quickselect: the value of this rank; reorders ``key``."""
+    first, last = 0, count
     while last - first > 1:
         a, b, c = key[first], key[(first + last) // 2], key[last - 1]
         pivot = max(min(a, b), min(max(a, b), c))
@@ -66,7 +67,6 @@ def _select(key, listed, first, last, rank):
                 j -= 1
             if i <= j:
                 key[i], key[j] = key[j], key[i]
-                listed[i], listed[j] = listed[j], listed[i]
                 i += 1
                 j -= 1
         if rank <= j:
@@ -74,7 +74,8 @@ def _select(key, listed, first, last, rank):
         elif rank >= i:
             first = i
         else:
-            return
+            return pivot
+    return key[first]
 
 
 @compiled
@@ -84,98 +85,90 @@ def _key(corner, t, projection):
 
 
 @compiled
-def _middle_of_sample(corner, listed, count, projection, key, other):
-    """The key in the middle of those of some triangles; of all if they are few."""
-    step = 1 + (count - 1) // SAMPLE
+def _keys_of_sample(corner, listed, count, projection, most, key):
+    """Write the keys of some triangles, about ``most``, or of all if they are few; returns how many."""
     taken = 0
-    for k in range(0, count, step):
+    for k in range(0, count, 1 + (count - 1) // most):
         key[taken] = _key(corner, listed[k], projection)
         taken += 1
-    _select(key, other, 0, taken, taken // 2)
-    return key[taken // 2]
+    return taken
 
 
 @compiled
-def _middle_of_corners(corner, listed, count, projection, key, other):
-    """The median of all corners of all triangles, as a key."""
+def _keys_of_corners(corner, listed, count, projection, key):
+    """Write the keys of all corners of all triangles; returns how many."""
     for k in range(count):
         for i in range(3):
-            key[3 * k + i] = projection[corner[listed[k], i]]
-    _select(key, other, 0, 3 * count, 3 * count // 2)
-    return 3.0 * key[3 * count // 2]
+            key[3 * k + i] = np.float32(3.0) * projection[corner[listed[k], i]]
+    return 3 * count
 
 
 @compiled
-def part_at(corner, listed, count, projection, middle, parted):
-    """Write triangles with keys below ``middle`` from the front, others from the back; returns how many are below.
+def _part(corner, listed, count, projection, middle, equal, parted):
+    """Write triangles with keys below ``middle`` from the front, others from the back; returns how many are in front.
 
-    Both places are written and one of them is moved on: no branch depends on a triangle.
+    The first ``equal`` of those in the middle go to the front too. Both places are written and one of them is moved on:
+    no branch depends on a triangle.
     """
     left, right = 0, count - 1
     for k in range(count):
         t = listed[k]
-        is_left = _key(corner, t, projection) < middle
+        key = _key(corner, t, projection)
+        is_equal = (key == middle) & (equal > 0)
+        is_left = (key < middle) | is_equal
         parted[left] = t
         parted[right] = t
         left += is_left
         right -= not is_left
+        equal -= is_equal
     return left
-
-
-@compiled
-def part_by_rank(corner, listed, count, projection, key, parted):
-    """Write the half with the lesser keys first, exactly half of them; returns its size."""
-    for k in range(count):
-        key[k] = _key(corner, listed[k], projection)
-        parted[k] = listed[k]
-    _select(key, parted, 0, count, count // 2)
-    return count // 2
 
 
 @compiled
 def halve(corner, listed, count, projection, how, key, parted):
     """Part what is listed at the middle of its projection; neither part gets fewer than a quarter of two or more."""
     if how == MEDIAN:
-        middle = _middle_of_corners(corner, listed, count, projection, key, parted)
+        taken = _keys_of_corners(corner, listed, count, projection, key)
     else:
-        middle = _middle_of_sample(corner, listed, count, projection, key, parted)
-    half = part_at(corner, listed, count, projection, middle, parted)
-    if 4 * min(half, count - half) < count:
-        return part_by_rank(corner, listed, count, projection, key, parted)
-    return half
+        taken = _keys_of_sample(corner, listed, count, projection, SAMPLE, key)
+    half, by_rank = 0, False
+    while True:
+        middle = _value_of_rank(key, taken, taken // 2)
+        equal = 0
+        if by_rank:
+            equal = count // 2
+            for k in range(taken):
+                equal -= key[k] < middle
+        half = _part(corner, listed, count, projection, middle, equal, parted)
+        if by_rank or 4 * min(half, count - half) >= count:
+            return half
+        taken, by_rank = _keys_of_sample(corner, listed, count, projection, count, key), True
 
 
 @compiled
 def split(arena, piece, listed, count, u, how, scratch):
     """Part what is listed along ``u``; returns the size of the first part."""
-    projection, key, parted = scratch[2], scratch[6], scratch[7]
     if count < 2:
-        parted[0] = listed[0]
+        scratch.parted[0] = listed[0]
         return count
-    corner = arena[3][piece[2] : piece[2] + piece[3]]
-    project(arena, piece, u, projection)
-    return halve(corner, listed, count, projection, how, key, parted)
+    corner = arena[1][piece[2] : piece[2] + piece[3]]
+    project(arena, piece, u, scratch.projection)
+    return halve(corner, listed, count, scratch.projection, how, scratch.key, scratch.parted)
 
 
 @compiled
-def _extent(values):
-    low, high = np.inf, -np.inf
-    for i in range(len(values)):
-        low = values[i] if values[i] < low else low
-        high = values[i] if values[i] > high else high
-    return high - low
-
-
-@compiled
-def split_alone(arena, piece, listed, how, scratch):
-    """Part a whole piece along the axis in which it is longest; returns the size of the first part."""
-    key, parted = scratch[6], scratch[7]
-    first, last = piece[0], piece[0] + piece[1]
-    x, y, z = arena[0][first:last], arena[1][first:last], arena[2][first:last]
-    dx, dy, dz = _extent(x), _extent(y), _extent(z)
-    along = x if dx >= max(dy, dz) else (y if dy >= dz else z)
-    corner = arena[3][piece[2] : piece[2] + piece[3]]
-    return halve(corner, listed, piece[3], along, how, key, parted)
+def longest_axis(arena, piece):
+    """The axis along which the vertices of a piece lie farthest apart."""
+    best, longest = 0, np.float32(-1.0)
+    for axis in range(3):
+        values = arena[0][axis][piece[0] : piece[0] + piece[1]]
+        low, high = np.float32(np.inf), np.float32(-np.inf)
+        for i in range(len(values)):
+            low = values[i] if values[i] < low else low
+            high = values[i] if values[i] > high else high
+        if high - low > longest:
+            best, longest = axis, high - low
+    return (1.0, 0.0, 0.0) if best == 0 else ((0.0, 1.0, 0.0) if best == 1 else (0.0, 0.0, 1.0))
 
 
 @compiled
@@ -184,28 +177,28 @@ def make_piece(arena, piece, parted, count, vertex_top, tri_top, number):
 
     ``number`` has room for the vertices of the piece, and is scratch.
     """
-    x, y, z = arena[0][piece[0] :], arena[1][piece[0] :], arena[2][piece[0] :]
-    new_x, new_y, new_z = arena[0][vertex_top:], arena[1][vertex_top:], arena[2][vertex_top:]
-    corner, new_corner = arena[3][piece[2] :], arena[3][tri_top:]
-    tri, new_tri = arena[4][piece[2] :], arena[4][tri_top:]
-    for i in range(piece[1]):
-        number[i] = 0
+    corner, new_corner = arena[1][piece[2] :], arena[1][tri_top:]
+    number[: piece[1]] = 0
     for k in range(count):
         t = parted[k]
         number[corner[t, 0]] = 1
         number[corner[t, 1]] = 1
         number[corner[t, 2]] = 1
+    x, y, z = arena[0][0][piece[0] :], arena[0][1][piece[0] :], arena[0][2][piece[0] :]
+    new_x, new_y, new_z = arena[0][0][vertex_top:], arena[0][1][vertex_top:], arena[0][2][vertex_top:]
     used = np.uint32(0)
     for i in range(piece[1]):
         new_x[used], new_y[used], new_z[used] = x[i], y[i], z[i]
         is_used = number[i]
         number[i] = used
         used = np.uint32(used + is_used)
+    tri, new_tri, box, new_box = arena[2][piece[2] :], arena[2][tri_top:], arena[3][piece[2] :], arena[3][tri_top:]
     for k in range(count):
         t = parted[k]
-        new_corner[k, 0] = number[corner[t, 0]]
-        new_corner[k, 1] = number[corner[t, 1]]
-        new_corner[k, 2] = number[corner[t, 2]]
+        for i in range(3):
+            new_corner[k, i] = number[corner[t, i]]
+        for i in range(6):
+            new_box[k, i] = box[t, i]
         new_tri[k] = tri[t]
     return vertex_top, np.int64(used), tri_top, np.int64(count)
 
