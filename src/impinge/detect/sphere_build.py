@@ -43,6 +43,12 @@ LARGE, SMALL = 2.0**400, 2.0**-400
 """Coordinates whose squares may leave the range of doubles are scaled first, by a power of two."""
 
 
+TINY = 2.0**-900
+"""Bodies below may have radii that are no normal doubles."""
+MOST_SCALED = 1000
+"""Exponent of the largest factor; 2^1024 is no double."""
+
+
 class Surface(NamedTuple):
     """What is built on: positions of moderate size, and live triangles."""
 
@@ -105,7 +111,7 @@ def build_spheres(
 def _moderate(vertices: Floats, faces: Ints, live: Ints) -> Surface:
     """The surface, scaled if squares of its coordinates would leave the range of doubles."""
     size = float(np.abs(vertices[faces[live]]).max())
-    factor = 1.0 if size == 0.0 or SMALL <= size <= LARGE else float(2.0 ** -np.frexp(size)[1])
+    factor = 1.0 if size == 0.0 or SMALL <= size <= LARGE else 2.0 ** min(-int(np.frexp(size)[1]), MOST_SCALED)
     return Surface(factor * vertices, faces, live, factor)
 
 
@@ -165,7 +171,7 @@ def _finish(draft: Draft, surface: Surface, *, layered: bool) -> dict[str, Any]:
         kernels.layer_upwards(first_child, child_count, centre, radius)
     return {
         "centre": centre / surface.factor,
-        "radius": radius / surface.factor,
+        "radius": radius / surface.factor + _lost_below_normal(surface.factor, draft.level_start),
         "first_child": first_child,
         "child_count": child_count,
         "parent": draft.parent,
@@ -206,6 +212,14 @@ def _slack(pieces: Pieces, surface: Surface) -> Floats:
     size = np.abs(surface.vertices[surface.faces[pieces.triangle]]).max(axis=(1, 2))
     lost = np.finfo(np.float64).tiny if surface.factor < 1.0 else 0.0  # what scaling down may have flushed to zero
     return np.asarray(np.where(is_cut, 8.0 * np.finfo(np.float64).eps * size, 0.0) + lost)
+
+
+def _lost_below_normal(factor: float, level_start: Ints) -> Floats:
+    """What radii of subnormal size may lack when they are scaled back: some units for each level from the leaves up."""
+    levels = len(level_start) - 1
+    height = np.repeat(np.arange(levels, 0, -1), np.diff(level_start))
+    unit = np.finfo(np.float64).smallest_subnormal if factor > 1.0 / TINY else 0.0
+    return np.asarray(8.0 * height * unit)
 
 
 # Options --------------------------------------------------------------------------------------------------
