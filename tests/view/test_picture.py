@@ -294,3 +294,23 @@ def test_no_contacts(drawn):
     impinge.penetrating_vertices(apart, depth=True).plot()
 
     assert [part.label for part in drawn[0][0]] == ["body 0: 12 triangles", "body 1: 12 triangles"]
+
+
+def test_spheres_of_a_level_are_drawn(back_end):
+    """Draw as many balls as the level has, where they are."""
+    mesh = shapes.box()
+    tree = impinge.build_spheres(mesh, builder="octree", levels=1)
+
+    assert_is_picture(picture.plot_spheres(tree, mesh, 1))
+
+
+def test_spheres_are_as_large_as_they_are(drawn):
+    """Put the triangles of each ball at its radius around its centre, in the unit that the scene is scaled to."""
+    mesh = shapes.box()
+    tree = impinge.build_spheres(mesh, builder="octree", levels=1)
+    picture.plot_spheres(tree, mesh, 0)
+    (body, ball), title = drawn[0]
+
+    assert title == "level 0: 1 spheres, wrapped, octree"
+    np.testing.assert_allclose(np.ptp(ball.corners.reshape(-1, 3), axis=0), 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.ptp(body.corners.reshape(-1, 3), axis=0), 1.0 / np.sqrt(3.0), atol=1e-12)

@@ -9,15 +9,15 @@ Level by level, all nodes of a level together:
 3. Reduce  the candidates to at most as many as children are allowed, by MERGE, by BURST and by EXPAND
            (``sphere_reduction_kernels``); take the set with the least worst error, and drop redundant spheres from it.
 4. Assign  pieces to spheres by their sides of the radical planes; pieces that straddle one and are long are cut.
-5. Grow    each sphere to hold its pieces as a whole; the smallest ball around them takes its place if it stands
-           off less.
-
-6. Go on   also where one sphere fits a whole node best: it is divided into clusters, so that queries can be exact.
+5. Grow    each sphere to hold its pieces as a whole; the smallest ball around them takes its place if it stands off
+           less, as measured at points of the ball (``sphere_stand_off``).
+6. Compare with the smallest balls around clusters, and take these where their worst stands off less; also where one
+           sphere fits a whole node best, so that the tree goes on below it.
 
 Departures Pieces take the place of samples, so that what is covered is the surface. Cover spheres are balls around
-           clusters instead of Voronoi vertices outside. Merged spheres are chosen among the candidates. Stand-offs are
-           bounded by r - d (``medial_axis``) instead of sampled. At most ``MOST_PIECES`` pieces of a node, evenly
-           spread, take part in the reduction, all of them in the assignment.
+           clusters instead of Voronoi vertices outside. Merged spheres are chosen among the candidates. While reducing,
+           stand-offs are bounded by r - d (``medial_axis``) instead of measured. At most ``MOST_PIECES`` pieces of a
+           node, evenly spread, take part in the reduction, all of them in the assignment.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from impinge.detect import sphere_clusters_kernels, sphere_reduction_kernels
 from impinge.detect.medial_axis import MedialSpheres, medial_spheres, refined, signed_depth, surface_samples
 from impinge.detect.sphere_clusters import Draft, Growth, Wide, balls_around, cluster, middles
 from impinge.detect.sphere_pieces import Pieces, bisect, edge_lengths
+from impinge.detect.sphere_stand_off import stand_offs
 from impinge.mesh.tri_mesh import TriMesh
 
 FIRST_SAMPLES = 1000
@@ -50,6 +51,8 @@ LONG = 0.5
 """A piece that straddles a radical plane is cut if an edge is longer than this share of its ball's radius."""
 CUTS = 3
 """Rounds of cutting per level."""
+TESTS = 42
+"""Points of a ball at which its stand-off is measured."""
 NODES_AT_ONCE = 32
 """Nodes that are reduced between two steps of the progress bar."""
 
@@ -92,7 +95,7 @@ def draft_by_medial_axis(
     tree = Growth(pieces, points)
     rows, count = tree.rows()
     tree.centres.append(balls_around(count, points))
-    error = _errors(tree, tree.centres[-1], signed_depth(body, tree.centres[-1])[0])[0]
+    error = stand_offs(body, tree.centres[-1], _radii(count, tree.centres[-1], points), TESTS)
     for _ in range(levels):
         forming, spheres, node, sphere = _refine(body, tree, forming, error, samples)
         if not len(spheres.depth):
@@ -100,12 +103,15 @@ def draft_by_medial_axis(
         candidates = _candidates(body, tree, spheres, node, sphere, branching)
         chosen = _reduce(tree, candidates, branching, step)
         rows, label = _assign(body, tree, chosen)
-        _cluster_undivided(tree, rows, label, chosen, branching)
-        label, child_count, present = _without_empty(tree.owner[rows], label, chosen)
+        medial = _grow(body, tree, rows, label, chosen.centre)
+        _, count = tree.rows()
+        clusters = _grow(body, tree, rows, cluster(count, middles(tree.points[rows]), branching)[1], None)
+        label, child_count, centre, error = _better(tree.owner[rows], medial, clusters)
         if not tree.divide(rows, label, child_count):
             break
-        present = present[np.repeat(child_count > 1, child_count)]
-        error = _grow(body, tree, chosen.centre.reshape(-1, 3)[present], chosen.depth.reshape(-1)[present])
+        is_new = np.repeat(child_count > 1, child_count)
+        tree.centres.append(centre[is_new])
+        error = error[is_new]
     return tree.draft()
 
 
@@ -215,47 +221,62 @@ def _assign(body: TriMesh, tree: Growth, chosen: _Chosen) -> tuple[Wide, Wide]:
     return rows, label
 
 
-def _cluster_undivided(tree: Growth, rows: Wide, label: Wide, chosen: _Chosen, branching: int) -> None:
-    """Divide the nodes that one sphere fits best into clusters, so that the tree goes on below them."""
-    lowest, highest = np.full(tree.open_count, branching), np.full(tree.open_count, NONE)
-    owner = tree.owner[rows]
-    np.minimum.at(lowest, owner, label)
-    np.maximum.at(highest, owner, label)
-    is_one = lowest == highest
-    if is_one.any():
-        of_one = is_one[owner]
-        count = np.bincount(owner, minlength=tree.open_count)[is_one]
-        label[of_one] = cluster(count, middles(tree.points[rows[of_one]]), branching)[1]
-        chosen.depth[is_one] = -np.inf  # no sphere: the smallest balls are taken
-
-
-def _without_empty(owner: Wide, label: Wide, chosen: _Chosen) -> tuple[Wide, Wide, Wide]:
-    """Number the spheres that got pieces anew; also how many there are in each node, and which of all they were."""
-    node_count, branching = chosen.depth.shape
-    present, dense = np.unique(owner * branching + label, return_inverse=True)
-    child_count = np.bincount(present // branching, minlength=node_count)
-    return dense - (np.cumsum(child_count) - child_count)[owner], child_count, present
-
-
 # Grow -----------------------------------------------------------------------------------------------------
 
 
-def _grow(body: TriMesh, tree: Growth, centre: Floats, depth: Floats) -> Floats:
-    """Take the sphere's centre, or that of the smallest ball, whichever stands off less; returns the errors."""
-    rows, count = tree.rows()
-    smallest = balls_around(count, tree.points[rows])
-    error, radius = _errors(tree, centre, depth)
-    smallest_error, smallest_radius = _errors(tree, smallest, signed_depth(body, smallest)[0])
-    is_better = (smallest_error < error) | ((smallest_error == error) & (smallest_radius < radius))
-    tree.centres.append(np.where(is_better[:, None], smallest, centre))
-    return np.where(is_better, smallest_error, error)
+class _Set(NamedTuple):
+    """One ball for each group of pieces, the groups of a node one after the other."""
+
+    group: Wide
+    """Group of each piece in ``rows``."""
+    node: Wide
+    """Node of each group."""
+    centre: Floats
+    error: Floats
 
 
-def _errors(tree: Growth, centre: Floats, depth: Floats) -> tuple[Floats, Floats]:
-    """Bounds of the stand-offs, and radii, of balls around the pieces of the open nodes."""
-    rows, count = tree.rows()
+def _grow(body: TriMesh, tree: Growth, rows: Wide, label: Wide, chosen: Floats | None) -> _Set:
+    """The smallest balls around groups of pieces, or those around chosen centres where they stand off less."""
+    owner = tree.owner[rows]
+    width = int(label.max()) + 1
+    present, group = np.unique(owner * width + label, return_inverse=True)
+    points, count = tree.points[rows[np.argsort(group, kind="stable")]], np.bincount(group)
+    node = present // width
+    centre = balls_around(count, points)
+    error = stand_offs(body, centre, _radii(count, centre, points), TESTS)
+    if chosen is not None:
+        other = np.ascontiguousarray(chosen[node, present % width])
+        other_error = stand_offs(body, other, _radii(count, other, points), TESTS)
+        is_better = other_error < error
+        centre, error = np.where(is_better[:, None], other, centre), np.where(is_better, other_error, error)
+    return _Set(group, node, centre, error)
+
+
+def _radii(count: Wide, centre: Floats, points: Floats) -> Floats:
+    """Radii of balls around groups of pieces that stand one after the other."""
     stop, radius = np.cumsum(count), np.zeros(len(count))
     sphere_clusters_kernels.radii_around_pieces.over(len(count))(
-        stop - count, stop, centre, tree.points[rows].reshape(-1, 3), np.zeros(len(rows)), radius
+        stop - count, stop, centre, points.reshape(-1, 3), np.zeros(len(points)), radius
     )
-    return np.maximum(radius - depth, 0.0), radius
+    return radius
+
+
+def _better(owner: Wide, medial: _Set, clusters: _Set) -> tuple[Wide, Wide, Floats, Floats]:
+    """For each node the set with the least worst error; a single ball divides nothing, and clusters take its place.
+
+    Returns the child of each piece, the number of children, and centres and errors of all children.
+    """
+    node_count = int(owner.max()) + 1
+    worst = np.zeros((2, node_count))
+    count = np.zeros((2, node_count), dtype=np.int64)
+    for k, each in enumerate((medial, clusters)):
+        np.maximum.at(worst[k], each.node, each.error)
+        count[k] = np.bincount(each.node, minlength=node_count)
+    takes_clusters = (worst[1] < worst[0]) | (count[0] == 1)
+    child_count = np.where(takes_clusters, count[1], count[0])
+    first = np.cumsum(count, axis=1) - count
+    label = np.where(takes_clusters[owner], clusters.group - first[1][owner], medial.group - first[0][owner])
+    kept = np.concatenate([~takes_clusters[medial.node], takes_clusters[clusters.node]])
+    order = np.argsort(np.concatenate([medial.node, clusters.node])[kept], kind="stable")
+    centre = np.concatenate([medial.centre, clusters.centre])[kept][order]
+    return label, child_count, centre, np.concatenate([medial.error, clusters.error])[kept][order]

@@ -18,7 +18,10 @@ import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
 from impinge.detect.results import Curves, TrianglePairs, VertexContacts
+from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.errors import FileError, MissingExtra
+from impinge.mesh import shapes
+from impinge.mesh.tri_mesh import TriMesh
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
 HIT_COLOURS = ("#d81b60", "#8e0038")
@@ -31,6 +34,8 @@ FILL = 0.8
 """Share of the picture that the scene takes; the rest is for the title and the labels."""
 EDGES_BELOW = 30_000
 """Bodies with more triangles are drawn without their edges, which would turn into a grey film."""
+FINE_BALLS_BELOW = 100
+"""More spheres than these are drawn with few triangles each."""
 FLAT_BELOW = 1e-12
 """Twice the area below which a triangle has no normal to shade it by; the whole scene is one unit wide."""
 
@@ -75,6 +80,21 @@ def plot_contacts(
         title or f"{len(result)} contacts of vertices with {where}, {int(result.is_self.sum())} of a body with itself"
     )
     pixels = draw(_fit_to_unit(list(_parts_of_contacts(result))), named)
+    return pixels if path is None else _write(pixels, Path(path))
+
+
+def plot_spheres(
+    tree: SphereHierarchy,
+    mesh: TriMesh,
+    level: int,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+) -> Any:
+    """Draw the spheres of a level, and those of leaves above it, over ``mesh``; write ``path`` or return the pixels."""
+    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
+    named = title or f"level {level}: {len(tree.cut(level))} spheres, {tree.kind}, {tree.builder}"
+    pixels = draw(_fit_to_unit(list(_parts_of_spheres(tree, mesh, level))), named)
     return pixels if path is None else _write(pixels, Path(path))
 
 
@@ -137,6 +157,17 @@ def _parts_of_contacts(result: VertexContacts) -> Iterator[Part]:
     points = np.unique(points, axis=0)
     marks = points[:, None, None, :] + size * _OCTAHEDRON
     yield Part(f"{len(points)} vertices inside", marks.reshape(-1, 3, 3), HIT_COLOURS[0], 1.0, False)
+
+
+def _parts_of_spheres(tree: SphereHierarchy, mesh: TriMesh, level: int) -> Iterator[Part]:
+    snapshot = mesh.snapshot()
+    corners = snapshot.vertices[snapshot.elements[snapshot.live]]
+    yield Part(f"{len(corners)} triangles", corners, BODY_COLOURS[0], 1.0, False)
+    nodes = tree.cut(level)
+    ball = shapes.icosphere(3 if len(nodes) < FINE_BALLS_BELOW else 2)
+    around = ball.vertices[ball.faces]
+    balls = tree.centre[nodes, None, None] + tree.radius[nodes, None, None, None] * around
+    yield Part(f"{len(nodes)} spheres", balls.reshape(-1, 3, 3), BODY_COLOURS[1], 0.9, False)
 
 
 _SIGNS = (-1.0, 1.0)
