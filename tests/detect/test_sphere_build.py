@@ -19,8 +19,6 @@ from impinge.detect.medial_axis import medial_spheres, signed_depth, surface_sam
 from impinge.detect.sphere_reduction_kernels import burst, expand, merge
 from impinge.errors import FileError, MeshError, OptionError
 
-pytestmark = pytest.mark.small
-
 BUILDERS = ("octree", "medial")
 KINDS = ("wrapped", "layered")
 
@@ -129,6 +127,7 @@ def soup(rng, count):
 # Coverage ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.small
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("builder", BUILDERS)
 @pytest.mark.parametrize(("branching", "levels"), [(8, 2), (3, 3), (2, 4)])
@@ -157,6 +156,7 @@ def test_covers_in_exact_arithmetic(builder):
     assert_pieces_tile(tree, mesh)
 
 
+@pytest.mark.small
 @given(
     triangles=st.lists(st.lists(st.integers(-2, 2), min_size=9, max_size=9), min_size=1, max_size=7),
     branching=st.integers(2, 5),
@@ -249,6 +249,8 @@ def test_a_single_triangle_of_any_size(builder, corners):
         assert_covers_exactly(tree, mesh)
 
 
+@pytest.mark.small
+@pytest.mark.tiny
 def test_all_points_equal():
     """Give a mesh that is one point one sphere of radius zero."""
     mesh = TriMesh([[0.1, 0.2, 0.3]] * 6, [[0, 1, 2], [3, 4, 5], [0, 0, 0]])
@@ -365,6 +367,8 @@ def test_medial_spheres_touch_four_points_and_hold_none():
     assert impinge.closest_points(mesh, forming).distance.max() < 1e-12
 
 
+@pytest.mark.small
+@pytest.mark.tiny
 @pytest.mark.parametrize("method", [merge, burst, expand])
 def test_reductions_are_close_to_the_best_set(method):
     """Come near the least worst need of all subsets, and never name more spheres than allowed."""
