@@ -60,6 +60,12 @@ def _found(*, worse: float) -> p001_trees.Found:
     return {"long box": trees}
 
 
+def test_bodies_of_the_full_run_can_be_made():
+    """Make every body of the run that no test makes, closed as its medial axis needs it."""
+    for make in p001_trees.FULL.bodies.values():
+        assert make().is_closed
+
+
 def test_verdicts_follow_from_the_figures():
     """Call all claims held by figures as the paper has them, and none by contrary ones."""
     assert [claim.verdict for claim in claims(_found(worse=1.0))] == ["held"] * 4

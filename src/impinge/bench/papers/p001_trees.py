@@ -55,7 +55,7 @@ FULL = _Sizes(
     {
         "bumpy sphere": lambda: shapes.bumpy_sphere(6),
         "knot": lambda: shapes.torus_knot(2, 3, 400, 48),
-        "drilled plate": lambda: shapes.cad_part((6, 4)),
+        "drilled plate": lambda: shapes.cad_part((6, 4), size=(6.0, 4.0, 0.5)),
         "long box": lambda: shapes.box((20.0, 1.0, 1.0)),
     },
     4,
