@@ -99,6 +99,10 @@ CASES = {
             model.energy(mesh.vertices); model.inverted(x.tolist()); model.forces(x, v)
             impinge.RigidLinks(mesh.vertices, np.unique(mesh.surface.faces), dense).steer(mesh.vertices)
             impinge.Barycentric(mesh.vertices, mesh.tets, dense).steer(mesh.vertices)
+    "sphere trees": """
+        for name in ("bumpy_spheres_1k", "bumpy_spheres_20k"):
+            for kind in ("wrapped", "layered"):
+                impinge.build_spheres(scene(name)[0], builder="octree", kind=kind)
     """,
     "vertices in surfaces": """
         for depth in (False, True, "local"):

@@ -267,6 +267,7 @@ BENCHMARKS = {
     "p000_replaced": "impinge.bench.papers.p000_replaced",
     "soft_livers": "impinge.bench.soft_livers",
     "soft_bodies": "impinge.bench.soft_bodies",
+    "p001_trees": "impinge.bench.papers.p001_trees",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",
     "p003_setups": "impinge.bench.papers.p003_setups",

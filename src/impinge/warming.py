@@ -25,6 +25,7 @@ from impinge.deform.integrate import advance
 from impinge.deform.rigid_links import RigidLinks
 from impinge.detect.gjk_cut import cut_along_direction
 from impinge.detect.layered_depth import LayeredDepth
+from impinge.detect.sphere_build import build_spheres
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
@@ -133,6 +134,11 @@ def _soft_bodies() -> None:
         body.energy()
 
 
+def _spheres() -> None:
+    """The quick builder; the other one compiles when it is first asked for, like all that is done off-line."""
+    build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
@@ -145,6 +151,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "vertices in tets": _vertices_in_tets,
     "overlap volumes": _overlaps,
     "soft bodies": _soft_bodies,
+    "sphere trees": _spheres,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 

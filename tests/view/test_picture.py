@@ -380,3 +380,23 @@ def test_overlap_of_one_body_and_of_none(drawn):
     kept = pickle.loads(pickle.dumps(lens()))
     kept.plot()
     assert [part.label.split(":")[0] for part in drawn[3][0]] == ["overlap"]
+
+
+def test_spheres_of_a_level_are_drawn(back_end):
+    """Draw as many balls as the level has, where they are."""
+    mesh = shapes.box()
+    tree = impinge.build_spheres(mesh, builder="octree", levels=1)
+
+    assert_is_picture(picture.plot_spheres(tree, mesh, 1))
+
+
+def test_spheres_are_as_large_as_they_are(drawn):
+    """Put the triangles of each ball at its radius around its centre, in the unit that the scene is scaled to."""
+    mesh = shapes.box()
+    tree = impinge.build_spheres(mesh, builder="octree", levels=1)
+    picture.plot_spheres(tree, mesh, 0)
+    (body, ball), title = drawn[0]
+
+    assert title == "level 0: 1 spheres, wrapped, octree"
+    np.testing.assert_allclose(np.ptp(ball.corners.reshape(-1, 3), axis=0), 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.ptp(body.corners.reshape(-1, 3), axis=0), 1.0 / np.sqrt(3.0), atol=1e-12)

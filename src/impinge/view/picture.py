@@ -19,7 +19,10 @@ import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
 from impinge.detect.results import Curves, TrianglePairs, VertexContacts, VolumeOverlap
+from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.errors import FileError, MissingExtra
+from impinge.mesh import shapes
+from impinge.mesh.tri_mesh import TriMesh
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
 HIT_COLOURS = ("#d81b60", "#8e0038")
@@ -34,6 +37,8 @@ EDGES_BELOW = 30_000
 """Bodies with more triangles are drawn without their edges, which would turn into a grey film."""
 MOST_COLUMNS = 40_000
 """Spans of an overlap that are drawn one by one; of more, rows and columns are left out, and the label says so."""
+FINE_BALLS_BELOW = 100
+"""More spheres than these are drawn with few triangles each."""
 FLAT_BELOW = 1e-12
 """Twice the area below which a triangle has no normal to shade it by; the whole scene is one unit wide."""
 
@@ -93,6 +98,21 @@ def marks(points: Floats, size: float) -> Floats:
 
 def _shown(pixels: Any, path: str | os.PathLike[str] | None) -> Any:
     """The pixels, or the file that they were written to."""
+    return pixels if path is None else _write(pixels, Path(path))
+
+
+def plot_spheres(
+    tree: SphereHierarchy,
+    mesh: TriMesh,
+    level: int,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+) -> Any:
+    """Draw the spheres of a level, and those of leaves above it, over ``mesh``; write ``path`` or return the pixels."""
+    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
+    named = title or f"level {level}: {len(tree.cut(level))} spheres, {tree.kind}, {tree.builder}"
+    pixels = draw(_fit_to_unit(list(_parts_of_spheres(tree, mesh, level))), named)
     return pixels if path is None else _write(pixels, Path(path))
 
 
@@ -186,6 +206,17 @@ def _title_of_overlap(result: VolumeOverlap) -> str:
     complete = "" if result.complete else f", cut short: {result.reason}"
     rays = f", seen by {result.resolution} x {result.resolution} rays" if result.resolution else ""
     return f"overlap volume {result.volume:.6g} ± {result.error:.1g}{rays}{complete}"
+
+
+def _parts_of_spheres(tree: SphereHierarchy, mesh: TriMesh, level: int) -> Iterator[Part]:
+    snapshot = mesh.snapshot()
+    corners = snapshot.vertices[snapshot.elements[snapshot.live]]
+    yield Part(f"{len(corners)} triangles", corners, BODY_COLOURS[0], 1.0, False)
+    nodes = tree.cut(level)
+    ball = shapes.icosphere(3 if len(nodes) < FINE_BALLS_BELOW else 2)
+    around = ball.vertices[ball.faces]
+    balls = tree.centre[nodes, None, None] + tree.radius[nodes, None, None, None] * around
+    yield Part(f"{len(nodes)} spheres", balls.reshape(-1, 3, 3), BODY_COLOURS[1], 0.9, False)
 
 
 _SIGNS = (-1.0, 1.0)

@@ -1,0 +1,174 @@
+"""The smallest ball around points, and a small one around balls.
+
+Points    An LP-type problem: the ball is that of a basis of at most four points. The farthest point from the ball of
+          the present basis enters; the new basis is the best of the few subsets that hold it ([Gaertner1999]'s pivot,
+          with the subsets tried one by one). The radius grows with every step, and some ten passes over the points do.
+Balls     The centre steps towards the far side of the farthest ball, by ever smaller steps ([BadoiuClarkson2003]); the
+          best centre seen is kept.
+
+Both give a centre; radii are measured from it afterwards, so that rounding costs tightness and never coverage.
+"""
+
+# mypy: ignore-errors
+
+import math
+
+import numpy as np
+
+from impinge.backend.jit import compiled
+
+CONTAINS = 1.0 + 1e-12
+"""A point whose squared distance is this many times the squared radius still counts as inside, while searching."""
+PASSES = 100
+"""Basis exchanges after which the search ends; some ten are usual."""
+STEPS = 200
+"""Steps towards the ball around balls: the radius is within a percent of the least."""
+
+
+@compiled
+def _copy(source, target):
+    for k in range(3):
+        target[k] = source[k]
+
+
+@compiled
+def _solve(gram, right, count, solution):
+    """Solve a symmetric system of up to three equations by Cramer's rule; False if it is singular."""
+    a, b, c = gram[0, 0], gram[0, 1], gram[0, 2]
+    d, e, f = gram[1, 1], gram[1, 2], gram[2, 2]
+    if count == 1:
+        if not a > 0.0:
+            return False
+        solution[0] = right[0] / a
+        return True
+    if count == 2:
+        determinant = a * d - b * b
+        if not determinant > 1e-14 * a * d:
+            return False
+        solution[0] = (right[0] * d - right[1] * b) / determinant
+        solution[1] = (right[1] * a - right[0] * b) / determinant
+        return True
+    m0, m1, m2 = d * f - e * e, c * e - b * f, b * e - c * d
+    determinant = a * m0 + b * m1 + c * m2
+    if not determinant > 1e-14 * a * d * f:
+        return False
+    solution[0] = (right[0] * m0 + right[1] * m1 + right[2] * m2) / determinant
+    solution[1] = (right[0] * m1 + right[1] * (a * f - c * c) + right[2] * (b * c - a * e)) / determinant
+    solution[2] = (right[0] * m2 + right[1] * (b * c - a * e) + right[2] * (a * d - b * b)) / determinant
+    return True
+
+
+@compiled
+def _ball_through(basis, mask, entering, count, centre):
+    """Centre and squared radius of the ball through the entering point and those in ``mask``; -1 if there is none."""
+    vector = np.zeros((3, 3))
+    used = 0
+    for i in range(count):
+        if mask >> i & 1:
+            for k in range(3):
+                vector[used, k] = basis[i, k] - entering[k]
+            used += 1
+    gram, right, weight = np.zeros((3, 3)), np.zeros(3), np.zeros(3)
+    for i in range(used):
+        for j in range(used):
+            dot = vector[i, 0] * vector[j, 0] + vector[i, 1] * vector[j, 1] + vector[i, 2] * vector[j, 2]
+            gram[i, j] = 2.0 * dot
+        right[i] = 0.5 * gram[i, i]
+    if not _solve(gram, right, used, weight):
+        return -1.0
+    radius_sq = 0.0
+    for k in range(3):
+        offset = weight[0] * vector[0, k] + weight[1] * vector[1, k] + weight[2] * vector[2, k]
+        centre[k] = entering[k] + offset
+        radius_sq += offset * offset
+    return radius_sq
+
+
+@compiled
+def _exchange(basis, count, entering, centre, trial):
+    """Replace the basis by that of itself and the entering point; new count and squared radius, count 0 if none."""
+    best_mask, best_sq = 0, math.inf
+    for mask in range(1, 1 << count):
+        if mask == 15:  # the ball is that of four points at most, one of them enters
+            continue
+        radius_sq = _ball_through(basis, mask, entering, count, trial)
+        if radius_sq < 0.0 or radius_sq >= best_sq:
+            continue
+        holds = True
+        for i in range(count):
+            dx, dy, dz = basis[i, 0] - trial[0], basis[i, 1] - trial[1], basis[i, 2] - trial[2]
+            if dx * dx + dy * dy + dz * dz > radius_sq * CONTAINS:
+                holds = False
+        if holds:
+            best_mask, best_sq = mask, radius_sq
+            _copy(trial, centre)
+    if best_mask == 0:
+        return 0, 0.0
+    kept = 0
+    for i in range(count):
+        if best_mask >> i & 1:
+            _copy(basis[i], basis[kept])
+            kept += 1
+    _copy(entering, basis[kept])
+    return kept + 1, best_sq
+
+
+@compiled
+def _farthest(points, start, stop, centre):
+    """The point farthest from ``centre`` (the first of several), and its squared distance."""
+    best, best_sq = start, -1.0
+    for i in range(start, stop):
+        dx, dy, dz = points[i, 0] - centre[0], points[i, 1] - centre[1], points[i, 2] - centre[2]
+        distance_sq = dx * dx + dy * dy + dz * dz
+        if distance_sq > best_sq:
+            best, best_sq = i, distance_sq
+    return best, best_sq
+
+
+@compiled
+def ball_around_points(points, start, stop, centre):
+    """Centre of the smallest ball around ``points[start:stop]``, to rounding."""
+    far, _ = _farthest(points, start, stop, points[start])
+    basis, trial, found = np.zeros((5, 3)), np.zeros(3), np.zeros(3)
+    _copy(points[far], basis[0])
+    _copy(points[far], centre)
+    count, radius_sq = 1, 0.0
+    for _ in range(PASSES):
+        far, far_sq = _farthest(points, start, stop, centre)
+        if far_sq <= radius_sq * CONTAINS:
+            return
+        count, new_sq = _exchange(basis, count, points[far], found, trial)
+        if count == 0 or new_sq <= radius_sq:
+            return
+        _copy(found, centre)
+        radius_sq = new_sq
+
+
+@compiled
+def _reach(centres, radii, start, stop, centre):
+    """The ball that reaches farthest from ``centre``, and how far."""
+    best, best_reach = start, -1.0
+    for i in range(start, stop):
+        dx, dy, dz = centres[i, 0] - centre[0], centres[i, 1] - centre[1], centres[i, 2] - centre[2]
+        reach = math.sqrt(dx * dx + dy * dy + dz * dz) + radii[i]
+        if reach > best_reach:
+            best, best_reach = i, reach
+    return best, best_reach
+
+
+@compiled
+def ball_around_balls(centres, radii, start, stop, centre):
+    """Move ``centre``, the first guess, to where the ball around the balls is small."""
+    at = centre.copy()
+    least = math.inf
+    for step in range(STEPS):
+        far, reach = _reach(centres, radii, start, stop, at)
+        if reach < least:
+            least = reach
+            _copy(at, centre)
+        length = reach - radii[far]
+        if length == 0.0:
+            return
+        share = (reach / length) / (step + 2)
+        for k in range(3):
+            at[k] += share * (centres[far, k] - at[k])
