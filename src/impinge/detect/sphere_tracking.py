@@ -42,6 +42,8 @@ from impinge.errors import OptionError
 
 Tracking: TypeAlias = Literal["paper", "affine", "refit", "bound"]
 MODES = {"paper": kernels.PAPER, "affine": kernels.AFFINE, "bound": kernels.BOUND, "refit": kernels.REFIT}
+COLUMNS = {"paper": 1, "affine": 4, "bound": 5, "refit": 3}
+"""Numbers that each control has in a mode."""
 CONSERVATIVE = ("refit", "bound")
 
 FLAT = 0.3
@@ -154,7 +156,8 @@ class TrackedSpheres:
             made = _bound_controls(tree, self.points, steering)
         else:
             made = _nearest_controls(tree, steering, controls, affine=self.mode == "affine")
-        self.control_start, self.control, self.coefficient, self.share = made
+        self.control_start, self.control, coefficient, self.share = made
+        self.coefficient = np.ascontiguousarray(coefficient[:, : COLUMNS[self.mode]])
 
     # one state of the body ----------------------------------------------------------------------------
 
@@ -196,6 +199,10 @@ class TrackedSpheres:
         if self.is_whole:
             kernels.layer_upwards(self.sphere, self.layout.slot_parent, self.layout.child_count == 0)
         return True
+
+    def track_root(self, deadline: int) -> bool:
+        """Find the root's sphere; whether there was time to."""
+        return bool(kernels.track_root(*self._arrays, deadline))
 
     @property
     def root_is_current(self) -> bool:
@@ -321,7 +328,11 @@ def _nearest_controls(tree: SphereHierarchy, steering: Steering, count: int, *, 
     node = np.repeat(np.arange(len(tree)), count)
     coefficient = np.zeros((len(control), 5))
     share = np.concatenate([tree.centre, tree.radius[:, None]], axis=1)
-    if affine:
+    if not affine:
+        square = ((steering.rest[control] - tree.centre[node]) ** 2).sum(axis=1)
+        with np.errstate(divide="ignore"):
+            coefficient[:, 0] = np.where(square > 0.0, 1.0 / square, 0.0)
+    else:
         mean, g = _fit(steering.rest[control], start, node)
         coefficient[:, 0] = 1.0 / count + np.einsum("jk,jk->j", g, (tree.centre - mean)[node])
         coefficient[:, 1:4] = g
@@ -384,6 +395,5 @@ def _farthest(tree: SphereHierarchy, points: tuple[Any, ...], steering: Steering
     assert steering.weight is not None
     x = np.einsum("ij,ijk->ik", steering.weight, steering.rest[steering.weight_column])
     radius = np.zeros(len(tree))
-    for node in range(len(tree)):
-        radius[node], _ = kernels.radius_around(node, *centre[node], x, points, NEVER)
+    kernels.radii_around(centre, x, points, radius)
     return radius

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from impinge.backend.clock import monotonic_ns
-from impinge.backend.jit import compiled, kernel, prange
+from impinge.backend.jit import compiled, inlined, kernel, prange
 
 PAPER, AFFINE, BOUND, REFIT = 0, 1, 2, 3
 
@@ -22,7 +22,7 @@ ROUNDING = 64 * 2.220446049250313e-16
 """Radii grow by this share, and by this times the largest coordinate that they were computed from."""
 
 
-@compiled
+@inlined
 def largest_stretch(f):
     """An upper bound of the largest singular value of a 3x3 matrix, exact if the two others are equal.
 
@@ -39,31 +39,29 @@ def largest_stretch(f):
     return math.sqrt(m + 2.0 * math.sqrt(apart / 6.0))
 
 
-@compiled
-def follow_as_published(node, x, rest, start, stop, control, share):
-    """C' = c + mean(q' - q), r' = r max |q' - c'| / |q - c|; columns of ``share``: c, r."""
-    x0, y0, z0 = share[node, 0], share[node, 1], share[node, 2]
+@inlined
+def follow_as_published(node, x, rest, start, stop, control, coefficient, share):
+    """Follow as published: c' = c + mean(q' - q), r' = r max |q' - c'| / |q - c|.
+
+    Columns of ``share``: c, r. The first column of ``coefficient``: 1 / |q - c|².
+    """
     dx, dy, dz = 0.0, 0.0, 0.0
     for k in range(start, stop):
         j = control[k]
         dx += x[j, 0] - rest[j, 0]
         dy += x[j, 1] - rest[j, 1]
         dz += x[j, 2] - rest[j, 2]
-    count = stop - start
-    cx, cy, cz = x0 + dx / count, y0 + dy / count, z0 + dz / count
+    part = 1.0 / (stop - start)
+    cx, cy, cz = share[node, 0] + dx * part, share[node, 1] + dy * part, share[node, 2] + dz * part
     ratio = 0.0
     for k in range(start, stop):
         j = control[k]
-        before = (rest[j, 0] - x0) ** 2 + (rest[j, 1] - y0) ** 2 + (rest[j, 2] - z0) ** 2
-        if before > 0.0:
-            now = (x[j, 0] - cx) ** 2 + (x[j, 1] - cy) ** 2 + (x[j, 2] - cz) ** 2
-            ratio = max(ratio, now / before)
-    if ratio == 0.0:
-        ratio = 1.0
-    return cx, cy, cz, share[node, 3] * math.sqrt(ratio)
+        qx, qy, qz = x[j, 0] - cx, x[j, 1] - cy, x[j, 2] - cz
+        ratio = max(ratio, (qx * qx + qy * qy + qz * qz) * coefficient[k, 0])
+    return cx, cy, cz, share[node, 3] * (math.sqrt(ratio) if ratio > 0.0 else 1.0)
 
 
-@compiled
+@inlined
 def follow_affine(node, x, rest, start, stop, control, coefficient, share, with_residuals):
     """C' = Σ w q', r' = |F| r with F = Σ q' gᵀ; ``with_residuals`` adds Σ spread |q' - F q - t|.
 
@@ -73,9 +71,11 @@ def follow_affine(node, x, rest, start, stop, control, coefficient, share, with_
     f0, f1, f2, f3, f4, f5, f6, f7, f8 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     first = control[start]
     ox, oy, oz = x[first, 0], x[first, 1], x[first, 2]  # counted from a control: sums stay as small as the sphere
+    size = 0.0
     for k in range(start, stop):
         j = control[k]
         qx, qy, qz = x[j, 0] - ox, x[j, 1] - oy, x[j, 2] - oz
+        size = max(size, abs(qx), abs(qy), abs(qz))
         w, gx, gy, gz = coefficient[k, 0], coefficient[k, 1], coefficient[k, 2], coefficient[k, 3]
         cx += w * qx
         cy += w * qy
@@ -103,10 +103,12 @@ def follow_affine(node, x, rest, start, stop, control, coefficient, share, with_
             uy = x[j, 1] - oy - my - (f3 * rx + f4 * ry + f5 * rz)
             uz = x[j, 2] - oz - mz - (f6 * rx + f7 * ry + f8 * rz)
             radius += coefficient[k, 4] * math.sqrt(ux * ux + uy * uy + uz * uz)
-    return ox + cx, oy + cy, oz + cz, radius
+    # sums over all controls round by their number times their size, the last addition by the place of the sphere
+    reach = size * (1.0 + 0.125 * (stop - start)) + abs(ox) + abs(oy) + abs(oz)
+    return ox + cx, oy + cy, oz + cz, radius, reach
 
 
-@compiled
+@inlined
 def follow_centre(node, x, start, stop, control, coefficient, share):
     """C' = Σ w q' + s n, n the unit normal of Σ u q' and Σ v q'; columns: w, u, v, and s in ``share[node, 0]``."""
     cx, cy, cz, ux, uy, uz, vx, vy, vz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -137,10 +139,9 @@ def follow_centre(node, x, start, stop, control, coefficient, share):
     return ox + cx, oy + cy, oz + cz
 
 
-@compiled
-def radius_around(node, cx, cy, cz, surface, points, deadline):
+@inlined
+def radius_around(node, cx, cy, cz, surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline):
     """The distance of the farthest point of a node; negative if the time is up before all were seen."""
-    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
     square, reach = 0.0, 0.0
     for i in range(point_start[node], point_start[node + 1]):
         v = point_vertex[i]
@@ -163,29 +164,7 @@ def radius_around(node, cx, cy, cz, surface, points, deadline):
     return math.sqrt(square), reach
 
 
-@compiled
-def track_node(node, mode, steering, points, deadline):
-    """Centre and radius of one sphere, rounded outwards; a negative radius if the time was up."""
-    x, rest, control_start, control, coefficient, share, surface = steering
-    start, stop = control_start[node], control_start[node + 1]
-    reach = 0.0
-    if mode == PAPER:
-        cx, cy, cz, r = follow_as_published(node, x, rest, start, stop, control, share)
-    elif mode == REFIT:
-        cx, cy, cz = follow_centre(node, x, start, stop, control, coefficient, share)
-        r, reach = radius_around(node, cx, cy, cz, surface, points, deadline)
-    else:
-        cx, cy, cz, r = follow_affine(node, x, rest, start, stop, control, coefficient, share, mode == BOUND)
-        for k in range(start, stop):
-            j = control[k]
-            reach = max(reach, abs(x[j, 0]), abs(x[j, 1]), abs(x[j, 2]))
-        reach *= 1.0 + 0.125 * (stop - start)  # sums over all controls
-    if r >= 0.0 and mode != PAPER:
-        r = r * (1.0 + ROUNDING) + ROUNDING * reach
-    return cx, cy, cz, r
-
-
-@compiled
+@inlined
 def place_sphere(cx, cy, cz, r, placing):
     """A sphere moved by an affine map; ``placing`` (5, 3): rows of the matrix, the shift, then stretch, size, used."""
     if placing[4, 2] == 0.0:
@@ -197,14 +176,33 @@ def place_sphere(cx, cy, cz, r, placing):
     return mx, my, mz, placing[4, 0] * r * (1.0 + ROUNDING) + ROUNDING * (reach + abs(placing[3, 2]))
 
 
-@compiled
-def track_block(block, tree, steering, points, deadline):
-    """Bring the spheres of one block up to date; whether there was time to."""
-    sphere, stamp, block_node, lane_count, mode, now, placing = tree
+@inlined
+def track_block(
+    block, sphere, stamp, block_node, lane_count, mode, now, placing,
+    x, rest, control_start, control, coefficient, share, surface,
+    point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
+):  # fmt: skip
+    """Bring the spheres of one block up to date; whether there was time to.
+
+    Inlined, and with arrays that its callers unpack once: to call it with tuples took ten times as long as its work.
+    """
     for lane in range(lane_count[block]):
-        cx, cy, cz, r = track_node(block_node[block] + lane, mode, steering, points, deadline)
-        if r < 0.0:
-            return False
+        node = block_node[block] + lane
+        start, stop = control_start[node], control_start[node + 1]
+        reach = 0.0
+        if mode == PAPER:
+            cx, cy, cz, r = follow_as_published(node, x, rest, start, stop, control, coefficient, share)
+        elif mode == REFIT:
+            cx, cy, cz = follow_centre(node, x, start, stop, control, coefficient, share)
+            r, reach = radius_around(
+                node, cx, cy, cz, surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline
+            )
+            if r < 0.0:
+                return False
+        else:
+            cx, cy, cz, r, reach = follow_affine(node, x, rest, start, stop, control, coefficient, share, mode == BOUND)
+        if mode != PAPER:
+            r = r * (1.0 + ROUNDING) + ROUNDING * reach
         cx, cy, cz, r = place_sphere(cx, cy, cz, r, placing)
         sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane] = cx, cy, cz
         sphere[block, 3, lane] = r
@@ -212,12 +210,34 @@ def track_block(block, tree, steering, points, deadline):
     return True
 
 
+@compiled
+def track_root(tree, steering, points, deadline):
+    """Bring the root up to date; whether there was time to."""
+    sphere, stamp, block_node, lane_count, mode, now, placing = tree
+    x, rest, control_start, control, coefficient, share, surface = steering
+    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
+    if stamp[0] == now:
+        return True
+    return monotonic_ns() < deadline and track_block(
+        0, sphere, stamp, block_node, lane_count, mode, now, placing,
+        x, rest, control_start, control, coefficient, share, surface,
+        point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
+    )  # fmt: skip
+
+
 @kernel(parallel_from=256)
 def track_all(tree, steering, points, deadline):
     """Bring all blocks up to date; those that there was no time for keep their stamp."""
-    for block in prange(len(tree[1])):
-        if tree[1][block] != tree[5] and monotonic_ns() < deadline:
-            track_block(block, tree, steering, points, deadline)
+    sphere, stamp, block_node, lane_count, mode, now, placing = tree
+    x, rest, control_start, control, coefficient, share, surface = steering
+    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
+    for block in prange(len(stamp)):
+        if stamp[block] != now and monotonic_ns() < deadline:
+            track_block(
+                block, sphere, stamp, block_node, lane_count, mode, now, placing,
+                x, rest, control_start, control, coefficient, share, surface,
+                point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
+            )  # fmt: skip
 
 
 @compiled
@@ -235,6 +255,17 @@ def layer_upwards(sphere, slot_parent, leaf):
         dz = sphere[slot >> 3, 2, slot & 7] - sphere[up >> 3, 2, up & 7]
         reach = math.sqrt(dx * dx + dy * dy + dz * dz) + sphere[slot >> 3, 3, slot & 7]
         sphere[up >> 3, 3, up & 7] = max(sphere[up >> 3, 3, up & 7], reach * (1.0 + ROUNDING))
+
+
+@compiled
+def radii_around(centre, surface, points, radius):
+    """The distance of the farthest point of every node."""
+    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
+    for n in range(len(radius)):
+        radius[n], _ = radius_around(
+            n, centre[n, 0], centre[n, 1], centre[n, 2], surface, point_start, point_vertex, cut_start, cut_corner,
+            cut_weight, np.int64(1 << 62),
+        )  # fmt: skip
 
 
 @compiled

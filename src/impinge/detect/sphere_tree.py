@@ -198,6 +198,7 @@ class SphereTree:
         stages = start_stages()
         deadline = limits.end - min(self._after_ns, limits.budget // 2)
         in_time = all(side.tracked.track_all(deadline) for side in placed if side.tracked.is_whole)
+        in_time = in_time and all(side.tracked.track_root(deadline) for side in placed)
         stages.done("update")
         answer = self._traverse(placed, limits, deadline) if in_time else _roots("budget")
         stages.done("search")

@@ -87,8 +87,12 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
     from which the queue is worked off from its end, blocks of children that a sphere has at most, and whether a leaf
     against a sphere that is none is tested again after the swap, as published.
     """
-    sphere_a, stamp_a, lanes_a, now_a = tree_a[0], tree_a[1], tree_a[3], tree_a[5]
-    sphere_b, stamp_b, lanes_b, now_b = tree_b[0], tree_b[1], tree_b[3], tree_b[5]
+    sphere_a, stamp_a, node_a, lanes_a, mode_a, now_a, placing_a = tree_a
+    x_a, rest_a, control_start_a, control_a, coefficient_a, share_a, surface_a = steering_a
+    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a = points_a
+    sphere_b, stamp_b, node_b, lanes_b, mode_b, now_b, placing_b = tree_b
+    x_b, rest_b, control_start_b, control_b, coefficient_b, share_b, surface_b = steering_b
+    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b = points_b
     child_a, child_count_a = down_a
     child_b, child_count_b = down_b
     most_tests, deadline, entry_ns, found_ns, limit, most_blocks, retest = limits
@@ -98,10 +102,6 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
     entries = 0
     tracked = 0
 
-    if stamp_b[0] != now_b:  # of all others, the partner has been tested before
-        tracked += 1
-        if not track_block(0, tree_b, steering_b, points_b, deadline):
-            reason = OUT_OF_TIME
     while head < tail and reason == FINISHED:
         if entries % CLOCK_EVERY == 0 and monotonic_ns() + entry_ns * (tail - head) + found_ns * count >= deadline:
             reason = OUT_OF_TIME
@@ -125,7 +125,12 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
         # test the siblings, after bringing them up to date
         if of_b:
             if stamp_b[block] != now_b:
-                if not track_block(block, tree_b, steering_b, points_b, deadline):
+                in_time = track_block(
+                    block, sphere_b, stamp_b, node_b, lanes_b, mode_b, now_b, placing_b,
+                    x_b, rest_b, control_start_b, control_b, coefficient_b, share_b, surface_b,
+                    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, deadline,
+                )  # fmt: skip
+                if not in_time:
                     reason = OUT_OF_TIME
                     break
                 tracked += 1
@@ -136,7 +141,12 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
             partner_children, partner_child = child_count_a[partner], child_a[partner]
         else:
             if stamp_a[block] != now_a:
-                if not track_block(block, tree_a, steering_a, points_a, deadline):
+                in_time = track_block(
+                    block, sphere_a, stamp_a, node_a, lanes_a, mode_a, now_a, placing_a,
+                    x_a, rest_a, control_start_a, control_a, coefficient_a, share_a, surface_a,
+                    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, deadline,
+                )  # fmt: skip
+                if not in_time:
                     reason = OUT_OF_TIME
                     break
                 tracked += 1
@@ -264,3 +274,46 @@ def list_found(found, count, node_a, node_b, pairs):
         slot_a, slot_b = found[i] >> 32, found[i] & np.int64(0xFFFFFFFF)
         pairs[i, 0] = node_a[slot_a >> 3] + (slot_a & 7)
         pairs[i, 1] = node_b[slot_b >> 3] + (slot_b & 7)
+
+
+# The deepest pair first -------------------------------------------------------------------------------
+
+
+@compiled
+def comes_before(key, entry, i, j):
+    """Whether place i of a heap comes before place j: the larger key, of equal ones the lower number."""
+    return key[i] > key[j] or (key[i] == key[j] and entry[i] < entry[j])
+
+
+@compiled
+def swap(key, entry, i, j):
+    """Exchange two places of a heap."""
+    key[i], key[j] = key[j], key[i]
+    entry[i], entry[j] = entry[j], entry[i]
+
+
+@compiled
+def push(key, entry, count, new_key, new_entry):
+    """Add to a heap of ``count``."""
+    i = count
+    key[i], entry[i] = new_key, new_entry
+    while i > 0 and comes_before(key, entry, i, (i - 1) >> 1):
+        swap(key, entry, i, (i - 1) >> 1)
+        i = (i - 1) >> 1
+
+
+@compiled
+def remove_first(key, entry, count):
+    """Take the first away from a heap of ``count``."""
+    last = count - 1
+    key[0], entry[0] = key[last], entry[last]
+    i = 0
+    while True:
+        best = i
+        for child in (2 * i + 1, 2 * i + 2):
+            if child < last and comes_before(key, entry, child, best):
+                best = child
+        if best == i:
+            return
+        swap(key, entry, i, best)
+        i = best
