@@ -172,6 +172,32 @@ def test_bounded_queue_loses_nothing(rng, order, queue_limit):
         assert result.stats["followed_newest"] == 0
 
 
+def test_deepest_first(rng):
+    """Follow the deepest pair at each step; find the same in the end, and lose nothing on the way."""
+    a, b = bumpy(rng, 3), bumpy(rng, 3, centre=(1.2, 0.3, 0.1))
+    expected = SphereTree(a, b).query()
+    detector = SphereTree(a, b, order="priority")
+    whole = detector.query()
+    np.testing.assert_array_equal(whole.certain, expected.certain)
+    assert whole.complete
+    before = detector.query(max_tests=1)
+    assert rows(before.possible) == [(0, 0)]
+    parents = [tree.parent for tree in trees_of(detector)]
+    for most in np.linspace(2, whole.stats["tests"] + 1, 9).astype(int):
+        result = detector.query(max_tests=int(most))
+        assert result.stats["tests"] <= most
+        np.testing.assert_array_equal(result.possible, detector.query(max_tests=int(most)).possible)
+        assert (np.diff(result.possible_depth) <= 1e-12).all()
+        assert set(rows(before.certain)) <= set(rows(result.certain)) <= set(rows(whole.certain))
+        held = set(rows(result.certain)) | set(rows(result.possible))
+        assert all(held & set(ancestors(pair, parents)) for pair in rows(whole.certain)[::10])
+        before = result
+    assert before.complete
+    bounded = SphereTree(a, b, order="priority", queue_limit=5).query()
+    np.testing.assert_array_equal(bounded.certain, whole.certain)
+    assert bounded.stats["queue_peak"] < whole.stats["queue_peak"]
+
+
 def test_depth_first_cut_short_has_seen_only_some_branches(rng):
     """Show why the search goes level by level: cut short, depth first has not looked everywhere (Figs 5 and 6)."""
     a, b = bumpy(rng, 4), bumpy(rng, 4, centre=(1.2, 0.3, 0.1))

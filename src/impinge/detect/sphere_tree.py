@@ -38,11 +38,12 @@ from numpy.typing import NDArray
 from impinge.arrays import Ints, as_length, shown
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.stages import start_stages
+from impinge.detect import sphere_tree_deepest_kernels as deepest
 from impinge.detect import sphere_tree_kernels as kernels
 from impinge.detect.pair_query import Cancel, check_cancel
 from impinge.detect.results import Reason, SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
-from impinge.detect.sphere_tracking import NEVER, Tracking
+from impinge.detect.sphere_tracking import NEVER, TrackedSpheres, Tracking
 from impinge.detect.sphere_tree_bodies import PlacedSpheres, place, steered_body
 from impinge.detect.sphere_tree_exact import ExactStage
 from impinge.errors import OptionError
@@ -56,6 +57,8 @@ FIRST_QUEUE, FIRST_FOUND = 1 << 12, 1 << 12
 ENTRY_NS = 30
 """What it takes to list an entry of the queue, up to eight pairs, at the end of a query."""
 FOUND_NS = 30
+PAIR_NS = 100
+"""What it takes to list a pair that waits in the order of depth."""
 AFTER_NS = 40_000
 """What it takes at first to make a result; measured from then on."""
 SLICE_NS = 2_000_000
@@ -200,7 +203,8 @@ class SphereTree:
         in_time = all(side.tracked.track_all(deadline) for side in placed if side.tracked.is_whole)
         in_time = in_time and all(side.tracked.track_root(deadline) for side in placed)
         stages.done("update")
-        answer = self._traverse(placed, limits, deadline) if in_time else _roots("budget")
+        search = self._deepest_first if self._order == "priority" else self._traverse
+        answer = search(placed, limits, deadline) if in_time else _roots("budget")
         stages.done("search")
         stats = self._stats(placed, in_time)
         stopped = monotonic_ns()
@@ -238,6 +242,36 @@ class SphereTree:
         reason: Reason = "cancelled" if why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
         return self._list(placed, reason)
 
+    def _deepest_first(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits, deadline: int) -> Answer:
+        a, b = (side.tracked for side in placed)
+        down_a, down_b = a.layout.down(limits.level), b.layout.down(limits.level)
+        most_blocks = max(a.layout.most_blocks, b.layout.most_blocks)
+        state, found = self._state, self._found
+        key, pair = np.zeros(FIRST_QUEUE), np.zeros(FIRST_QUEUE, dtype=np.int64)
+        deepest.begin_deepest(a.sphere, down_a[1], b.sphere, down_b[1], key, pair, found, state)
+        why = kernels.QUEUE_FULL
+        while why in (kernels.QUEUE_FULL, kernels.FOUND_FULL):
+            if limits.cancelled:
+                why = kernels.OUT_OF_TIME
+                break
+            until = deadline if limits.cancel is None else min(deadline, monotonic_ns() + SLICE_NS)
+            why = deepest.traverse_deepest(
+                *a.arrays, down_a, *b.arrays, down_b, key, pair, self._found, state,
+                (limits.tests, until, PAIR_NS, FOUND_NS, self._limit, most_blocks, False),
+            )  # fmt: skip
+            if why == kernels.QUEUE_FULL:
+                key, pair = (np.concatenate([old, np.zeros_like(old)]) for old in (key, pair))
+            elif why == kernels.FOUND_FULL:
+                self._found = np.concatenate([self._found, np.zeros_like(self._found)])
+            elif why == kernels.OUT_OF_TIME and until < deadline:
+                why = kernels.QUEUE_FULL  # a slice of the time is over, not the time
+        reason: Reason = "cancelled" if why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
+        count = int(state[kernels.TAIL])
+        waiting = pair[:count][np.lexsort((pair[:count], -key[:count]))]
+        levels = (side.layout.level[nodes] for side, nodes in zip((a, b), _nodes(a, b, waiting).T))
+        level = min((int(of.min()) for of in levels if count), default=1 << 30)
+        return self._answer(a, b, _nodes(a, b, waiting), level, reason)
+
     def _grow_queue(self) -> None:
         larger: NDArray[np.int64] = np.zeros(2 * len(self._queue), dtype=np.int64)
         kernels.grow_queue(self._queue, self._state, larger)
@@ -252,10 +286,12 @@ class SphereTree:
             self._queue, self._state, a.block_node, a.lane_count, a.block_level,
             b.block_node, b.lane_count, b.block_level, waiting,
         )  # fmt: skip
-        leaves: Ints = np.zeros((int(self._state[kernels.FOUND]), 2), dtype=np.int32)
-        kernels.list_found(self._found, len(leaves), a.block_node, b.block_node, leaves)
-        deepest = max(a.tree.level_count, b.tree.level_count) - 1
-        return Answer(waiting, leaves, min(level, deepest), reason if count else None)
+        return self._answer(placed[0].tracked, placed[1].tracked, waiting, level, reason)
+
+    def _answer(self, a: TrackedSpheres, b: TrackedSpheres, waiting: Ints, level: int, reason: Reason) -> Answer:
+        leaves = _nodes(a, b, self._found[: int(self._state[kernels.FOUND])])
+        finest = max(a.tree.level_count, b.tree.level_count) - 1
+        return Answer(waiting, leaves, min(level, finest), reason if len(waiting) else None)
 
     # the answer --------------------------------------------------------------------------------------
 
@@ -327,6 +363,13 @@ class SphereTree:
 
 def _roots(reason: Reason) -> Answer:
     return Answer(ROOTS, NO_PAIRS, 0, reason)
+
+
+def _nodes(a: TrackedSpheres, b: TrackedSpheres, found: NDArray[np.int64]) -> Ints:
+    """Packed pairs of slots as pairs of nodes."""
+    pairs: Ints = np.zeros((len(found), 2), dtype=np.int32)
+    kernels.list_found(found, len(found), a.layout.block_node, b.layout.block_node, pairs)
+    return pairs
 
 
 def _sorted(pairs: Ints) -> Ints:
