@@ -67,6 +67,11 @@ CASES = {
             impinge.volume_gradient(a, b)
             impinge.points_inside(a, b.vertices, resolution=32)
     """,
+    "sphere trees": """
+        for name in ("bumpy_spheres_1k", "bumpy_spheres_20k"):
+            for kind in ("wrapped", "layered"):
+                impinge.build_spheres(scene(name)[0], builder="octree", kind=kind)
+    """,
     "vertices in surfaces": """
         for depth in (False, True, "local"):
             impinge.penetrating_vertices(scene("nested_spheres"), depth=depth, edges=True)

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         VolumeOverlap,
     )
     from impinge.detect.spatial_hash import SpatialHash
+    from impinge.detect.sphere_build import build_spheres
+    from impinge.detect.sphere_hierarchy import SphereHierarchy
     from impinge.errors import FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.io.sequence import Sequence
     from impinge.mesh import shapes as shapes
@@ -81,6 +83,8 @@ _NAMES_OF = {
         "closest_points", "points_inside", "distance", "penetrating_vertices", "overlap_volume", "Report",
     ],
     "impinge.detect.spatial_hash": ["SpatialHash"],
+    "impinge.detect.sphere_build": ["build_spheres"],
+    "impinge.detect.sphere_hierarchy": ["SphereHierarchy"],
     "impinge.detect.gjk_cut": ["GjkCut", "cut_along_direction"],
     "impinge.detect.hull_distance": ["hull_distance"],
     "impinge.detect.layered_depth": ["LayeredDepth"],
@@ -107,7 +111,7 @@ __all__ = [
     "proximity", "intersection_curves", "edge_crossings", "closest_points", "points_inside", "distance",
     "penetrating_vertices", "overlap_volume", "volume_gradient",
     "BoxTree", "BreadthFirst", "BruteForce", "SpatialHash", "LayeredDepth", "VolumeGradients", "GjkCut",
-    "cut_along_direction", "hull_distance", "HullDistance",
+    "cut_along_direction", "hull_distance", "HullDistance", "build_spheres", "SphereHierarchy",
     "Crossings", "HeightField", "Sphere", "VolumeGradient",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",

@@ -20,6 +20,7 @@ from impinge.backend import jit
 from impinge.backend.sort import sort_keys
 from impinge.contact.volume_gradient import volume_gradient
 from impinge.detect.layered_depth import LayeredDepth
+from impinge.detect.sphere_build import build_spheres
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
@@ -100,6 +101,11 @@ def _overlaps() -> None:
     volume_gradient(a, b)
 
 
+def _spheres() -> None:
+    """The quick builder; the other one compiles when it is first asked for, like all that is done off-line."""
+    build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
@@ -110,6 +116,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "nearest": _nearest,
     "vertices in tets": _vertices_in_tets,
     "overlap volumes": _overlaps,
+    "sphere trees": _spheres,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 

@@ -26,6 +26,12 @@ STEPS = 200
 
 
 @compiled
+def _copy(source, target):
+    for k in range(3):
+        target[k] = source[k]
+
+
+@compiled
 def _solve(gram, right, count, solution):
     """Solve a symmetric system of up to three equations by Cramer's rule; False if it is singular."""
     a, b, c = gram[0, 0], gram[0, 1], gram[0, 2]
@@ -95,15 +101,15 @@ def _exchange(basis, count, entering, centre, trial):
                 holds = False
         if holds:
             best_mask, best_sq = mask, radius_sq
-            centre[:] = trial
+            _copy(trial, centre)
     if best_mask == 0:
         return 0, 0.0
     kept = 0
     for i in range(count):
         if best_mask >> i & 1:
-            basis[kept] = basis[i]
+            _copy(basis[i], basis[kept])
             kept += 1
-    basis[kept] = entering
+    _copy(entering, basis[kept])
     return kept + 1, best_sq
 
 
@@ -124,8 +130,8 @@ def ball_around_points(points, start, stop, centre):
     """Centre of the smallest ball around ``points[start:stop]``, to rounding."""
     far, _ = _farthest(points, start, stop, points[start])
     basis, trial, found = np.zeros((5, 3)), np.zeros(3), np.zeros(3)
-    basis[0] = points[far]
-    centre[:] = basis[0]
+    _copy(points[far], basis[0])
+    _copy(points[far], centre)
     count, radius_sq = 1, 0.0
     for _ in range(PASSES):
         far, far_sq = _farthest(points, start, stop, centre)
@@ -134,7 +140,7 @@ def ball_around_points(points, start, stop, centre):
         count, new_sq = _exchange(basis, count, points[far], found, trial)
         if count == 0 or new_sq <= radius_sq:
             return
-        centre[:] = found
+        _copy(found, centre)
         radius_sq = new_sq
 
 
@@ -159,7 +165,7 @@ def ball_around_balls(centres, radii, start, stop, centre):
         far, reach = _reach(centres, radii, start, stop, at)
         if reach < least:
             least = reach
-            centre[:] = at
+            _copy(at, centre)
         length = reach - radii[far]
         if length == 0.0:
             return

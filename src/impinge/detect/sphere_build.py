@@ -14,20 +14,23 @@ Guarantee Every corner of a piece is in the balls of its leaf and of all ancesto
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple, TypeAlias
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from impinge.arrays import NONE, Floats, Ints, shown
 from impinge.detect import sphere_clusters_kernels as kernels
-from impinge.detect.sphere_clusters import Draft, draft_by_clusters
+from impinge.detect.sphere_clusters import Draft, Wide, draft_by_clusters
 from impinge.detect.sphere_hierarchy import Builder, Kind, SphereHierarchy, digest_of_faces
+from impinge.detect.sphere_medial import draft_by_medial_axis
 from impinge.detect.sphere_pieces import Pieces, cut_to_length, length_for
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
-
-Wide: TypeAlias = NDArray[np.int64]
+from impinge.mesh.tri_mesh import TriMesh
 
 logger = logging.getLogger("impinge")
 
@@ -38,6 +41,12 @@ LEAVES_TO_CUT_FOR = 1 << 15
 MOST_LEVELS = 30
 LARGE, SMALL = 2.0**400, 2.0**-400
 """Coordinates whose squares may leave the range of doubles are scaled first, by a power of two."""
+
+
+TINY = 2.0**-900
+"""Bodies below may have radii that are no normal doubles."""
+MOST_SCALED = 1000
+"""Exponent of the largest factor; 2^1024 is no double."""
 
 
 class Surface(NamedTuple):
@@ -79,7 +88,12 @@ def build_spheres(
         raise MeshError("the mesh has no live triangles, so there is nothing to put spheres around; add some first")
     surface = _moderate(snapshot.vertices, snapshot.elements, snapshot.live)
     pieces = _cut(surface, branching, levels)
-    draft = draft_by_clusters(pieces, _points(pieces, surface), branching=branching, levels=levels)
+    draft = None
+    if builder == "medial":
+        draft = _draft_medial(surface, pieces, branching=branching, levels=levels, samples=samples, seed=seed)
+    built_by: Builder = "octree" if draft is None else "medial"
+    if draft is None:
+        draft = draft_by_clusters(pieces, _points(pieces, surface), branching=branching, levels=levels)
     tree = _finish(draft, surface, layered=kind == "layered")
     return SphereHierarchy(
         **tree,
@@ -87,7 +101,7 @@ def build_spheres(
         faces_digest=digest_of_faces(snapshot.elements, snapshot.live, len(snapshot.vertices)),
         branching=branching,
         kind=kind,
-        builder="octree",
+        builder=built_by,
     )
 
 
@@ -97,7 +111,7 @@ def build_spheres(
 def _moderate(vertices: Floats, faces: Ints, live: Ints) -> Surface:
     """The surface, scaled if squares of its coordinates would leave the range of doubles."""
     size = float(np.abs(vertices[faces[live]]).max())
-    factor = 1.0 if size == 0.0 or SMALL <= size <= LARGE else float(2.0 ** -np.frexp(size)[1])
+    factor = 1.0 if size == 0.0 or SMALL <= size <= LARGE else 2.0 ** min(-int(np.frexp(size)[1]), MOST_SCALED)
     return Surface(factor * vertices, faces, live, factor)
 
 
@@ -109,6 +123,39 @@ def _cut(surface: Surface, branching: int, levels: int) -> Pieces:
 
 def _points(pieces: Pieces, surface: Surface) -> Floats:
     return pieces.points(surface.vertices, surface.faces)
+
+
+def _draft_medial(surface: Surface, pieces: Pieces, *, branching: int, levels: int, **options: int) -> Draft | None:
+    """The tree along the medial axis; None, which the log tells, if the surface has no inside."""
+    body = TriMesh(surface.vertices, surface.faces[surface.live], validate="trust")
+    if not body.is_closed:
+        logger.warning("the surface is open, so it has no medial axis; its sphere tree is built with builder='octree'")
+        return None
+    of_body = Pieces(np.searchsorted(surface.live, pieces.triangle).astype(np.int32), pieces.corner)
+    with _progress(branching, levels) as step:
+        draft = draft_by_medial_axis(
+            body, of_body, _points(pieces, surface), branching=branching, levels=levels, step=step, **options
+        )
+    if draft is None:
+        logger.warning(
+            "the surface encloses nothing, so it has no medial axis; its tree is built with builder='octree'"
+        )
+        return None
+    return draft._replace(pieces=Pieces(surface.live[draft.pieces.triangle], draft.pieces.corner))
+
+
+@contextmanager
+def _progress(branching: int, levels: int) -> Iterator[Callable[[int], None]]:
+    """A bar over the nodes to be divided, on a terminal; silent elsewhere."""
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("IMPINGE_QUIET"):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("building spheres", total=sum(branching**level for level in range(levels)))
+        yield lambda count: bar.advance(task, count)
 
 
 def _finish(draft: Draft, surface: Surface, *, layered: bool) -> dict[str, Any]:
@@ -124,7 +171,7 @@ def _finish(draft: Draft, surface: Surface, *, layered: bool) -> dict[str, Any]:
         kernels.layer_upwards(first_child, child_count, centre, radius)
     return {
         "centre": centre / surface.factor,
-        "radius": radius / surface.factor,
+        "radius": radius / surface.factor + _lost_below_normal(surface.factor, draft.level_start),
         "first_child": first_child,
         "child_count": child_count,
         "parent": draft.parent,
@@ -165,6 +212,14 @@ def _slack(pieces: Pieces, surface: Surface) -> Floats:
     size = np.abs(surface.vertices[surface.faces[pieces.triangle]]).max(axis=(1, 2))
     lost = np.finfo(np.float64).tiny if surface.factor < 1.0 else 0.0  # what scaling down may have flushed to zero
     return np.asarray(np.where(is_cut, 8.0 * np.finfo(np.float64).eps * size, 0.0) + lost)
+
+
+def _lost_below_normal(factor: float, level_start: Ints) -> Floats:
+    """What radii of subnormal size may lack when they are scaled back: some units for each level from the leaves up."""
+    levels = len(level_start) - 1
+    height = np.repeat(np.arange(levels, 0, -1), np.diff(level_start))
+    unit = np.finfo(np.float64).smallest_subnormal if factor > 1.0 / TINY else 0.0
+    return np.asarray(8.0 * height * unit)
 
 
 # Options --------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ Pieces whose middles are all in one place stay together. Cost: O(p branching) pe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from impinge.arrays import NONE, Floats, Ints
 from impinge.backend.scan import exclusive_scan
 from impinge.detect import sphere_clusters_kernels as kernels
 from impinge.detect.sphere_pieces import Pieces
+
+Wide: TypeAlias = NDArray[np.int64]
 
 
 class Draft(NamedTuple):
@@ -33,32 +35,77 @@ class Draft(NamedTuple):
     level_start: Ints
 
 
+class Growth:
+    """A tree that grows level by level; open nodes are those of the last level, in order."""
+
+    def __init__(self, pieces: Pieces, points: Floats) -> None:
+        self.pieces, self.points = pieces, points
+        self.owner: Wide = np.zeros(len(points), dtype=np.int64)
+        """Open node of each piece, as a position among the open nodes; NONE under leaves above."""
+        self.leaf: Ints = np.zeros(len(points), dtype=np.int32)
+        self.centres: list[Floats] = []
+        self._parents = [np.full(1, NONE, dtype=np.int32)]
+        self._level_start = [0, 1]
+
+    @property
+    def open_count(self) -> int:
+        """How many nodes are open."""
+        return self._level_start[-1] - self._level_start[-2]
+
+    def rows(self) -> tuple[Wide, Wide]:
+        """The pieces of the open nodes, node by node, and how many each has."""
+        rows = np.argsort(self.owner, kind="stable")
+        rows = rows[np.searchsorted(self.owner[rows], 0) :]
+        return rows, np.bincount(self.owner[rows], minlength=self.open_count)
+
+    def divide(self, rows: Wide, label: Wide, child_count: Wide) -> bool:
+        """Give open nodes children: ``label`` tells which, for the pieces in ``rows``; False if no node has several."""
+        child_count = np.where(child_count > 1, child_count, 0)
+        if not child_count.any():
+            return False
+        owner = self.owner[rows]
+        child = exclusive_scan(child_count)[owner] + label
+        nodes = np.arange(self._level_start[-2], self._level_start[-1], dtype=np.int32)
+        self._parents.append(np.repeat(nodes, child_count))
+        stays = child_count[owner] > 0
+        self.owner[:] = NONE
+        self.owner[rows[stays]] = child[stays]
+        self.leaf[rows[stays]] = self._level_start[-1] + child[stays]
+        self._level_start.append(self._level_start[-1] + int(child_count.sum()))
+        return True
+
+    def replace_pieces(self, pieces: Pieces, points: Floats, source: Wide) -> None:
+        """Put pieces in the place of those in ``source`` that they are parts of."""
+        self.pieces, self.points = pieces, points
+        self.owner, self.leaf = self.owner[source], self.leaf[source]
+
+    def draft(self) -> Draft:
+        """The tree so far."""
+        level_start = np.array(self._level_start, dtype=np.int32)
+        return Draft(self.pieces, self.leaf, np.concatenate(self.centres), np.concatenate(self._parents), level_start)
+
+
 def draft_by_clusters(pieces: Pieces, points: Floats, *, branching: int, levels: int) -> Draft:
     """Divide pieces, whose corners are at ``points`` (p, 3, 3), into ``levels`` levels below the root."""
-    leaf, middle = np.zeros(len(points), dtype=np.int32), (points[:, 0] + points[:, 1] + points[:, 2]) / 3.0
-    rows, count = np.arange(len(points)), np.array([len(points)])  # pieces of the open nodes, node by node
-    nodes = np.zeros(1, dtype=np.int32)
-    centres, parents, level_start = [balls_around(count, points)], [np.full(1, NONE, dtype=np.int32)], [0, 1]
+    tree = Growth(pieces, points)
+    middle = middles(points)
+    rows, count = tree.rows()
+    tree.centres.append(balls_around(count, points))
     for _ in range(levels):
-        owner = np.repeat(np.arange(len(nodes)), count)
-        child_count, label = _divide(count, middle[rows], branching)
-        is_divided = child_count > 1
-        if not is_divided.any():
+        child_count, label = cluster(count, middle[rows], branching)
+        if not tree.divide(rows, label, child_count):
             break
-        child_count[~is_divided] = 0
-        stays = is_divided[owner]
-        child = (level_start[-1] + exclusive_scan(child_count)[owner] + label)[stays]
-        rows = rows[stays][np.argsort(child, kind="stable")]
-        leaf[rows] = np.sort(child)
-        count = np.bincount(child - level_start[-1])
-        parents.append(np.repeat(nodes, child_count))
-        centres.append(balls_around(count, points[rows]))
-        nodes = np.arange(level_start[-1], level_start[-1] + len(count), dtype=np.int32)
-        level_start.append(level_start[-1] + len(count))
-    return Draft(pieces, leaf, np.concatenate(centres), np.concatenate(parents), np.array(level_start, np.int32))
+        rows, count = tree.rows()
+        tree.centres.append(balls_around(count, points[rows]))
+    return tree.draft()
 
 
-def balls_around(count: NDArray[np.int64], points: Floats) -> Floats:
+def middles(points: Floats) -> Floats:
+    """Middles of pieces, shape (p, 3)."""
+    return (points[:, 0] + points[:, 1] + points[:, 2]) / 3.0
+
+
+def balls_around(count: Wide, points: Floats) -> Floats:
     """Centres of the smallest balls around groups of pieces that stand one after the other, ``count`` in each."""
     stop = np.cumsum(count)
     centre = np.zeros((len(count), 3))
@@ -66,9 +113,9 @@ def balls_around(count: NDArray[np.int64], points: Floats) -> Floats:
     return centre
 
 
-def _divide(count: NDArray[np.int64], middle: Floats, branching: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The number of children of each node, and the child of each piece."""
+def cluster(count: Wide, middle: Floats, branching: int) -> tuple[Wide, Wide]:
+    """Divide groups of pieces, ``count`` in each: the number of clusters of each, and the cluster of each piece."""
     stop = np.cumsum(count)
-    child_count, label = np.zeros(len(count), dtype=np.int64), np.zeros(len(middle), dtype=np.int64)
-    kernels.divide_nodes.over(len(count))(stop - count, stop, middle, branching, child_count, label)
-    return child_count, label
+    cluster_count, label = np.zeros(len(count), dtype=np.int64), np.zeros(len(middle), dtype=np.int64)
+    kernels.divide_nodes.over(len(count))(stop - count, stop, middle, branching, cluster_count, label)
+    return cluster_count, label

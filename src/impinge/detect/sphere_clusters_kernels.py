@@ -20,8 +20,8 @@ TINY_SQ = 1e-280
 @compiled
 def _widest(middle, start, stop, label, group, lo, hi):
     """Extent of a group's middles along their widest axis, and that axis; fills their box."""
-    lo[:] = math.inf
-    hi[:] = -math.inf
+    for k in range(3):
+        lo[k], hi[k] = math.inf, -math.inf
     for i in range(start, stop):
         if label[i] == group:
             for k in range(3):
@@ -39,7 +39,8 @@ def _halve_the_widest(middle, start, stop, label, branching):
     """Halve the box of the widest group until there are ``branching`` groups; returns how many there are."""
     extent, axis, cut = np.zeros(branching), np.zeros(branching, np.int64), np.zeros(branching)
     lo, hi = np.zeros(3), np.zeros(3)
-    label[start:stop] = 0
+    for i in range(start, stop):
+        label[i] = 0
     count = 1
     fresh = (0, 0)
     while True:
@@ -48,7 +49,10 @@ def _halve_the_widest(middle, start, stop, label, branching):
             cut[group] = 0.5 * lo[axis[group]] + 0.5 * hi[axis[group]]
         if count == branching:
             return count
-        widest = int(np.argmax(extent[:count]))
+        widest = 0
+        for group in range(1, count):
+            if extent[group] > extent[widest]:
+                widest = group
         if extent[widest] == 0.0:
             return count
         moved = 0
@@ -66,8 +70,10 @@ def _halve_the_widest(middle, start, stop, label, branching):
 
 @compiled
 def _mean_of_groups(middle, start, stop, label, count, mean, size):
-    mean[:count] = 0.0
-    size[:count] = 0
+    for group in range(count):
+        size[group] = 0
+        for k in range(3):
+            mean[group, k] = 0.0
     for i in range(start, stop):
         size[label[i]] += 1
         for k in range(3):
@@ -100,9 +106,7 @@ def _divide(middle, start, stop, label, branching):
                 if distance_sq < best_sq:
                     best_sq = distance_sq
                     label[i] = group
-    size[:] = 0
-    for i in range(start, stop):
-        size[label[i]] += 1
+    _mean_of_groups(middle, start, stop, label, count, mean, size)
     used = 0
     for group in range(count):
         if size[group]:

@@ -167,4 +167,38 @@ def _read(path: Path) -> dict[str, Any]:
             f"{path} holds a sphere tree of version {int(found['version'])}, expected version {VERSION}; build it anew"
         )
     arrays = {each.name: found[each.name] for each in _FIELDS}
+    if not _is_sound(arrays):
+        raise FileError(f"{path} holds a damaged sphere tree: its arrays do not fit together; build it anew")
     return arrays | {name: str(arrays[name]) for name in _TEXTS} | {"branching": int(arrays["branching"])}
+
+
+def _is_sound(tree: dict[str, Any]) -> bool:
+    """Whether arrays have the right types and shapes and refer to one another, so that no query can leave them."""
+    nodes, pieces, vertices = len(tree["radius"]), len(tree["piece_triangle"]), len(tree["rest"])
+    floats = {"centre": (nodes, 3), "radius": (nodes,), "piece_corner": (pieces, 3, 3), "rest": (vertices, 3)}
+    whole = dict.fromkeys(("first_child", "child_count", "parent", "piece_start", "piece_stop"), (nodes,))
+    whole |= {"level_start": (len(tree["level_start"]),), "piece_triangle": (pieces,)}
+    if any(tree[name].dtype != np.float64 or tree[name].shape != shape for name, shape in floats.items()):
+        return False
+    if any(tree[name].dtype != np.int32 or tree[name].shape != shape for name, shape in whole.items()):
+        return False
+    first, count, parent, level = tree["first_child"], tree["child_count"], tree["parent"], tree["level_start"]
+    start, stop = tree["piece_start"], tree["piece_stop"]
+    inner = np.flatnonzero(first != NONE)
+    return bool(
+        nodes > 0
+        and len(level) > 1
+        and level[0] == 0
+        and level[-1] == nodes
+        and (np.diff(level) > 0).all()
+        and all(np.isfinite(tree[name]).all() for name in floats)
+        and (tree["radius"] >= 0.0).all()
+        and parent[0] == NONE
+        and ((parent[1:] >= 0) & (parent[1:] < np.arange(1, nodes))).all()
+        and ((count > 0) == (first != NONE)).all()
+        and count.sum() == nodes - 1
+        and (first[inner] > inner).all()
+        and (first[inner] + count[inner] <= nodes).all()
+        and ((start >= 0) & (start < stop) & (stop <= pieces)).all()
+        and (tree["piece_triangle"] >= 0).all()
+    )

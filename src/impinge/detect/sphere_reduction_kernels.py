@@ -1,0 +1,385 @@
+"""Reduce the medial spheres of a node to a few that cover its pieces with the least worst error.
+
+Every question is asked of one matrix: ``need[i, j]`` is the stand-off that sphere i must have to hold piece j, that is
+the distance from its centre to the farthest corner of the piece, less the depth of the centre in the solid. A set of
+spheres in which each piece goes to the sphere that needs least for it has the worst of these needs as its error.
+
+MERGE   starts from one group per sphere and joins the two groups for which some sphere needs least.
+BURST   removes spheres, whose pieces go to the others; that one first for which the sixth powers of the errors of the
+        others come out least, and before all those that leave no error larger than their own.
+EXPAND  lets all spheres stand off by the same length, picks the one that covers most of what is left, and so on; the
+        least length for which few enough spheres do is found by bisection.
+"""
+
+# mypy: ignore-errors
+
+import math
+
+import numpy as np
+
+from impinge.backend.jit import compiled, kernel, prange
+
+TINY = 1e-300
+BISECTIONS = 24
+"""Steps of EXPAND: the stand-off is known to a ten-millionth."""
+
+
+@compiled
+def _fill_needs(points, start, stop, centre, depth, rows, need):
+    for k in range(len(rows)):
+        i = rows[k]
+        for j in range(start, stop):
+            far_sq = 0.0
+            for corner in range(3):
+                dx = points[j, corner, 0] - centre[i, 0]
+                dy = points[j, corner, 1] - centre[i, 1]
+                dz = points[j, corner, 2] - centre[i, 2]
+                far_sq = max(far_sq, dx * dx + dy * dy + dz * dz)
+            need[k, j - start] = max(math.sqrt(far_sq) - depth[i], 0.0)
+
+
+@compiled
+def _spread(centre, first, count, most, chosen):
+    """Choose ``most`` of ``count`` centres that are far from one another, the first one first."""
+    nearest_sq = np.full(count, math.inf)
+    at = 0
+    for k in range(most):
+        chosen[k] = first + at
+        farthest = 0
+        for i in range(count):
+            dx = centre[first + i, 0] - centre[first + at, 0]
+            dy = centre[first + i, 1] - centre[first + at, 1]
+            dz = centre[first + i, 2] - centre[first + at, 2]
+            nearest_sq[i] = min(nearest_sq[i], dx * dx + dy * dy + dz * dz)
+            if nearest_sq[i] > nearest_sq[farthest]:
+                farthest = i
+        at = farthest
+
+
+@compiled
+def _worst_need(need, chosen, count):
+    """The error of a set of spheres."""
+    worst = 0.0
+    for j in range(need.shape[1]):
+        least = math.inf
+        for k in range(count):
+            least = min(least, need[chosen[k], j])
+        worst = max(worst, least)
+    return worst
+
+
+@compiled
+def _nearest(need, alive, j, other_than):
+    """The sphere that needs least for piece j, another one left out; -1 if there is none."""
+    best, least = -1, math.inf
+    for i in range(len(alive)):
+        if alive[i] and i != other_than and need[i, j] < least:
+            best, least = i, need[i, j]
+    return best
+
+
+@compiled
+def _union_cost(a, b):
+    """Least need of any sphere for two groups, whose needs by sphere are ``a`` and ``b``, and that sphere."""
+    best, least = 0, math.inf
+    for i in range(len(a)):
+        worse = max(a[i], b[i])
+        if worse < least:
+            best, least = i, worse
+    return best, least
+
+
+@compiled
+def merge(need, branching, chosen):
+    """MERGE: fill ``chosen``, return how many spheres there are."""
+    sphere_count, piece_count = need.shape
+    everyone = np.ones(sphere_count, np.bool_)
+    group_of = np.full(sphere_count, -1)
+    group_need = np.zeros((sphere_count, sphere_count))
+    sphere = np.zeros(sphere_count, np.int64)
+    count = 0
+    for j in range(piece_count):
+        owner = _nearest(need, everyone, j, -1)
+        if group_of[owner] < 0:
+            group_of[owner] = count
+            sphere[count] = owner
+            count += 1
+        group = group_of[owner]
+        for i in range(sphere_count):
+            group_need[group, i] = max(group_need[group, i], need[i, j])
+    cost = np.full((count, count), math.inf)
+    for g in range(count):
+        for h in range(g):
+            _, cost[g, h] = _union_cost(group_need[g], group_need[h])
+    alive = np.ones(count, np.bool_)
+    left = count
+    while left > branching:
+        best_g, best_h, least = 0, 0, math.inf
+        for g in range(count):
+            if alive[g]:
+                for h in range(g):
+                    if alive[h] and cost[g, h] < least:
+                        best_g, best_h, least = g, h, cost[g, h]
+        alive[best_g] = False
+        left -= 1
+        sphere[best_h], _ = _union_cost(group_need[best_g], group_need[best_h])
+        for i in range(sphere_count):
+            group_need[best_h, i] = max(group_need[best_h, i], group_need[best_g, i])
+        for g in range(count):
+            if alive[g] and g != best_h:
+                _, joined = _union_cost(group_need[g], group_need[best_h])
+                cost[max(g, best_h), min(g, best_h)] = joined
+    kept = 0
+    for g in range(count):
+        if alive[g]:
+            chosen[kept] = sphere[g]
+            kept += 1
+    return kept
+
+
+@compiled
+def _removal(need, heir, error, largest, first, following, raised):
+    """What removing the sphere of a list of pieces would do: largest error of an heir, sum of their sixth powers."""
+    worst, cost = 0.0, 0.0
+    j = first
+    while j >= 0:
+        k = heir[j]
+        raised[k] = max(error[k], raised[k], need[k, j])
+        j = following[j]
+    j = first
+    while j >= 0:
+        k = heir[j]
+        j = following[j]
+        if raised[k] >= 0.0:
+            worst = max(worst, raised[k])
+            cost += (raised[k] / largest) ** 6
+            raised[k] = -1.0
+    return worst, cost
+
+
+@compiled
+def _list_pieces(need, owner, error, first, following):
+    """Errors of the spheres, and the pieces of each as a list that ends with -1."""
+    for i in range(len(first)):
+        error[i], first[i] = 0.0, -1
+    for j in range(len(owner)):
+        i = owner[j]
+        error[i] = max(error[i], need[i, j])
+        following[j] = first[i]
+        first[i] = j
+
+
+@compiled
+def burst(need, branching, chosen):
+    """BURST: fill ``chosen``, return how many spheres there are."""
+    sphere_count, piece_count = need.shape
+    alive = np.ones(sphere_count, np.bool_)
+    owner, heir = np.zeros(piece_count, np.int64), np.zeros(piece_count, np.int64)
+    held = np.zeros(sphere_count, np.int64)
+    for j in range(piece_count):
+        owner[j] = _nearest(need, alive, j, -1)
+        held[owner[j]] += 1
+    left = 0
+    for i in range(sphere_count):
+        alive[i] = held[i] > 0
+        left += alive[i]
+    for j in range(piece_count):
+        heir[j] = _nearest(need, alive, j, owner[j])
+    raised, largest = np.full(sphere_count, -1.0), TINY
+    for j in range(piece_count):
+        for i in range(sphere_count):
+            largest = max(largest, need[i, j])
+    error, first, following = np.zeros(sphere_count), np.zeros(sphere_count, np.int64), np.zeros(piece_count, np.int64)
+    while left > branching:
+        _list_pieces(need, owner, error, first, following)
+        best, best_raises, least = -1, True, math.inf
+        for i in range(sphere_count):
+            if alive[i]:
+                worst, cost = _removal(need, heir, error, largest, first[i], following, raised)
+                raises = worst > error[i]
+                if (best_raises and not raises) or (raises == best_raises and cost < least):
+                    best, best_raises, least = i, raises, cost
+        alive[best] = False
+        left -= 1
+        for j in range(piece_count):
+            if owner[j] == best:
+                owner[j] = heir[j]
+                heir[j] = _nearest(need, alive, j, owner[j])
+            elif heir[j] == best:
+                heir[j] = _nearest(need, alive, j, owner[j])
+    kept = 0
+    for i in range(sphere_count):
+        if alive[i]:
+            chosen[kept] = i
+            kept += 1
+    return kept
+
+
+@compiled
+def _cover(need, stand_off, branching, chosen, covered):
+    """Pick spheres that stand off by a length until all is covered; how many, or more than allowed if that fails."""
+    sphere_count, piece_count = need.shape
+    for j in range(piece_count):
+        covered[j] = False
+    left = piece_count
+    for k in range(branching):
+        best, most = 0, -1
+        for i in range(sphere_count):
+            gain = 0
+            for j in range(piece_count):
+                gain += not covered[j] and need[i, j] <= stand_off
+            if gain > most:
+                best, most = i, gain
+        chosen[k] = best
+        for j in range(piece_count):
+            if not covered[j] and need[best, j] <= stand_off:
+                covered[j] = True
+                left -= 1
+        if left == 0:
+            return k + 1
+        if most == 0:
+            break
+    return branching + 1
+
+
+@compiled
+def expand(need, branching, chosen):
+    """EXPAND: fill ``chosen``, return how many spheres there are."""
+    covered = np.zeros(need.shape[1], np.bool_)
+    trial = np.zeros(branching, np.int64)
+    high = math.inf
+    for i in range(need.shape[0]):
+        worst = 0.0
+        for j in range(need.shape[1]):
+            worst = max(worst, need[i, j])
+        if worst < high:
+            high = worst
+            chosen[0] = i
+    low, kept = 0.0, 1
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        count = _cover(need, middle, branching, trial, covered)
+        if count <= branching:
+            high, kept = middle, count
+            for k in range(count):
+                chosen[k] = trial[k]
+        else:
+            low = middle
+    return kept
+
+
+@compiled
+def _drop_redundant(need, chosen, count, radius_need):
+    """Drop spheres all of whose pieces others hold at the errors that they have; fills those, returns the count."""
+    piece_count = need.shape[1]
+    owner = np.zeros(piece_count, np.int64)
+    for k in range(count):
+        radius_need[k] = 0.0
+    for j in range(piece_count):
+        best = 0
+        for k in range(1, count):
+            if need[chosen[k], j] < need[chosen[best], j]:
+                best = k
+        owner[j] = best
+        radius_need[best] = max(radius_need[best], need[chosen[best], j])
+    is_kept = np.ones(count, np.bool_)
+    for k in range(count):
+        is_redundant = True
+        for j in range(piece_count):
+            if owner[j] == k:
+                heir = -1
+                for other in range(count):
+                    if is_kept[other] and other != k and need[chosen[other], j] <= radius_need[other]:
+                        heir = other
+                if heir < 0:
+                    is_redundant = False
+                    break
+        if is_redundant and count > 1:
+            is_kept[k] = False
+            for j in range(piece_count):
+                if owner[j] == k:
+                    for other in range(count):
+                        if is_kept[other] and need[chosen[other], j] <= radius_need[other]:
+                            owner[j] = other
+    kept = 0
+    for k in range(count):
+        if is_kept[k]:
+            chosen[kept], radius_need[kept] = chosen[k], radius_need[k]
+            kept += 1
+    return kept
+
+
+@compiled
+def _select(need, branching, cluster_start, chosen):
+    """The best of MERGE, BURST, EXPAND and of the clusters, whose spheres come last; returns count and winner."""
+    trial = np.zeros(branching, np.int64)
+    kept, least, winner = 0, math.inf, 0
+    for method in range(4):
+        if method == 0:
+            count = merge(need, branching, trial)
+        elif method == 1:
+            count = burst(need, branching, trial)
+        elif method == 2:
+            count = expand(need, branching, trial)
+        else:
+            count = need.shape[0] - cluster_start
+            for k in range(count):
+                trial[k] = cluster_start + k
+        worst = _worst_need(need, trial, count)
+        if count > 0 and worst < least:
+            kept, least, winner = count, worst, method
+            for k in range(count):
+                chosen[k] = trial[k]
+    return kept, winner
+
+
+@kernel(parallel_from=2)
+def reduce_nodes(
+    points, piece_start, centre, depth, sphere_start, cluster_count, most, chosen, stand_off, count, winner
+):
+    """Reduce the spheres of each node to at most ``chosen.shape[1]``; rows of spheres, their errors, and how many.
+
+    Of the spheres ``sphere_start[n] .. sphere_start[n + 1]`` the last ``cluster_count[n]`` are those of clusters.
+    """
+    for n in prange(len(count)):
+        first, clusters = sphere_start[n], cluster_count[n]
+        medial = sphere_start[n + 1] - first - clusters
+        used = min(most, medial)
+        rows = np.zeros(used + clusters, np.int64)
+        _spread(centre, first, medial, used, rows)
+        for k in range(clusters):
+            rows[used + k] = first + medial + k
+        need = np.zeros((len(rows), piece_start[n + 1] - piece_start[n]))
+        _fill_needs(points, piece_start[n], piece_start[n + 1], centre, depth, rows, need)
+        picked = np.zeros(chosen.shape[1], np.int64)
+        kept, winner[n] = _select(need, chosen.shape[1], used, picked)
+        count[n] = _drop_redundant(need, picked, kept, stand_off[n])
+        for k in range(count[n]):
+            chosen[n, k] = rows[picked[k]]
+
+
+@compiled
+def _least_power(point, centre, radius_sq, count):
+    """The ball on whose side of all radical planes a point is."""
+    best, least = 0, math.inf
+    for k in range(count):
+        dx, dy, dz = point[0] - centre[k, 0], point[1] - centre[k, 1], point[2] - centre[k, 2]
+        power = dx * dx + dy * dy + dz * dz - radius_sq[k]
+        if power < least:
+            best, least = k, power
+    return best
+
+
+@kernel()
+def label_pieces(points, owner, centre, radius_sq, count, label, straddles):
+    """Give each piece to the ball of its node that its middle is in; say where corners belong to different balls."""
+    for i in prange(len(owner)):
+        n = owner[i]
+        middle = np.zeros(3)
+        for k in range(3):
+            middle[k] = (points[i, 0, k] + points[i, 1, k] + points[i, 2, k]) / 3.0
+        label[i] = _least_power(middle, centre[n], radius_sq[n], count[n])
+        straddles[i] = False
+        for corner in range(3):
+            if _least_power(points[i, corner], centre[n], radius_sq[n], count[n]) != label[i]:
+                straddles[i] = True
