@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import threading
 from collections import deque
@@ -11,6 +12,7 @@ import pytest
 
 import impinge
 from impinge import shapes
+from impinge.detect import sphere_tree_sharing
 from impinge.detect.sphere_build import build_spheres
 from impinge.detect.sphere_pieces import corner_points
 from impinge.detect.sphere_tree import SphereTree
@@ -714,3 +716,67 @@ def test_tree_of_another_body():
 def test_nothing_moves_without_a_transform():
     """Keep the array that stands for no transform as it is."""
     assert not STILL.any()
+
+
+# One-shot, sharing, pictures ------------------------------------------------------------------------------
+
+
+def test_one_question(rng):
+    """Ask once, with and without a budget; build the tree outside of the budget, and keep it with the body."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    result = impinge.sphere_contacts(a, b, budget_ms=None, exact=True)
+    np.testing.assert_array_equal(result.pairs, impinge.triangle_pairs(a, b).pairs)
+    assert impinge.sphere_contacts(a, b, budget_ms=1e4).complete
+    assert impinge.sphere_contacts(a, b, max_tests=5).stats["tests"] <= 5
+    assert impinge.sphere_contacts(a, b, level=1, order="priority", budget_ms=None).reason == "limit"
+    kept = a.structure("spheres", None)
+    assert kept.tree(None, a, a.frame().mark) is kept.tree(None, a, a.frame().mark)
+    with pytest.raises(OptionError, match="unknown option depth; expected any of tree_a"):
+        impinge.sphere_contacts(a, b, depth=True)
+
+
+def test_shared_budget(rng):
+    """Share time by weight and by distance to a viewer; a pair without time is possible, not dropped."""
+    bodies = [bumpy(rng, centre=(1.5 * k, 0.0, 0.0)) for k in range(5)]
+    trees = [SphereTree(a, b) for a, b in itertools.pairwise(bodies)]
+    for tree in trees:
+        tree.query()
+    everything = impinge.share_budget(trees, 1e5)
+    assert all(result.complete for result in everything)
+    only_one = impinge.share_budget(trees, 1e5, weights=[0.0, 1.0, 0.0, 0.0])
+    assert [result.complete for result in only_one] == [False, True, True, True]  # what is left goes to the last
+    assert rows(only_one[0].possible) == [(0, 0)]
+    assert all(result.complete for result in impinge.share_budget(trees, 1e5, viewer=[0.0, 0.0, 5.0]))
+    near = sphere_tree_sharing._by_distance(trees, [-4.0, 0.0, 0.0])
+    assert (np.diff(near) < 0.0).all()
+    assert impinge.share_budget([], 1.0) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": [1.0, 2.0]}, r"weights have shape \(2,\), expected \(1,\): one for each pair"),
+        ({"weights": [-1.0]}, "weights hold a negative or non-finite number, or only zeros"),
+        ({"weights": [0.0]}, "weights hold a negative or non-finite number, or only zeros"),
+        ({"viewer": [0.0, 1.0]}, r"viewer has shape \(2,\), expected \(3,\): a point with finite coordinates"),
+        ({"weights": [1.0], "viewer": [0, 0, 0]}, "weights and viewer were both given"),
+        ({"budget_ms": 0.0}, "budget_ms is 0.0, expected a positive number of milliseconds"),
+    ],
+)
+def test_bad_shares(options, message):
+    """Refuse what cannot be shared with a sentence."""
+    tree = SphereTree(shapes.box(1.0), shapes.box(1.0))
+    with pytest.raises(OptionError, match=message):
+        impinge.share_budget([tree], **({"budget_ms": 1.0} | options))
+
+
+def test_picture(rng, tmp_path):
+    """Draw the spheres of a result, of an empty one too."""
+    pytest.importorskip("matplotlib")
+    a, b = bumpy(rng, 1), bumpy(rng, 1, centre=(1.2, 0.3, 0.1))
+    result = SphereTree(a, b).query(max_tests=40)
+    pixels = result.plot()
+    assert pixels.std() > 5.0
+    assert result.plot(tmp_path / "spheres.png").stat().st_size > 1000
+    nothing = SphereTree(a, impinge.TriMesh([], [])).query()
+    assert nothing.plot().std() > 1.0

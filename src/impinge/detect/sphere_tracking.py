@@ -2,7 +2,7 @@
 
 A sphere with centre c and radius r at rest follows some vertices q, its *controls*, which are at q' now.
 
-"paper"   c' = c + mean(q' - q), r' = r max |q' - c'| / |q - c| over the k controls nearest to c [MendozaOSullivan2006,
+"paper"   c' = c + mean(q' - q), r' = r max |q' - c'| / |q - c| over the k controls nearest to c [MendozaOSullivan2005,
           4.4]. Not conservative: the sphere may shrink off the surface, and a turn moves it, since the mean of the
           controls is not the centre.
 "affine"  c' = Σ w q' with the least weights for which Σ w = 1 and Σ w q = c, r' = |F| r with F the affine map that fits

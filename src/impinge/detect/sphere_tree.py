@@ -2,7 +2,7 @@
 
 1. Place  the spheres of both bodies where these are now; each sphere is found when it is first visited
           (``sphere_tracking``).
-2. Search [MendozaOSullivan2006, Fig. 7]. PAIRLIST, a queue, holds the pair of both roots. The first pair is taken out;
+2. Search [MendozaOSullivan2005, Fig. 7]. PAIRLIST, a queue, holds the pair of both roots. The first pair is taken out;
           if its spheres meet, the children of the second join the end of the queue, each paired with the first and
           before it, so that the descent alternates between the trees; two leaves go to COLLISIONLIST.
 3. Stop   when the queue is empty, or the time or the number of tests that the caller allows is used up. What is
@@ -10,7 +10,7 @@
 4. Decide (``exact=True``) the triangles below pairs of leaves that meet, in turn. Such a pair is certain once
           triangles below it meet, and possible until they were tested.
 
-Source      [MendozaOSullivan2006], section 4. Spheres of two bodies keep their names: ``possible`` and ``certain`` have
+Source      [MendozaOSullivan2005], section 4. Spheres of two bodies keep their names: ``possible`` and ``certain`` have
             a's in the first column, however often the search has swapped them.
 Departures  Eight siblings are tested at once, in the order of the queue. A leaf that meets a sphere which is none is
             published to be swapped and tested again; here the other's children follow at once, unless
@@ -155,6 +155,12 @@ class SphereTree:
     def bodies(self) -> tuple[Any, Any]:
         """The surfaces of both bodies."""
         return self._sides[0].surface, self._sides[1].surface
+
+    def prepare(self) -> None:
+        """Build what is missing, trees of spheres for one, so that the first query's budget need not."""
+        for side in self._sides:
+            if not side.is_empty:
+                side.kept.tracked(side, side.surface.frame())
 
     def query(
         self,
@@ -396,7 +402,7 @@ def _limits(budget_ms: Any, max_tests: Any, level: Any, cancel: Any) -> Limits:
     began = monotonic_ns()
     budget = NEVER
     if budget_ms is not None:
-        budget = _budget(budget_ms)
+        budget = budget_ns(budget_ms)
     if max_tests is not None:
         _whole(max_tests, "max_tests")
     if level is not None and (isinstance(level, bool) or not isinstance(level, int | np.integer) or level < 0):
@@ -405,7 +411,7 @@ def _limits(budget_ms: Any, max_tests: Any, level: Any, cancel: Any) -> Limits:
     return Limits(began, budget, NEVER if max_tests is None else int(max_tests), level, cancel)
 
 
-def _budget(budget_ms: Any) -> int:
+def budget_ns(budget_ms: Any) -> int:
     """A budget in nanoseconds."""
     length = as_length(budget_ms)
     if length is None or length == 0.0:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
-from impinge.detect.results import Curves, TrianglePairs, VertexContacts
+from impinge.detect.results import Curves, SphereContacts, TrianglePairs, VertexContacts
 from impinge.errors import FileError, MissingExtra
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
@@ -75,6 +75,16 @@ def plot_contacts(
         title or f"{len(result)} contacts of vertices with {where}, {int(result.is_self.sum())} of a body with itself"
     )
     pixels = draw(_fit_to_unit(list(_parts_of_contacts(result))), named)
+    return pixels if path is None else _write(pixels, Path(path))
+
+
+def plot_spheres(
+    result: SphereContacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None
+) -> Any:
+    """Draw the bodies as they are now and the spheres of all pairs; write ``path`` or return the pixels."""
+    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
+    named = title or f"{len(result.certain)} certain and {len(result.possible)} possible pairs, level {result.level}"
+    pixels = draw(_fit_to_unit(list(_parts_of_spheres(result))), named)
     return pixels if path is None else _write(pixels, Path(path))
 
 
@@ -139,9 +149,42 @@ def _parts_of_contacts(result: VertexContacts) -> Iterator[Part]:
     yield Part(f"{len(points)} vertices inside", marks.reshape(-1, 3, 3), HIT_COLOURS[0], 1.0, False)
 
 
+def _parts_of_spheres(result: SphereContacts) -> Iterator[Part]:
+    for k, (name, body) in enumerate(zip("ab", result.bodies)):
+        snapshot = body.snapshot()
+        if not len(snapshot.live):
+            continue
+        corners = snapshot.vertices[snapshot.elements[snapshot.live]]
+        yield Part(f"{name}: {len(corners)} triangles", corners, BODY_COLOURS[k], 0.35, False)
+        for pairs, label, opacity in ((result.certain, "certain", 0.9), (result.possible, "possible", 0.5)):
+            nodes = np.unique(pairs[:, k])
+            if len(nodes) and result.spheres:
+                spheres = result.spheres[k].of(nodes)
+                balls = spheres[:, None, None, :3] + spheres[:, None, None, 3:] * _BALL
+                yield Part(
+                    f"{name}: {len(nodes)} spheres, {label}", balls.reshape(-1, 3, 3), HIT_COLOURS[k], opacity, False
+                )
+
+
 _SIGNS = (-1.0, 1.0)
 _OCTAHEDRON = np.array([[[x, 0, 0], [0, y, 0], [0, 0, z]] for x in _SIGNS for y in _SIGNS for z in _SIGNS])
 """Eight triangles, shape (8, 3, 3)."""
+
+
+def _ball(rounds: int) -> Floats:
+    """Triangles of a unit ball: an octahedron, each triangle cut into four as often as asked."""
+    corners = _OCTAHEDRON
+    for _ in range(rounds):
+        p, q, r = corners[:, 0], corners[:, 1], corners[:, 2]
+        pq, qr, rp = p + q, q + r, r + p
+        corners = np.concatenate(
+            [np.stack(one, axis=1) for one in ((p, pq, rp), (pq, q, qr), (rp, qr, r), (pq, qr, rp))]
+        )
+        corners = corners / np.linalg.norm(corners, axis=2, keepdims=True)
+    return corners
+
+
+_BALL = _ball(2)
 
 
 def _fit_to_unit(parts: list[Part]) -> list[Part]:
