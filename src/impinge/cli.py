@@ -258,6 +258,7 @@ BENCHMARKS = {
     "cloth_proximity": "impinge.bench.cloth_proximity",
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
     "box_tree_decay": "impinge.bench.box_tree_decay",
+    "p001_budgets": "impinge.bench.papers.p001_budgets",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",
     "p003_setups": "impinge.bench.papers.p003_setups",

@@ -145,6 +145,7 @@ class TrackedSpheres:
         self.sphere[slot // WIDTH, :3, slot % WIDTH] = tree.centre
         self.sphere[slot // WIDTH, 3, slot % WIDTH] = tree.radius
         self._stamp: NDArray[np.int64] = np.zeros(layout.block_count, dtype=np.int64)
+        self._spare: Floats | None = None
         self._now = 0
         self._token: object = None
         self._arrays: tuple[Any, ...] = ()
@@ -166,9 +167,7 @@ class TrackedSpheres:
         self._arrays = ()
         if token != self._token:
             if sys.getrefcount(self.sphere) > _OWN_REFERENCES or not _CAN_REUSE:  # a result refers to it
-                root = self.sphere[0]
-                self.sphere = np.zeros_like(self.sphere)
-                self.sphere[0] = root  # the last bound, should there be no time for another
+                self._take_another_buffer()
             self._token = token
             self._now += 1
         layout = self.layout
@@ -177,6 +176,14 @@ class TrackedSpheres:
         )  # fmt: skip
         steering = (x, self.rest, self.control_start, self.control, self.coefficient, self.share, surface)
         self._arrays = (tree, steering, self.points)
+
+    def _take_another_buffer(self) -> None:
+        """Leave the spheres to the results that refer to them; the buffer before is used again if it is free."""
+        root = self.sphere[0].copy()
+        if self._spare is None or sys.getrefcount(self._spare) > _OWN_REFERENCES or not _CAN_REUSE:
+            self._spare = np.zeros(self.sphere.shape)
+        self.sphere, self._spare = self._spare, self.sphere
+        self.sphere[0] = root  # the last bound, should there be no time for another
 
     @property
     def arrays(self) -> tuple[Any, ...]:

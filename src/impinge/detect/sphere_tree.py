@@ -61,6 +61,8 @@ PAIR_NS = 100
 """What it takes to list a pair that waits in the order of depth."""
 AFTER_NS = 40_000
 """What it takes at first to make a result; measured from then on."""
+MOST_AFTER_NS = 100_000
+"""Beyond this, something else held the process up, which says nothing about the next query."""
 SLICE_NS = 2_000_000
 """How often ``cancel`` is looked at."""
 NO_PAIRS: Ints = np.zeros((0, 2), dtype=np.int32)
@@ -219,7 +221,8 @@ class SphereTree:
         result.stats.update(stages.times())
         if limits.budget != NEVER and not self.exact:
             listing = ENTRY_NS * len(answer.waiting) // 8 + FOUND_NS * len(answer.leaves)
-            self._after_ns = max(AFTER_NS // 4, monotonic_ns() - stopped - listing, self._after_ns * 7 // 8)
+            taken = min(monotonic_ns() - stopped - listing, MOST_AFTER_NS)
+            self._after_ns = max(AFTER_NS // 4, taken, self._after_ns * 7 // 8)
         return result
 
     def _traverse(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits, deadline: int) -> Answer:
