@@ -49,6 +49,18 @@ CASES = {
     "twenty thousand triangles": "impinge.check(*scene('bumpy_spheres_20k'))",
     "needles": "ask_all(*scene('cad_parts'))",
     "tets": "ask_all(*scene('hashing_setup_a'))",
+    "soft bodies": """
+        for model in ("green_strain", "corotated"):
+            for embedding in ("rigid_links", "barycentric"):
+                for subdivisions, cells in ((1, 2), (5, 12)):
+                    soft = impinge.SoftBody.from_surface(
+                        impinge.shapes.icosphere(subdivisions), material="jelly", method="cubes", cells=cells,
+                        model=model, embedding=embedding,
+                    )
+                    soft.fix([0])
+                    soft.step(1e-3, forces=np.zeros_like(soft.coarse.vertices))
+                    soft.energy(), soft.momentum()
+    """,
     "vertices in tets": """
         for name in ("hashing_setup_a", "hashing_setup_c", "poked_tet"):
             bodies = impinge.scenes.get(name).bodies

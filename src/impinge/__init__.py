@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
     from impinge.contact.volume_gradient import VolumeGradient, VolumeGradients, volume_gradient
+    from impinge.deform.materials import Material
     from impinge.detect.box_tree import BoxTree
     from impinge.detect.breadth_first import BreadthFirst
     from impinge.detect.brute_force import BruteForce
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         triangle_pairs,
     )
     from impinge.respond.penalty import Penalty, penalty
+    from impinge.soft_body import SoftBody
     from impinge.warming import warmup
 
 _NAMES_OF = {
@@ -80,6 +82,8 @@ _NAMES_OF = {
     "impinge.mesh.tet_mesh": ["TetMesh"],
     "impinge.mesh.body": ["load", "save"],
     "impinge.mesh.transform": ["transform_points"],
+    "impinge.deform.materials": ["Material"],
+    "impinge.soft_body": ["SoftBody"],
     "impinge.mesh.validation": ["validate", "ValidationReport"],
     "impinge.io.sequence": ["Sequence"],
     "impinge.queries": [
@@ -124,6 +128,7 @@ __all__ = [
     "SphereTree", "sphere_contacts", "share_budget", "penalty", "Penalty",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
+    "SoftBody", "Material",
     "scenes", "shapes",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",

@@ -259,6 +259,7 @@ BENCHMARKS = {
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "p001_budgets": "impinge.bench.papers.p001_budgets",
+    "soft_livers": "impinge.bench.soft_livers",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",
     "p003_setups": "impinge.bench.papers.p003_setups",

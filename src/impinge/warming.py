@@ -112,6 +112,19 @@ def _spheres() -> None:
     queries.sphere_contacts(bumpy_a, bumpy_b, queue_limit=1, budget_ms=None)
 
 
+def _soft_bodies() -> None:
+    from impinge.soft_body import SoftBody
+
+    surface = shapes.icosphere(4)  # enough vertices for the kernel that copies them
+    bodies = (
+        SoftBody.from_surface(surface, material="jelly", method="cubes", cells=4),
+        SoftBody.from_surface(surface, method="cubes", cells=4, model="corotated", embedding="barycentric"),
+    )
+    for body in bodies:
+        body.step(1e-3)
+        body.energy()
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
@@ -123,6 +136,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "vertices in tets": _vertices_in_tets,
     "overlap volumes": _overlaps,
     "sphere trees": _spheres,
+    "soft bodies": _soft_bodies,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 

@@ -4,6 +4,7 @@ Decorators, used by every module of compiled code:
 
 ``compiled``  a plain function, callable from Python and from kernels of either device.
 ``inlined``   the same, but never called: its code becomes part of its caller's.
+``contracted`` as ``inlined``, and a product may be fused with the sum it goes into: for forces, never for signs.
 ``kernel``    a loop over ``prange``. It is compiled twice, serial and threaded, and ``k.over(work)`` picks:
               a parallel launch costs 15 to 45 us, so little work runs serial.
 ``intrinsic`` Numba's own, for the two or three things that need LLVM by hand.
@@ -44,8 +45,8 @@ from numba.extending import intrinsic
 from impinge.errors import OptionError
 
 __all__ = [
-    "Kernel", "cache_folder", "compilations", "compiled", "inlined", "intrinsic", "kernel", "launch_always", "prange",
-    "set_threads", "source_digest", "thread_count", "thread_layer",
+    "Kernel", "cache_folder", "compilations", "compiled", "contracted", "inlined", "intrinsic", "kernel",
+    "launch_always", "prange", "set_threads", "source_digest", "thread_count", "thread_layer",
 ]  # fmt: skip
 
 logger = logging.getLogger("impinge")
@@ -309,6 +310,14 @@ def compiled(function: Callable[..., Any]) -> Any:
 def inlined(function: Callable[..., Any]) -> Any:
     """As ``compiled``, for what the innermost loops call with arrays: a call would push every field of every array."""
     return _compile(function, "inlined", forceinline=True)
+
+
+def contracted(function: Callable[..., Any]) -> Any:
+    """As ``inlined``, for sums of products that no decision hangs on: they may be rounded once instead of twice.
+
+    What is fused is settled when the function is compiled, so that bits do not depend on the number of threads.
+    """
+    return _compile(function, "contracted", forceinline=True, fastmath={"contract"})
 
 
 class Kernel:

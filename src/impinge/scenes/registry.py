@@ -3,7 +3,8 @@
 Tags     small       two bodies, at most about a thousand triangles each
          degenerate  bodies that touch, lie in one plane or cross at edges
          smooth, cad, cloth, tets     the class of input
-         paper-003, paper-004         setups of a published experiment (docs: references)
+         soft        surfaces of bodies that are made soft by SoftBody.from_surface, in metres
+         paper-001, paper-003, paper-004     setups of a published experiment, or like it (docs: references)
 
 Answers in ``expected`` follow from the geometry by hand; sets are closed, so that touching counts.
 """
@@ -353,6 +354,25 @@ for _name, _first, _second in (
         motion=_waves(0.03, 4.0),
     )
 
+
+def _livers() -> tuple[TriMesh, TriMesh]:
+    """Two smooth bodies like livers, 0.2 m long: a large lobe, a small one, a hollow below. The second lies on top."""
+    unit = shapes.box(2.0, cells=(64, 64, 64))
+    x, y, z = (unit.vertices / np.linalg.norm(unit.vertices, axis=1)[:, None]).T
+    thick = 1.0 - 0.45 * x
+    hollow = 0.25 * np.exp(-4.0 * ((x - 0.1) ** 2 + y**2)) * np.clip(-z, 0.0, None)
+    liver = np.stack([0.1 * x, 0.065 * y * thick, 0.045 * (z + hollow) * thick + 0.01 * x * x], axis=1)
+    turned = liver @ _rotation((0.2, 0.1, 1.0), 0.9).T + np.array([0.01, 0.0, 0.075])
+    return TriMesh(liver, unit.faces), TriMesh(turned, unit.faces)
+
+
+_add(
+    "two_livers",
+    "Two bodies like livers of 49152 triangles each, 0.2 m long, lie on each other; SoftBody makes them soft.",
+    _livers,
+    tags="smooth soft paper-001",
+    motion=_waves(0.004, 40.0),
+)
 _add(
     "cloth_on_ball",
     "A wrinkled sheet hangs over a ball and touches it in many places.",

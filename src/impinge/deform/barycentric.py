@@ -1,0 +1,84 @@
+"""Dense vertices as weighted sums of the corners of the coarse tet that they lie in, or nearest to.
+
+1. Tet.    At rest, the tet at the least distance from the dense vertex: 0 for those that contain it, the lowest id if
+           there are several. Candidates are the tets with the nearest centroids; their number is doubled until no
+           other can be as near, since a tet reaches no farther from its centroid than ``reach``.
+2. Weights Barycentric coordinates in that tet, of sum 1; some are negative for vertices outside of the coarse mesh.
+3. Steer.  p' = Σ w_j q_j'.
+
+Guarantee   Every affine motion of the coarse mesh is reproduced up to rounding, and the dense surface stays
+            continuous within the coarse mesh. Beyond it, neighbours that follow different tets part under strain.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from impinge.arrays import Floats, Ints, as_indices, as_positions, check_range
+from impinge.deform import barycentric_kernels as kernels
+from impinge.errors import MeshError
+
+FIRST_NEIGHBOURS = 16
+"""Tets that are looked at first for each dense vertex."""
+FLAT = 1e-12
+"""Volume (times six) relative to the cube of the longest edge below which a tet has no coordinates."""
+
+
+class Barycentric:
+    """Dense vertices that follow coarse tets."""
+
+    def __init__(self, coarse_rest: Any, tets: Any, dense_rest: Any) -> None:
+        coarse = as_positions(coarse_rest, name="coarse_rest")
+        dense = as_positions(dense_rest, name="dense_rest")
+        self._tets = as_indices(tets, name="tets", columns=4).copy()
+        check_range(self._tets, len(coarse), "tets")
+        self._coarse_count = len(coarse)
+        self.tets_of: Ints = np.zeros(len(dense), dtype=np.int32)
+        """The tet that each dense vertex follows, shape (n,)."""
+        self.weights: Floats = np.zeros((len(dense), 4))
+        """Weights of its corners, of sum 1, shape (n, 4)."""
+        self.distances: Floats = np.zeros(len(dense))
+        """How far outside of the coarse mesh each dense vertex lies at rest, shape (n,)."""
+        self._find_tets(coarse, dense)
+
+    def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
+        """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
+        coarse = as_positions(coarse, name="coarse", count=self._coarse_count, check=False)
+        out = np.zeros((len(self.tets_of), 3)) if out is None else out
+        kernels.follow.over(len(out))(coarse, self._tets, self.tets_of, self.weights, out)
+        return out
+
+    def _find_tets(self, coarse: Floats, dense: Floats) -> None:
+        inverse = _inverse_edges(coarse, self._tets)
+        corners = coarse[self._tets]
+        centroid = corners.mean(axis=1)
+        reach = float(np.sqrt(((corners - centroid[:, None]) ** 2).sum(axis=2).max()))
+        tree = cKDTree(centroid)
+        open_rows, k = np.arange(len(dense)), FIRST_NEIGHBOURS
+        while len(open_rows):
+            count = min(k, len(self._tets))
+            points = np.ascontiguousarray(dense[open_rows])
+            centroid_distance, candidates = tree.query(points, k=count, workers=-1)
+            candidates = candidates.reshape(len(points), count).astype(np.int32)
+            tet, distance = np.zeros(len(points), dtype=np.int32), np.zeros(len(points))
+            weight = np.zeros((len(points), 4))
+            kernels.nearest_of.over(len(points))(points, candidates, coarse, self._tets, inverse, tet, distance, weight)
+            self.tets_of[open_rows], self.weights[open_rows], self.distances[open_rows] = tet, weight, distance
+            farthest = np.reshape(centroid_distance, (len(points), count))[:, -1]
+            settled = (count == len(self._tets)) | (farthest > (distance + reach) * (1.0 + 1e-12))
+            open_rows, k = open_rows[~settled], 2 * k
+
+
+def _inverse_edges(coarse: Floats, tets: Ints) -> Floats:
+    """Inverse of the edges from corner 0, as columns, of each tet, shape (m, 3, 3)."""
+    if not len(tets):
+        raise MeshError("there are no tets; an embedding needs at least one")
+    edges = (coarse[tets[:, 1:]] - coarse[tets[:, :1]]).transpose(0, 2, 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = ~(np.abs(np.linalg.det(edges)) > FLAT * np.abs(edges).max(axis=(1, 2)) ** 3)
+    if flat.any():
+        raise MeshError(f"tets[{int(np.argmax(flat))}] is flat at rest, so that nothing can follow it; remove it")
+    return np.ascontiguousarray(np.linalg.inv(edges))

@@ -1,0 +1,14 @@
+"""What lets a coarse mesh steer a dense one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from impinge.arrays import Floats
+
+
+class Embedding(Protocol):
+    """Places dense vertices where the coarse ones take them."""
+
+    def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
+        """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""

@@ -1,0 +1,284 @@
+"""Elastic bodies of tetrahedra: forces on vertices from positions and velocities.
+
+Each tet carries one deformation gradient F = D B: D holds its edges now, B is the inverse of its edges at rest. A model
+is a stress P(F, Ḟ); the forces on corners 1 to 3 are the columns of -volume · P Bᵀ, and corner 0 feels the opposite of
+their sum. Masses are lumped: a quarter of each tet's to each of its corners.
+
+``GreenStrain``, the default ([OBrienHodgins1999], sections 3.2 and 3.3; the reduced model of [MendozaOSullivan2005]):
+
+1. Strain E = (Fᵀ F - I) / 2 and its rate Ė = (Fᵀ Ḟ + Ḟᵀ F) / 2. (The paper has no halves; instead it halves the force.)
+2. Stress S = λ tr(E) I + 2 μ E + φ tr(Ė) I + 2 ψ Ė, and P = F S.
+3. Barrier. This material weakens when it is pressed below 1/√3 of its length and does not resist being turned
+   inside out. Therefore det F below 1/√3 costs the further energy κ/2 (det F - 1/√3)² per volume, κ = λ + 2 μ:
+   pressing a bar then takes a force that never falls, and an inverted tet is pushed back. The force is continuous,
+   has that energy, and changes nothing above the threshold. ``barrier=0`` leaves it out.
+
+``Corotated``, linear elasticity in the frame that turns with the tet ([Mueller2002], in the form per tet that
+keeps angular momentum): P = 2 μ (F - R) + λ tr(Rᵀ F - I) R, and the same viscous stress. R is the rotation nearest
+to F (a proper one, so that an inverted tet is pushed back the shortest way); it comes in closed form from the
+invariants of F, and from an eigenvector where that form loses its digits.
+
+Parallel    Tets are put in spatial order and cut into blocks, whose size depends on the number of tets alone. A
+            block sums the forces of its tets on its own vertices, in order; then each vertex sums what its blocks
+            have for it, in order. Nothing depends on threads.
+Stable step An explicit step h needs h ω ≤ R, and h d ≤ R with damping, where ω is the largest frequency, d the largest
+            rate of decay, and R the radius of the half disc in which Runge-Kutta's method is stable. Since masses
+            are sums over tets, ω² is at most the largest of any single tet: 4/ρ times the largest eigenvalue of
+            2 μ diag(γ) + λ s sᵀ at rest, where γ are the eigenvalues of Σ g gᵀ over the gradients g of the four corner
+            weights, s = √γ; (λ + 2 μ) max γ never exceeds it. Deformed, stiffness grows at most by the
+            factor C + (S + κ (‖cof F‖² + 2 √C |det F - 1/√3|)) / (λ + 2 μ), where C and S bound the eigenvalues of Fᵀ F
+            and of the elastic stress (nothing if it presses), the barrier counting where it acts; corotated, by
+            1 + 2 λ (t - 3) / ((s2 + s3)(λ + 2 μ)), t = s1 + s2 + s3, if t > 3. A step also changes no F by more than
+            ``LARGEST_CHANGE``.
+Guarantee   Forces sum to zero, and so do their moments; elastic forces are minus the gradient of ``energy``; damping
+            never adds energy. Up to rounding.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Floats, Ints, as_indices, as_positions, check_range
+from impinge.deform import fem_kernels as kernels
+from impinge.deform.materials import Material, material_of
+from impinge.errors import MeshError, OptionError
+from impinge.mesh.tet_mesh import signed_volumes
+
+BLOCK_GROUPS = 32
+"""Groups of tets in a block of a large body: its vertices then fit into the cache of a core."""
+BLOCKS_OF_SMALL = 16
+"""Blocks into which smaller bodies are cut, so that threads have something to share."""
+STABLE_RADIUS = 2.6
+"""Within this half disc of the left half plane the classical Runge-Kutta method is stable (2.61 at the narrowest)."""
+SAFETY = 0.8
+"""Share of the stable step that is taken, since stiffness changes within a step."""
+LARGEST_CHANGE = 0.5
+"""Largest change of any deformation gradient within a step: tets are not turned inside out between two looks."""
+BARRIER_FROM = 1.0 / math.sqrt(3.0)
+"""Determinant below which the barrier acts: where the force of a bar pressed along its length is largest."""
+
+
+class ReducedModel(Protocol):
+    """Anything that has forces and knows how long a step it bears."""
+
+    @property
+    def rest(self) -> Floats:
+        """Positions at rest, shape (n, 3)."""
+
+    @property
+    def tets(self) -> Ints:
+        """Vertices of each tet, shape (m, 4)."""
+
+    @property
+    def masses(self) -> Floats:
+        """Mass of each vertex, shape (n,); positive."""
+
+    def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
+        """Elastic and viscous forces on vertices at ``x`` that move with ``v``, shape (n, 3)."""
+
+    def energy(self, x: Floats) -> float:
+        """Elastic energy."""
+
+    def stable_step(self, x: Floats | None = None, v: Floats | None = None) -> float:
+        """Longest stable step, at rest or in the given state."""
+
+    def inverted(self, x: Floats) -> Ints:
+        """Ids of the tets that are flat or inside out, rising."""
+
+
+class _Elements:
+    """What both models share: blocks of tets, masses, bounds. Positions are trusted: ``advance`` checks them."""
+
+    _model: ClassVar[int]
+
+    def __init__(self, rest: Any, tets: Any, material: Material | str, *, barrier: float = 0.0) -> None:
+        self.material = material_of(material)
+        self.rest: Floats = as_positions(rest, name="rest").copy()
+        self.tets: Ints = as_indices(tets, name="tets", columns=4).copy()
+        check_range(self.tets, len(self.rest), "tets")
+        volumes = _checked_volumes(self.rest, self.tets)
+        self.masses: Floats = _lumped(self.material.density * volumes, self.tets, len(self.rest))
+        if not np.isfinite(self.masses).all() or not (self.masses > 0.0).all():
+            raise MeshError("masses are beyond the range of doubles; use other units of length or density")
+        m = self.material
+        self._stiffness = m.lame_lambda + 2.0 * m.lame_mu
+        self._constants = (
+            m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier * self._stiffness, BARRIER_FROM,
+        )  # fmt: skip
+        self._lock = threading.Lock()
+        self._cut_into_blocks(volumes)
+
+    def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
+        """Elastic and viscous forces on vertices at ``x`` that move with ``v``, shape (n, 3)."""
+        out = np.zeros_like(self.rest) if out is None else out
+        work = len(self.tets)
+        with self._lock:
+            kernels.block_forces.over(work)(
+                self._model, self._constants, self._block_group_start, self._block_slot_start, self._corner,
+                self._shape, self._slot_vertex, x, v, self._slot_force,
+            )  # fmt: skip
+            kernels.gather_forces.over(work)(self._vertex_slot_start, self._vertex_slot, self._slot_force, out)
+        return out
+
+    def energy(self, x: Floats) -> float:
+        """Elastic energy [J], that of the barrier included."""
+        return float(self._measure(x, np.zeros_like(self.rest))[0][:, 0].sum())
+
+    def stable_step(self, x: Floats | None = None, v: Floats | None = None) -> float:
+        """Longest stable step of the classical Runge-Kutta method [s], at rest or in the state ``x``, ``v``."""
+        x = self.rest if x is None else x
+        v = np.zeros_like(self.rest) if v is None else v
+        _, stiffness, damping, rate = map(float, self._measure(x, v)[0].max(axis=0))
+        decay = self._relaxation_time * damping
+        stable = SAFETY * STABLE_RADIUS / max(math.sqrt(stiffness), decay)
+        return stable if rate == 0.0 else min(stable, LARGEST_CHANGE / math.sqrt(rate))
+
+    def inverted(self, x: Floats) -> Ints:
+        """Ids of the tets that are flat or inside out (det F ≤ 0), rising."""
+        determinant = self._measure(x, np.zeros_like(self.rest))[1]
+        found = self._order[np.flatnonzero(~(determinant[: len(self.tets)] > 0.0))]
+        return np.sort(found).astype(np.int32)
+
+    def _measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
+        """Per block: energy, and what bounds the step; per tet, in the order of blocks: det F."""
+        measure = np.zeros((len(self._block_group_start) - 1, 4))
+        determinant = np.zeros(len(self._square))
+        kernels.measure_blocks.over(len(self.tets))(
+            self._model, self._constants, self._block_group_start, self._block_slot_start, self._corner, self._shape,
+            self._square, self._slot_vertex, x, v, measure, determinant,
+        )  # fmt: skip
+        return measure, determinant
+
+    @property
+    def _relaxation_time(self) -> float:
+        """Smallest τ such that viscous stress is at most τ times what elastic stress would be for the same strain."""
+        m = self.material
+        bulk, viscous_bulk = 3.0 * m.lame_lambda + 2.0 * m.lame_mu, 3.0 * m.damping_dilation + 2.0 * m.damping_shear
+        return max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
+
+    def _cut_into_blocks(self, volumes: Floats) -> None:
+        """Order tets in space, group them, number the vertices of each block, and list the slots of each vertex."""
+        group, count = kernels.GROUP, len(self.tets)
+        self._order = _spatial_order(self.rest[self.tets].mean(axis=1))
+        group_count = -(-count // group)
+        per_block = min(BLOCK_GROUPS, -(-group_count // BLOCKS_OF_SMALL))
+        starts = np.minimum(np.arange(0, group_count + per_block, per_block), group_count)
+        # The last group is filled up with copies of the last tet, of no volume: they have no force.
+        padded = np.concatenate([self._order, np.repeat(self._order[-1:], group_count * group - count)])
+        rows = self.tets[padded]
+        inverse: Floats = np.linalg.inv(_edges(self.rest, rows)).astype(np.float64, copy=False)
+        sizes = np.where(np.arange(len(padded)) < count, volumes[padded], 0.0)
+        shape = np.concatenate([inverse.reshape(-1, 9), sizes[:, None]], axis=1)
+        self._shape: Floats = _grouped(shape)
+        self._square: Floats = _frequencies_squared(inverse, self.material)
+        corners, vertices = [], []
+        for lo, hi in itertools.pairwise(starts):
+            own, local = np.unique(rows[lo * group : hi * group], return_inverse=True)
+            corners.append(local.reshape(-1, 4))
+            vertices.append(own)
+        self._corner: NDArray[np.int32] = _grouped(np.concatenate(corners).astype(np.int32))
+        self._slot_vertex: Ints = np.concatenate(vertices).astype(np.int32)
+        self._block_group_start = starts.astype(np.int64)
+        self._block_slot_start = np.concatenate([[0], np.cumsum([len(own) for own in vertices])]).astype(np.int64)
+        self._vertex_slot = np.argsort(self._slot_vertex, kind="stable").astype(np.int32)
+        slots_of = np.bincount(self._slot_vertex, minlength=len(self.rest))
+        self._vertex_slot_start = np.concatenate([[0], np.cumsum(slots_of)]).astype(np.int64)
+        self._slot_force: Floats = np.zeros(3 * len(self._slot_vertex))
+
+
+class GreenStrain(_Elements):
+    """Green strain with elastic and viscous stress: exact under any rotation, stiffens when pulled."""
+
+    _model = kernels.GREEN
+
+    def __init__(self, rest: Any, tets: Any, material: Material | str, *, barrier: float = 1.0) -> None:
+        if isinstance(barrier, bool) or not isinstance(barrier, int | float) or not 0.0 <= barrier < math.inf:
+            raise OptionError(f"barrier is {barrier!r}, expected a number of at least 0, relative to λ + 2 μ")
+        super().__init__(rest, tets, material, barrier=barrier)
+
+
+class Corotated(_Elements):
+    """Linear elasticity in a frame that turns with each tet: never weakens, whatever the compression."""
+
+    _model = kernels.COROTATED
+
+    def __init__(self, rest: Any, tets: Any, material: Material | str) -> None:
+        super().__init__(rest, tets, material)
+
+
+def _checked_volumes(rest: Floats, tets: Ints) -> Floats:
+    """Volumes at rest, all positive, of tets that leave no vertex without mass."""
+    if not len(tets):
+        raise MeshError("there are no tets; a model needs at least one")
+    with np.errstate(over="ignore", invalid="ignore"):
+        volumes = signed_volumes(rest, tets)
+        longest = np.abs(_edges(rest, tets)).max(axis=(1, 2))
+        flat = ~(np.abs(volumes) > FLAT * longest**3) | ~np.isfinite(volumes)
+    if flat.any() or (volumes < 0.0).any():
+        first = int(np.argmax(flat | (volumes < 0.0)))
+        what = "is flat" if flat[first] else "is inside out"
+        remedy = "remove it" if flat[first] else "swap two of its corners"
+        raise MeshError(f"tets[{first}] {what} at rest (volume {volumes[first]:g}), expected a positive one; {remedy}")
+    unused = np.bincount(tets.reshape(-1), minlength=len(rest)) == 0
+    if unused.any():
+        first = int(np.argmax(unused))
+        raise MeshError(f"rest[{first}] belongs to no tet and has no mass; leave out vertices that no tet uses")
+    return volumes
+
+
+FLAT = 1e-12
+"""Volume relative to the cube of the longest edge below which the shape of a tet is rounding."""
+
+
+def _edges(x: Floats, tets: Ints) -> Floats:
+    """Edges from corner 0 of each tet as columns, shape (m, 3, 3)."""
+    return np.ascontiguousarray((x[tets[:, 1:]] - x[tets[:, :1]]).transpose(0, 2, 1))
+
+
+def _lumped(mass: Floats, tets: Ints, vertex_count: int) -> Floats:
+    quarter = np.repeat(0.25 * mass, 4)
+    return np.asarray(np.bincount(tets.reshape(-1), weights=quarter, minlength=vertex_count))
+
+
+def _frequencies_squared(inverse: Floats, material: Material) -> Floats:
+    """Largest ω² of each tet by itself, at rest; see the derivation above."""
+    gradients = np.concatenate([inverse, -inverse.sum(axis=1, keepdims=True)], axis=1)
+    gamma = np.linalg.eigvalsh(gradients.transpose(0, 2, 1) @ gradients).clip(min=0.0)
+    lam, mu = material.lame_lambda, material.lame_mu
+    root = np.sqrt(gamma)
+    normal = 2.0 * mu * gamma[:, :, None] * np.eye(3) + lam * root[:, :, None] * root[:, None, :]
+    shear = mu * (gamma[:, 1] + gamma[:, 2])
+    return np.asarray(4.0 / material.density * np.maximum(np.linalg.eigvalsh(normal)[:, 2], shear))
+
+
+def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
+    """Row by row of a tet, (groups · 64, r), to group by group, each with r rows of 64 lanes, flat."""
+    return np.ascontiguousarray(rows.reshape(-1, kernels.GROUP, rows.shape[1]).transpose(0, 2, 1)).reshape(-1)
+
+
+def _spatial_order(points: Floats) -> NDArray[np.int64]:
+    """Points in the order of a Morton curve, equal ones by index."""
+    low = points.min(axis=0)
+    extent = float((points.max(axis=0) - low).max())
+    cell = ((points - low) * (CELLS / extent if extent > 0.0 else 0.0)).astype(np.uint64)
+    key = np.zeros(len(points), dtype=np.uint64)
+    for k in range(3):
+        key |= _spread(np.minimum(cell[:, k], np.uint64(CELLS - 1))) << np.uint64(k)
+    return np.argsort(key, kind="stable")
+
+
+CELLS = 1024
+"""Cells along the longest side of the body, for the order of tets."""
+
+
+def _spread(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Move the bits of numbers below 1024 apart, to every third place."""
+    for shift, mask in ((16, 0x030000FF), (8, 0x0300F00F), (4, 0x030C30C3), (2, 0x09249249)):
+        x = (x | (x << np.uint64(shift))) & np.uint64(mask)
+    return x

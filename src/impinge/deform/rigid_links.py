@@ -1,0 +1,146 @@
+"""Rigid links: each dense vertex hangs on the three coarse surface vertices that are nearest to it at rest.
+
+At rest, once ([MendozaOSullivan2005], section 3.1 and 3.2, equations 1 to 10), for a dense vertex p:
+
+1. Triple. q0, q1, q2 are its three nearest coarse surface vertices. Where they lie on a line (|n| of at most
+           ``FLAT_AT_REST`` times the square of the longest side), farther ones are taken: the first triple, by its
+           farthest member, that does not. Vertices at one place count as one, the lowest id; ties go to the lower id.
+2. Origin. d_i = |q_i - p|, α_i = (Σd - d_i) / (2 Σd), O = Σ α_i q_i.
+3. Frame.  e0 along n = (q1 - q0) × (q2 - q0), e1 along q0 - q1, e2 along (q1 - q0) × n; unit vectors, right-handed.
+4. Link.   s_i = e_i · (p - O).
+
+Then, whenever coarse vertices have moved: p' = O' + Σ s_i e_i', from the moved triple. A triple that has come to lie on
+a line keeps the frame that it had last, turned the shortest way to its new e1, and its vertices are told of in
+``straightened``.
+
+Departures  Equation 3 as printed has weights of sum 2, with which any motion displaces the mesh; they are halved.
+            Equation 8 loses the signs of projections; signed coordinates are kept instead. Triples are sorted by id,
+            so that those with the same vertices share one frame; links are kept in the order of their triples.
+Guarantee   The rest state and every rigid motion of it are reproduced up to rounding. Between neighbouring
+            vertices of different triples there are steps when the body is strained: the method's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from impinge.arrays import Bools, Floats, Ints, as_ids, as_positions
+from impinge.deform import rigid_links_kernels as kernels
+from impinge.errors import MeshError
+
+FLAT_AT_REST = 1e-3
+"""|n| / longest side² up to which three vertices count as lying on a line when links are made."""
+FLAT_IN_MOTION = 1e-6
+"""The same for a triple that moves: below it, the direction of n has lost most of its digits."""
+CHUNK = 4096
+"""Links that one thread places at a time."""
+FIRST_NEIGHBOURS = 8
+"""Nearest vertices that are looked at first; their number is doubled as long as needed."""
+
+
+class RigidLinks:
+    """Dense vertices that follow triples of coarse ones; remembers frames, so it serves one body."""
+
+    def __init__(self, coarse_rest: Any, surface_vertex_ids: Any, dense_rest: Any) -> None:
+        coarse = as_positions(coarse_rest, name="coarse_rest")
+        dense = as_positions(dense_rest, name="dense_rest")
+        ids = as_ids(surface_vertex_ids, name="surface_vertex_ids", count=len(coarse))
+        self._coarse_count = len(coarse)
+        triples = _nearest_triples(coarse, _without_duplicates(coarse, ids), dense)
+        distinct, link_triple = np.unique(triples, axis=0, return_inverse=True)
+        self._triple: Ints = np.ascontiguousarray(distinct, dtype=np.int32)
+        self._frame: Floats = np.zeros((len(distinct), 9))
+        self._straight: Bools = np.zeros(len(distinct), dtype=np.bool_)
+        self._place_frames(coarse)
+        link_triple = link_triple.reshape(-1)
+        self._link_vertex: Ints = np.argsort(link_triple, kind="stable").astype(np.int32)
+        self._link_triple: Ints = link_triple[self._link_vertex].astype(np.int32)
+        counts = np.bincount(link_triple, minlength=len(distinct))
+        self._triple_link_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        chunks = np.arange(0, len(dense) + CHUNK, CHUNK, dtype=np.int64).clip(max=len(dense))
+        self._chunk_start = np.unique(chunks)
+        self._chunk_triple: Ints = self._link_triple[self._chunk_start[:-1]]
+        self._coefficient = _coefficients(coarse, dense, triples, self._frame[link_triple])[self._link_vertex]
+
+    @property
+    def triples(self) -> Ints:
+        """The coarse vertices that each dense vertex hangs on, rising, shape (n, 3)."""
+        found = np.zeros((len(self._link_vertex), 3), dtype=np.int32)
+        found[self._link_vertex] = self._triple[self._link_triple]
+        return found
+
+    @property
+    def straightened(self) -> Ints:
+        """Dense vertices whose triple lay on a line when last steered, rising: their frame is a guess."""
+        return np.sort(self._link_vertex[self._straight[self._link_triple]])
+
+    def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
+        """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
+        coarse = as_positions(coarse, name="coarse", count=self._coarse_count, check=False)
+        out = np.zeros((len(self._link_vertex), 3)) if out is None else out
+        self._place_frames(coarse)
+        kernels.follow.over(len(out))(
+            coarse, self._triple, self._frame, self._triple_link_start, self._chunk_start, self._chunk_triple,
+            self._coefficient, self._link_vertex, out,
+        )  # fmt: skip
+        return out
+
+    def _place_frames(self, coarse: Floats) -> None:
+        place = kernels.place_frames.over(len(self._triple))
+        place(coarse, self._triple, FLAT_IN_MOTION, self._frame, self._straight)
+
+
+def _without_duplicates(coarse: Floats, ids: Ints) -> Ints:
+    """The lowest id of each place."""
+    first = np.unique(coarse[ids] + 0.0, axis=0, return_index=True)[1]
+    return np.sort(ids[first])
+
+
+def _nearest_triples(coarse: Floats, ids: Ints, dense: Floats) -> Ints:
+    """For each dense vertex the coarse vertices it hangs on, shape (n, 3), rising."""
+    if len(ids) < 3:
+        raise MeshError(
+            f"the coarse mesh has {len(ids)} surface vertices at different places, but a link needs three; refine it"
+        )
+    tree = cKDTree(coarse[ids])
+    found = np.full((len(dense), 3), -1, dtype=np.int32)
+    open_rows, k = np.arange(len(dense)), FIRST_NEIGHBOURS
+    while len(open_rows):
+        count = min(k, len(ids))
+        rows, settled = _triples_among(coarse, ids, tree, dense[open_rows], count)
+        found[open_rows] = rows
+        if count == len(ids) and not settled.all():
+            raise MeshError(
+                "all surface vertices of the coarse mesh lie on one line, so that no link has a frame; use a solid one"
+            )
+        open_rows, k = open_rows[~settled], 2 * k
+    return np.sort(found, axis=1)
+
+
+def _triples_among(coarse: Floats, ids: Ints, tree: Any, points: Floats, count: int) -> tuple[Ints, Bools]:
+    """Triples from the ``count`` nearest, and whether none of the vertices left out could belong to them."""
+    nearest = tree.query(points, k=count, workers=-1)[1].reshape(len(points), count)
+    distance = np.sqrt(((coarse[ids[nearest]] - points[:, None]) ** 2).sum(axis=2))
+    order = np.lexsort((nearest, distance), axis=1)
+    nearest, distance = np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distance, order, axis=1)
+    candidates = np.ascontiguousarray(ids[nearest], dtype=np.int32)
+    place = np.full((len(points), 3), -1, dtype=np.int32)
+    kernels.choose_triples.over(len(points))(coarse, candidates, FLAT_AT_REST, place)
+    farthest = np.take_along_axis(distance, place[:, 2:].clip(min=0), axis=1)[:, 0]
+    settled = (place[:, 0] >= 0) & ((count == len(ids)) | (farthest < distance[:, -1] * (1.0 - 1e-12)))
+    return np.take_along_axis(candidates, place.clip(min=0), axis=1), settled
+
+
+def _coefficients(coarse: Floats, dense: Floats, triples: Ints, frame: Floats) -> Floats:
+    """α1, α2 and the coordinates of p - O in the frame, shape (n, 5)."""
+    q = coarse[triples]
+    distance = np.sqrt(((q - dense[:, None]) ** 2).sum(axis=2))
+    total = distance.sum(axis=1, keepdims=True)
+    alpha = (total - distance) / (2.0 * total)
+    origin = q[:, 0] + alpha[:, 1:2] * (q[:, 1] - q[:, 0]) + alpha[:, 2:] * (q[:, 2] - q[:, 0])
+    signed: NDArray[np.float64] = (frame.reshape(-1, 3, 3) @ (dense - origin)[:, :, None])[:, :, 0]
+    return np.ascontiguousarray(np.concatenate([alpha[:, 1:], signed], axis=1))

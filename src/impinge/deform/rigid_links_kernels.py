@@ -1,0 +1,133 @@
+"""Choice of triples, their frames, and the vertices that follow them, for ``rigid_links``."""
+
+# mypy: ignore-errors
+
+import math
+
+from impinge.backend.jit import compiled, contracted, kernel, prange
+
+NONE = -1
+
+
+@compiled
+def _difference(x, i, j):
+    return x[i, 0] - x[j, 0], x[i, 1] - x[j, 1], x[i, 2] - x[j, 2]
+
+
+@compiled
+def _cross(a, b):
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+@compiled
+def _square(a):
+    return a[0] * a[0] + a[1] * a[1] + a[2] * a[2]
+
+
+@compiled
+def _dot(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@compiled
+def _is_straight(x, i, j, k, flatness):
+    """Whether three points lie on a line: |n| / longest edge² is not above ``flatness``."""
+    u, v, w = _difference(x, j, i), _difference(x, k, i), _difference(x, k, j)
+    longest = max(_square(u), _square(v), _square(w))
+    return not math.sqrt(_square(_cross(u, v))) > flatness * longest
+
+
+@kernel()
+def choose_triples(x, nearest, flatness, triple):
+    """For each row of ``nearest`` the first triple that is not on a line, by its farthest, then second, then first.
+
+    Writes positions within the row; NONE where there is no such triple.
+    """
+    for n in prange(len(nearest)):
+        triple[n, 0] = NONE
+        for c in range(2, nearest.shape[1]):
+            for b in range(1, c):
+                for a in range(b):
+                    if triple[n, 0] == NONE and not _is_straight(
+                        x, nearest[n, a], nearest[n, b], nearest[n, c], flatness
+                    ):
+                        triple[n, 0], triple[n, 1], triple[n, 2] = a, b, c
+            if triple[n, 0] != NONE:
+                break
+
+
+@compiled
+def _put_frame(frame, n, u, a):
+    """Write the unit vectors of n, u and a as the rows of a frame."""
+    for row, e in ((0, n), (1, u), (2, a)):
+        length = math.sqrt(_square(e))
+        frame[3 * row], frame[3 * row + 1], frame[3 * row + 2] = e[0] / length, e[1] / length, e[2] / length
+
+
+@compiled
+def _transport(frame, u):
+    """Turn a frame by the smallest rotation that takes its second vector to the direction of u."""
+    length = math.sqrt(_square(u))
+    if not length > 0.0:
+        return
+    p = (frame[3], frame[4], frame[5])
+    q = (u[0] / length, u[1] / length, u[2] / length)
+    c = _dot(p, q)
+    if c <= -1.0 + 1e-12:  # a half turn about the normal is one of the smallest
+        for k in range(3, 9):
+            frame[k] = -frame[k]
+        return
+    axis = _cross(p, q)  # its length is the sine
+    for row in range(3):
+        e = (frame[3 * row], frame[3 * row + 1], frame[3 * row + 2])
+        across, along = _cross(axis, e), _dot(axis, e) / (1.0 + c)
+        for k in range(3):
+            frame[3 * row + k] = c * e[k] + across[k] + along * axis[k]
+
+
+@kernel()
+def place_frames(x, triple, flatness, frame, straight):
+    """Frame of each triple: e0 along n = (q1 - q0) × (q2 - q0), e1 along q0 - q1, e2 along (q1 - q0) × n.
+
+    A triple on a line keeps the frame that it had, turned the shortest way to its new e1.
+    """
+    for t in prange(len(triple)):
+        q0, q1, q2 = triple[t, 0], triple[t, 1], triple[t, 2]
+        u = _difference(x, q1, q0)
+        back = _difference(x, q0, q1)
+        straight[t] = _is_straight(x, q0, q1, q2, flatness)
+        if straight[t]:
+            _transport(frame[t], back)
+        else:
+            n = _cross(u, _difference(x, q2, q0))
+            _put_frame(frame[t], n, back, _cross(u, n))
+
+
+@contracted
+def _follow_triple(x, q0, q1, q2, frame, coefficient, link_vertex, out):
+    """Place the dense vertices of one triple: q0 + α1 (q1 - q0) + α2 (q2 - q0) + s0 e0 + s1 e1 + s2 e2."""
+    ax, ay, az = x[q0, 0], x[q0, 1], x[q0, 2]
+    bx, by, bz = x[q1, 0] - ax, x[q1, 1] - ay, x[q1, 2] - az
+    cx, cy, cz = x[q2, 0] - ax, x[q2, 1] - ay, x[q2, 2] - az
+    nx, ny, nz = frame[0], frame[1], frame[2]
+    ex, ey, ez = frame[3], frame[4], frame[5]
+    fx, fy, fz = frame[6], frame[7], frame[8]
+    for k in range(len(link_vertex)):
+        b, c = coefficient[k, 0], coefficient[k, 1]
+        n, e, f = coefficient[k, 2], coefficient[k, 3], coefficient[k, 4]
+        at = link_vertex[k]
+        out[at, 0] = ax + b * bx + c * cx + n * nx + e * ex + f * fx
+        out[at, 1] = ay + b * by + c * cy + n * ny + e * ey + f * fy
+        out[at, 2] = az + b * bz + c * cz + n * nz + e * ez + f * fz
+
+
+@kernel()
+def follow(x, triple, frame, triple_link_start, chunk_start, chunk_triple, coefficient, link_vertex, out):
+    """Place each dense vertex, in chunks of links that threads share out; ``chunk_triple`` is the first of a chunk."""
+    for chunk in prange(len(chunk_triple)):
+        at, end, t = chunk_start[chunk], chunk_start[chunk + 1], chunk_triple[chunk]
+        while at < end:
+            stop = min(triple_link_start[t + 1], end)
+            q0, q1, q2 = triple[t, 0], triple[t, 1], triple[t, 2]
+            _follow_triple(x, q0, q1, q2, frame[t], coefficient[at:stop], link_vertex[at:stop], out)
+            at, t = stop, t + 1
