@@ -418,6 +418,21 @@ def test_embedded_bodies_in_every_mode(rng, tracking):
             SphereTree(soft, other, tree_a=tree)
 
 
+@pytest.mark.parametrize("embedding", ["barycentric", "rigid_links"])
+def test_soft_bodies(rng, embedding):
+    """Follow a soft body, by its coarse mesh where that bounds the surface: cover it, and find all its contacts."""
+    soft = impinge.SoftBody(bumpy(rng, size=0.05), shapes.tet_box(3, 3, 3, size=3.0), embedding=embedding)
+    other = bumpy(rng, centre=(1.4, 0.3, 0.1))
+    detector = SphereTree(soft, other, exact=True)
+    assert side(detector, 0).mode == ("bound" if embedding == "barycentric" else "refit")
+    for _ in range(4):
+        deform(rng, soft.coarse, 0.2)
+        result = detector.query()
+        assert violations(detector, 0, soft.surface)[0] == 0
+        np.testing.assert_array_equal(result.pairs, impinge.triangle_pairs(soft.surface, other).pairs)
+        soft.reset()
+
+
 def test_rigid_motion_keeps_spheres(rng):
     """Turn and shift spheres with the body: radii stay, centres move with it."""
     body = bumpy(rng)

@@ -336,6 +336,7 @@ def _nearest_controls(tree: SphereHierarchy, steering: Steering, count: int, *, 
     coefficient = np.zeros((len(control), 5))
     share = np.concatenate([tree.centre, tree.radius[:, None]], axis=1)
     if not affine:
+        share[:, :3] -= np.add.reduceat(steering.rest[control], start[:-1]) / count
         square = ((steering.rest[control] - tree.centre[node]) ** 2).sum(axis=1)
         with np.errstate(divide="ignore"):
             coefficient[:, 0] = np.where(square > 0.0, 1.0 / square, 0.0)

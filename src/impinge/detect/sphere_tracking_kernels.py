@@ -40,17 +40,17 @@ def largest_stretch(f):
 
 
 @inlined
-def follow_as_published(node, x, rest, start, stop, control, coefficient, share):
+def follow_as_published(node, x, start, stop, control, coefficient, share):
     """Follow as published: c' = c + mean(q' - q), r' = r max |q' - c'| / |q - c|.
 
-    Columns of ``share``: c, r. The first column of ``coefficient``: 1 / |q - c|².
+    Columns of ``share``: c - mean(q), r. The first column of ``coefficient``: 1 / |q - c|².
     """
     dx, dy, dz = 0.0, 0.0, 0.0
     for k in range(start, stop):
         j = control[k]
-        dx += x[j, 0] - rest[j, 0]
-        dy += x[j, 1] - rest[j, 1]
-        dz += x[j, 2] - rest[j, 2]
+        dx += x[j, 0]
+        dy += x[j, 1]
+        dz += x[j, 2]
     part = 1.0 / (stop - start)
     cx, cy, cz = share[node, 0] + dx * part, share[node, 1] + dy * part, share[node, 2] + dz * part
     ratio = 0.0
@@ -191,7 +191,7 @@ def track_block(
         start, stop = control_start[node], control_start[node + 1]
         reach = 0.0
         if mode == PAPER:
-            cx, cy, cz, r = follow_as_published(node, x, rest, start, stop, control, coefficient, share)
+            cx, cy, cz, r = follow_as_published(node, x, start, stop, control, coefficient, share)
         elif mode == REFIT:
             cx, cy, cz = follow_centre(node, x, start, stop, control, coefficient, share)
             r, reach = radius_around(
