@@ -61,6 +61,8 @@ PAIR_NS = 100
 """What it takes to list a pair that waits in the order of depth."""
 AFTER_NS = 40_000
 """What it takes at first to make a result; measured from then on."""
+RETURN_NS = 5_000
+"""What it takes to return."""
 MOST_AFTER_NS = 100_000
 """Beyond this, something else held the process up, which says nothing about the next query."""
 SLICE_NS = 2_000_000
@@ -152,6 +154,7 @@ class SphereTree:
         self._found: NDArray[np.int64] = np.zeros(FIRST_FOUND, dtype=np.int64)
         self._state: NDArray[np.int64] = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         self._after_ns = AFTER_NS
+        self._stopped = 0
 
     @property
     def bodies(self) -> tuple[Any, Any]:
@@ -186,7 +189,16 @@ class SphereTree:
             placed = self._place(limits, (transform_a, transform_b), locks)
             if placed is None:
                 return self._no_time(limits)
-            return self._search(placed, limits)
+            result = self._search(placed, limits)
+        if limits.budget != NEVER and not self.exact:
+            self._learn(result)
+        return result
+
+    def _learn(self, result: SphereContacts) -> None:
+        """Remember how long a result takes once the search has stopped, apart from listing what it has found."""
+        listing = ENTRY_NS * len(result.possible) // 8 + FOUND_NS * len(result.certain)
+        taken = min(monotonic_ns() - self._stopped - listing, MOST_AFTER_NS)
+        self._after_ns = max(AFTER_NS // 4, taken + RETURN_NS, self._after_ns * 7 // 8)
 
     # bodies ------------------------------------------------------------------------------------------
 
@@ -211,18 +223,14 @@ class SphereTree:
         in_time = all(side.tracked.track_all(deadline) for side in placed if side.tracked.is_whole)
         in_time = in_time and all(side.tracked.track_root(deadline) for side in placed)
         stages.done("update")
+        self._stopped = monotonic_ns()
         search = self._deepest_first if self._order == "priority" else self._traverse
         answer = search(placed, limits, deadline) if in_time else _roots("budget")
         stages.done("search")
         stats = self._stats(placed, in_time)
-        stopped = monotonic_ns()
         result = self._result(placed, answer, limits, deadline, stats)
         stages.done("list")
         result.stats.update(stages.times())
-        if limits.budget != NEVER and not self.exact:
-            listing = ENTRY_NS * len(answer.waiting) // 8 + FOUND_NS * len(answer.leaves)
-            taken = min(monotonic_ns() - stopped - listing, MOST_AFTER_NS)
-            self._after_ns = max(AFTER_NS // 4, taken, self._after_ns * 7 // 8)
         return result
 
     def _traverse(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits, deadline: int) -> Answer:
@@ -248,6 +256,7 @@ class SphereTree:
                 self._found = np.concatenate([self._found, np.zeros_like(self._found)])
             elif why == kernels.OUT_OF_TIME and until < deadline:
                 why = kernels.QUEUE_FULL  # a slice of the time is over, not the time
+        self._stopped = monotonic_ns()
         reason: Reason = "cancelled" if why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
         return self._list(placed, reason)
 
@@ -274,6 +283,7 @@ class SphereTree:
                 self._found = np.concatenate([self._found, np.zeros_like(self._found)])
             elif why == kernels.OUT_OF_TIME and until < deadline:
                 why = kernels.QUEUE_FULL  # a slice of the time is over, not the time
+        self._stopped = monotonic_ns()
         reason: Reason = "cancelled" if why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
         count = int(state[kernels.TAIL])
         waiting = pair[:count][np.lexsort((pair[:count], -key[:count]))]
