@@ -99,10 +99,17 @@ CASES = {
             model.energy(mesh.vertices); model.inverted(x.tolist()); model.forces(x, v)
             impinge.RigidLinks(mesh.vertices, np.unique(mesh.surface.faces), dense).steer(mesh.vertices)
             impinge.Barycentric(mesh.vertices, mesh.tets, dense).steer(mesh.vertices)
+    """,
     "sphere trees": """
         for name in ("bumpy_spheres_1k", "bumpy_spheres_20k"):
             for kind in ("wrapped", "layered"):
                 impinge.build_spheres(scene(name)[0], builder="octree", kind=kind)
+            a, b = scene(name)
+            for order in ("breadth", "priority", "depth"):
+                for tracking in ("paper", "affine", "refit"):
+                    impinge.sphere_contacts(a, b, order=order, tracking=tracking, exact=True, budget_ms=None)
+                    a.update(a.vertices)
+                    impinge.sphere_contacts(a, b, order=order, tracking=tracking, transform_b=np.eye(4), level=2)
     """,
     "vertices in surfaces": """
         for depth in (False, True, "local"):

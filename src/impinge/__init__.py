@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from impinge.detect.spatial_hash import SpatialHash
     from impinge.detect.sphere_build import build_spheres
     from impinge.detect.sphere_hierarchy import SphereHierarchy
+    from impinge.detect.sphere_tree import SphereTree
+    from impinge.detect.sphere_tree_sharing import share_budget
     from impinge.errors import FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.io.sequence import Sequence
     from impinge.mesh import shapes as shapes
@@ -71,8 +73,10 @@ if TYPE_CHECKING:
         points_inside,
         proximity,
         self_pairs,
+        sphere_contacts,
         triangle_pairs,
     )
+    from impinge.respond.penalty import Penalty, penalty
     from impinge.soft_body import SoftBody
     from impinge.warming import warmup
 
@@ -87,8 +91,12 @@ _NAMES_OF = {
     "impinge.io.sequence": ["Sequence"],
     "impinge.queries": [
         "triangle_pairs", "self_pairs", "collides", "check", "proximity", "intersection_curves", "edge_crossings",
-        "closest_points", "points_inside", "distance", "penetrating_vertices", "overlap_volume", "Report",
+        "closest_points", "points_inside", "distance", "penetrating_vertices", "overlap_volume",
+        "sphere_contacts", "Report",
     ],
+    "impinge.detect.sphere_tree": ["SphereTree"],
+    "impinge.detect.sphere_tree_sharing": ["share_budget"],
+    "impinge.respond.penalty": ["Penalty", "penalty"],
     "impinge.detect.spatial_hash": ["SpatialHash"],
     "impinge.detect.sphere_build": ["build_spheres"],
     "impinge.detect.sphere_hierarchy": ["SphereHierarchy"],
@@ -124,6 +132,7 @@ __all__ = [
     "cut_along_direction", "hull_distance", "HullDistance", "build_spheres", "SphereHierarchy",
     "Crossings", "HeightField", "Sphere", "VolumeGradient",
     "SoftBody", "Material", "GreenStrain", "Corotated", "RigidLinks", "Barycentric",
+    "SphereTree", "sphere_contacts", "share_budget", "penalty", "Penalty",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
     "scenes", "shapes",

@@ -265,6 +265,7 @@ BENCHMARKS = {
     "p000_deforming": "impinge.bench.papers.p000_deforming",
     "p000_variants": "impinge.bench.papers.p000_variants",
     "p000_replaced": "impinge.bench.papers.p000_replaced",
+    "p001_budgets": "impinge.bench.papers.p001_budgets",
     "soft_livers": "impinge.bench.soft_livers",
     "soft_bodies": "impinge.bench.soft_bodies",
     "p001_trees": "impinge.bench.papers.p001_trees",

@@ -31,11 +31,13 @@ from impinge.detect.results import (
     EdgeCrossings,
     Kind,
     Proximity,
+    SphereContacts,
     TrianglePairs,
     VertexContacts,
     VolumeOverlap,
 )
 from impinge.detect.spatial_hash import Depth, SpatialHash, bodies_of_one_sort
+from impinge.detect.sphere_tree import SphereTree
 from impinge.detect.vertices_in_surfaces import vertices_in_surfaces
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
@@ -263,6 +265,26 @@ def penetrating_vertices(
     if isinstance(made[0], TriMesh):
         return vertices_in_surfaces(cast(Any, made), depth=depth, edges=edges, **options)
     return cast(VertexContacts, SpatialHash(made).query(depth=depth, edges=edges, **options))
+
+
+def sphere_contacts(
+    a: Any, b: Any, *, budget_ms: float | None = 1.0, max_tests: int | None = None, exact: bool = False, **options: Any
+) -> SphereContacts:
+    """Contacts of ``a`` and ``b`` by trees of spheres, as good as ``budget_ms`` milliseconds allow.
+
+    The first question about a body builds its tree, outside of the budget; it stays with the body. ``exact`` goes on to
+    the triangles below spheres that meet. Options: ``tree_a``, ``tree_b`` (of ``build_spheres``), ``tracking``,
+    ``controls``, ``order``, ``queue_limit``, ``retest``, as of ``SphereTree``; ``level``, ``transform_a``,
+    ``transform_b``, ``cancel``, as of its query.
+    """
+    asked = {name: options.pop(name) for name in ("level", "transform_a", "transform_b", "cancel") if name in options}
+    known = ("tree_a", "tree_b", "tracking", "controls", "order", "queue_limit", "retest")
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join([*known, *asked])}")
+    detector = SphereTree(a, b, exact=exact, **options)
+    detector.prepare()
+    return detector.query(budget_ms=budget_ms, max_tests=max_tests, **asked)
 
 
 def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proximity:

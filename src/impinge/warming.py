@@ -116,6 +116,17 @@ def _overlaps() -> None:
     volume_gradient(a, b)
 
 
+def _spheres() -> None:
+    """The quick builder; the other one compiles when it is first asked for, like all that is done off-line."""
+    build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
+    a, b = scenes.get("boxes_overlapping_by_half").surfaces
+    queries.sphere_contacts(a, b, budget_ms=None, exact=True)
+    layered = build_spheres(a, builder="octree", kind="layered", levels=2)
+    queries.sphere_contacts(a, b, tree_a=layered, order="priority", transform_a=np.eye(4))
+    bumpy_a, bumpy_b = scenes.get("bumpy_spheres_1k").surfaces
+    queries.sphere_contacts(bumpy_a, bumpy_b, queue_limit=1, budget_ms=None)
+
+
 def _soft_bodies() -> None:
     """Models and embeddings by themselves, and as parts of bodies, whose positions are read-only arrays."""
     mesh, dense = shapes.tet_box(2, 2, 2), shapes.box(1.0)
@@ -132,11 +143,6 @@ def _soft_bodies() -> None:
     for body in bodies:
         body.step(1e-3)
         body.energy()
-
-
-def _spheres() -> None:
-    """The quick builder; the other one compiles when it is first asked for, like all that is done off-line."""
-    build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
 
 
 JOBS: dict[str, Callable[[], None]] = {

@@ -387,14 +387,14 @@ def test_spheres_of_a_level_are_drawn(back_end):
     mesh = shapes.box()
     tree = impinge.build_spheres(mesh, builder="octree", levels=1)
 
-    assert_is_picture(picture.plot_spheres(tree, mesh, 1))
+    assert_is_picture(picture.plot_tree(tree, mesh, 1))
 
 
 def test_spheres_are_as_large_as_they_are(drawn):
     """Put the triangles of each ball at its radius around its centre, in the unit that the scene is scaled to."""
     mesh = shapes.box()
     tree = impinge.build_spheres(mesh, builder="octree", levels=1)
-    picture.plot_spheres(tree, mesh, 0)
+    picture.plot_tree(tree, mesh, 0)
     (body, ball), title = drawn[0]
 
     assert title == "level 0: 1 spheres, wrapped, octree"

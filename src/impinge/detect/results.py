@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -277,20 +278,27 @@ class VolumeOverlap(Result):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SphereContacts(Result):
-    """Pairs of spheres that meet; ``certain`` ones only grow with the budget, ``possible`` ones only settle."""
+    """Pairs of spheres that meet; ``certain`` ones only grow with the budget, ``possible`` ones only settle.
+
+    Points, normals and depths are made of the spheres when they are first asked for, not within the query's budget.
+    """
 
     certain: Ints
-    """Sphere of a, sphere of b, shape (k, 2)."""
+    """Node of a's tree, node of b's: leaves whose spheres meet, and with the exact stage triangles below them too;
+    sorted, shape (k, 2)."""
     possible: Ints
-    """Pairs that overlap so far but were not followed to the leaves, shape (p, 2)."""
+    """Pairs that nothing has ruled out yet and that were not followed to the end, those next in turn first; every
+    contact that is not below a certain pair is below one of these, shape (p, 2)."""
     level: int
-    """Depth of the tree that was reached everywhere."""
-    point: Floats
-    """Contact points of the certain pairs, shape (k, 3)."""
-    normal: Floats
-    """Unit vectors from a to b, shape (k, 3)."""
-    depth: Floats
-    """How far the spheres overlap, shape (k,)."""
+    """The level that both trees were searched to everywhere; 0 is the root's."""
+    pairs: Ints | None = None
+    """Triangles that meet, if the exact stage was asked for, sorted, shape (n, 2)."""
+    kind: NDArray[np.int8] | None = None
+    """How they meet, a ``Kind``."""
+    spheres: tuple[Any, ...] = field(default=(), repr=False)
+    """The spheres of both trees as the query saw them; not part of ``to_dict``."""
+    bodies: tuple[Any, ...] = field(default=(), repr=False)
+    """The bodies that were asked about, for pictures; not part of ``to_dict``."""
 
     _rows = "certain"
     _identity = ("certain",)
@@ -298,6 +306,89 @@ class SphereContacts(Result):
     def __bool__(self) -> bool:
         """Whether they may meet: anything certain or possible."""
         return len(self.certain) + len(self.possible) > 0
+
+    @cached_property
+    def _certain_contacts(self) -> tuple[Floats, Floats, Floats]:
+        return self._contacts_of(self.certain)
+
+    @cached_property
+    def _possible_contacts(self) -> tuple[Floats, Floats, Floats]:
+        return self._contacts_of(self.possible)
+
+    @property
+    def point(self) -> Floats:
+        """Contact points of the certain pairs, in the middle of what their spheres share, shape (k, 3)."""
+        return self._certain_contacts[0]
+
+    @property
+    def normal(self) -> Floats:
+        """Unit vectors from a to b, along the line of centres, shape (k, 3)."""
+        return self._certain_contacts[1]
+
+    @property
+    def depth(self) -> Floats:
+        """How far the spheres overlap: at most the smaller diameter from the truth, shape (k,)."""
+        return self._certain_contacts[2]
+
+    @property
+    def possible_point(self) -> Floats:
+        """As ``point``, of the possible pairs, shape (p, 3)."""
+        return self._possible_contacts[0]
+
+    @property
+    def possible_normal(self) -> Floats:
+        """As ``normal``, of the possible pairs, shape (p, 3)."""
+        return self._possible_contacts[1]
+
+    @property
+    def possible_depth(self) -> Floats:
+        """As ``depth``, of the possible pairs; 0 where spheres that were not compared yet turn out to be apart."""
+        return self._possible_contacts[2]
+
+    @property
+    def certain_level(self) -> Ints:
+        """The levels of both spheres of each certain pair, shape (k, 2)."""
+        return self._levels_of(self.certain)
+
+    @property
+    def possible_level(self) -> Ints:
+        """The levels of both spheres of each possible pair, shape (p, 2)."""
+        return self._levels_of(self.possible)
+
+    def _levels_of(self, pairs: Ints) -> Ints:
+        if not self.spheres:
+            return np.zeros_like(pairs)
+        return np.stack([side.layout.level[pairs[:, k]] for k, side in enumerate(self.spheres)], axis=1, dtype=np.int32)
+
+    def _contacts_of(self, pairs: Ints) -> tuple[Floats, Floats, Floats]:
+        """Points, normals and depths; concentric spheres are parted along the line of the roots' centres."""
+        if not self.spheres:
+            return np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3)), np.zeros(len(pairs))
+        a, b = (side.of(pairs[:, k]) for k, side in enumerate(self.spheres))
+        between = b[:, :3] - a[:, :3]
+        distance = np.sqrt((between * between).sum(axis=1))
+        root = np.subtract(*(side.of(np.zeros(1, dtype=np.int32))[0, :3] for side in reversed(self.spheres)))
+        length = float(np.linalg.norm(root))
+        fallback = root / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
+        apart = distance[:, None] > 0.0
+        normal = np.where(apart, between / np.where(apart, distance[:, None], 1.0), fallback)
+        overlap = a[:, 3] + b[:, 3] - distance
+        return a[:, :3] + normal * (a[:, 3] - 0.5 * overlap)[:, None], normal, np.maximum(overlap, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of every result, with points, normals and depths."""
+        names = ("point", "normal", "depth", "possible_point", "possible_normal", "possible_depth")
+        return super().to_dict() | {name: _plain(getattr(self, name)) for name in names}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the result without the bodies."""
+        return {**self.__dict__, "bodies": ()}
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw the bodies as they are now and the spheres of all pairs; to a file if ``path`` is given."""
+        from importlib import import_module
+
+        return import_module("impinge.view.picture").plot_spheres(self, path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

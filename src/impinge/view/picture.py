@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
-from impinge.detect.results import Curves, TrianglePairs, VertexContacts, VolumeOverlap
+from impinge.detect.results import Curves, SphereContacts, TrianglePairs, VertexContacts, VolumeOverlap
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.errors import FileError, MissingExtra
-from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
@@ -85,6 +84,27 @@ def plot_overlap(result: VolumeOverlap, path: str | os.PathLike[str] | None = No
     return _shown(draw_parts(_parts_of_overlap(result), title or _title_of_overlap(result)), path)
 
 
+def plot_tree(
+    tree: SphereHierarchy,
+    mesh: TriMesh,
+    level: int,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+) -> Any:
+    """Draw the spheres of a level, and those of leaves above it, over ``mesh``; write ``path`` or return the pixels."""
+    named = title or f"level {level}: {len(tree.cut(level))} spheres, {tree.kind}, {tree.builder}"
+    return _shown(draw_parts(_parts_of_tree(tree, mesh, level), named), path)
+
+
+def plot_spheres(
+    result: SphereContacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None
+) -> Any:
+    """Draw the bodies as they are now and the spheres of all pairs; write ``path`` or return the pixels."""
+    named = title or f"{len(result.certain)} certain and {len(result.possible)} possible pairs, level {result.level}"
+    return _shown(draw_parts(_parts_of_spheres(result), named), path)
+
+
 def draw_parts(parts: Iterable[Part], title: str) -> Any:
     """Draw anything that is made of triangles; the pixels, shape (height, width, 3)."""
     draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
@@ -98,21 +118,6 @@ def marks(points: Floats, size: float) -> Floats:
 
 def _shown(pixels: Any, path: str | os.PathLike[str] | None) -> Any:
     """The pixels, or the file that they were written to."""
-    return pixels if path is None else _write(pixels, Path(path))
-
-
-def plot_spheres(
-    tree: SphereHierarchy,
-    mesh: TriMesh,
-    level: int,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    title: str | None = None,
-) -> Any:
-    """Draw the spheres of a level, and those of leaves above it, over ``mesh``; write ``path`` or return the pixels."""
-    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
-    named = title or f"level {level}: {len(tree.cut(level))} spheres, {tree.kind}, {tree.builder}"
-    pixels = draw(_fit_to_unit(list(_parts_of_spheres(tree, mesh, level))), named)
     return pixels if path is None else _write(pixels, Path(path))
 
 
@@ -208,15 +213,31 @@ def _title_of_overlap(result: VolumeOverlap) -> str:
     return f"overlap volume {result.volume:.6g} ± {result.error:.1g}{rays}{complete}"
 
 
-def _parts_of_spheres(tree: SphereHierarchy, mesh: TriMesh, level: int) -> Iterator[Part]:
+def _parts_of_tree(tree: SphereHierarchy, mesh: TriMesh, level: int) -> Iterator[Part]:
     snapshot = mesh.snapshot()
     corners = snapshot.vertices[snapshot.elements[snapshot.live]]
     yield Part(f"{len(corners)} triangles", corners, BODY_COLOURS[0], 1.0, False)
     nodes = tree.cut(level)
-    ball = shapes.icosphere(3 if len(nodes) < FINE_BALLS_BELOW else 2)
-    around = ball.vertices[ball.faces]
-    balls = tree.centre[nodes, None, None] + tree.radius[nodes, None, None, None] * around
+    ball = _ball(4 if len(nodes) < FINE_BALLS_BELOW else 3)
+    balls = tree.centre[nodes, None, None] + tree.radius[nodes, None, None, None] * ball
     yield Part(f"{len(nodes)} spheres", balls.reshape(-1, 3, 3), BODY_COLOURS[1], 0.9, False)
+
+
+def _parts_of_spheres(result: SphereContacts) -> Iterator[Part]:
+    for k, (name, body) in enumerate(zip("ab", result.bodies)):
+        snapshot = body.snapshot()
+        if not len(snapshot.live):
+            continue
+        corners = snapshot.vertices[snapshot.elements[snapshot.live]]
+        yield Part(f"{name}: {len(corners)} triangles", corners, BODY_COLOURS[k], 0.35, False)
+        for pairs, label, opacity in ((result.certain, "certain", 0.9), (result.possible, "possible", 0.5)):
+            nodes = np.unique(pairs[:, k])
+            if len(nodes) and result.spheres:
+                spheres = result.spheres[k].of(nodes)
+                balls = spheres[:, None, None, :3] + spheres[:, None, None, 3:] * _BALL
+                yield Part(
+                    f"{name}: {len(nodes)} spheres, {label}", balls.reshape(-1, 3, 3), HIT_COLOURS[k], opacity, False
+                )
 
 
 _SIGNS = (-1.0, 1.0)
@@ -231,6 +252,22 @@ _BOX_FACES = np.array(
     ]
 )  # fmt: skip
 """Two triangles for each side of a box, shape (12, 3)."""
+
+
+def _ball(rounds: int) -> Floats:
+    """Triangles of a unit ball: an octahedron, each triangle cut into four as often as asked."""
+    corners = _OCTAHEDRON
+    for _ in range(rounds):
+        p, q, r = corners[:, 0], corners[:, 1], corners[:, 2]
+        pq, qr, rp = p + q, q + r, r + p
+        corners = np.concatenate(
+            [np.stack(one, axis=1) for one in ((p, pq, rp), (pq, q, qr), (rp, qr, r), (pq, qr, rp))]
+        )
+        corners = corners / np.linalg.norm(corners, axis=2, keepdims=True)
+    return corners
+
+
+_BALL = _ball(2)
 
 
 def _fit_to_unit(parts: list[Part]) -> list[Part]:

@@ -26,7 +26,7 @@ from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tightness import Tightness, tightness_by_level, tightness_of_balls
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
-from impinge.view.picture import plot_spheres
+from impinge.view.picture import plot_tree
 
 PROTOCOL = """
 Substitute geometry: the paper's bunny and dragon are not part of this package. Trees have {branching} children and
@@ -221,7 +221,7 @@ def _plot(found: Found, shown: list[tuple[str, TriMesh, SphereHierarchy]], level
             row[1].set(title="worst stand-off", yscale="log", xlabel="level")
             row[0].legend()
             for level, panel in enumerate(row[2:], start=1):
-                panel.imshow(plot_spheres(tree, body, level))
+                panel.imshow(plot_tree(tree, body, level))
                 panel.set_axis_off()
 
     return Plot((5.0 * (2 + levels), 4.0 * len(shown)), draw)

@@ -1,0 +1,194 @@
+"""What bodies keep for queries with sphere trees: a tree of their own, and the spheres where they are now.
+
+All is kept with the surface, so that any number of detectors and pairs share it. A tree that the caller built is used
+as long as the surface has the triangles that it was built for. The tree that a body makes itself is of the quick kind,
+and made anew after an edit.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from impinge.arrays import Floats, Ints, as_transform
+from impinge.detect.pair_query import moved
+from impinge.detect.sphere_build import build_spheres
+from impinge.detect.sphere_hierarchy import SphereHierarchy
+from impinge.detect.sphere_tracking import Steering, TrackedSpheres, Tracking
+from impinge.errors import MeshError, OptionError
+from impinge.mesh.body import as_surface
+from impinge.mesh.elements import Mark
+from impinge.mesh.tri_mesh import Frame, TriMesh, used_ids
+
+MOST_LEVELS = 5
+"""Of a tree that a body makes itself: 32,768 leaves."""
+STILL: Floats = np.zeros((5, 3))
+"""What moves nothing, as kernels take it."""
+
+
+class Kept:
+    """What one surface keeps."""
+
+    def __init__(self, surface: TriMesh) -> None:
+        self.lock = threading.RLock()
+        self._surface = surface
+        self._own: tuple[Mark, SphereHierarchy] | None = None
+        self._tracked: dict[tuple[Any, ...], tuple[Mark, TrackedSpheres]] = {}
+
+    def tree(self, given: SphereHierarchy | None, at_rest: TriMesh, mark: Mark) -> SphereHierarchy:
+        """The given tree, if it is this surface's; else one that the surface makes itself."""
+        if given is not None:
+            return given.for_mesh(self._surface)
+        if self._own is None or self._own[0] != mark:
+            self._own = (mark, build_spheres(at_rest, builder="octree", levels=_levels(at_rest)))
+        return self._own[1]
+
+    def tracked(self, body: SteeredBody, frame: Frame) -> TrackedSpheres:
+        """The spheres of a tree in one mode; made when first asked for."""
+        with self.lock:
+            key = (
+                id(body.tree),
+                body.tracking,
+                body.controls,
+                body.is_twin,
+            )  # what is kept keeps its tree, so that ids stay unique
+            kept = self._tracked.get(key)
+            if kept is None or kept[0] != frame.mark:
+                tree = self.tree(body.tree, body.at_rest(frame), frame.mark)
+                steering = body.steering(tree, frame)
+                made = TrackedSpheres(tree, frame.faces, steering, body.tracking, body.controls)
+                self._tracked[key] = kept = (frame.mark, made)
+            return kept[1]
+
+
+@dataclass(frozen=True)
+class SteeredBody:
+    """A body as a detector holds it: its surface, and what steers the spheres around it."""
+
+    surface: TriMesh
+    soft: Any
+    """The soft body that the surface belongs to, None of others."""
+    tree: SphereHierarchy | None
+    tracking: Tracking
+    controls: int
+    letter: str
+    is_twin: bool = False
+    """Whether it is the second of two equal surfaces: these may have different transforms."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to put spheres around."""
+        return self.surface.live_count == 0
+
+    @property
+    def kept(self) -> Kept:
+        """What the surface keeps."""
+        return self.surface.structure("spheres", Kept)
+
+    def steering(self, tree: SphereHierarchy, frame: Frame) -> Steering:
+        """Who may steer spheres: vertices of the coarse mesh, or of the surface itself."""
+        if not self.is_steered:
+            return Steering(tree.rest, used_ids(frame.faces[frame.live()], len(frame.vertices)))
+        rest, embedding = self.soft.model.rest, self.soft.embedding
+        column, weight = None, None
+        if _is_linear(self.soft):
+            column, weight = self.soft.coarse.tets[embedding.tets_of], embedding.weights
+        return Steering(rest, np.arange(len(rest), dtype=np.int32), column, weight)
+
+    @property
+    def is_steered(self) -> bool:
+        """Whether spheres follow the coarse mesh of a soft body."""
+        return self.soft is not None and self.tracking != "refit"
+
+    def at_rest(self, frame: Frame) -> TriMesh:
+        """The surface where spheres are built: of a soft body at rest, of others as they are."""
+        if self.soft is None:
+            return self.surface
+        body = TriMesh(self.soft.rest_surface, frame.faces, validate="trust")
+        body.remove_triangles(~frame.live())
+        return body
+
+
+@dataclass(frozen=True)
+class PlacedSpheres:
+    """One body in one query."""
+
+    tracked: TrackedSpheres
+    frame: Frame
+    matrix: Floats | None
+    letter: str
+
+    def vertices(self) -> Floats:
+        """Positions of the surface after the transform."""
+        if self.matrix is None:
+            return self.frame.vertices
+        return moved(self.matrix, self.frame.vertices, f"transform_{self.letter}")
+
+
+def _levels(surface: TriMesh) -> int:
+    """As many levels as leave some eight triangles to a leaf."""
+    return int(np.clip(round(np.log(max(surface.live_count, 1) / 8.0) / np.log(8.0)), 1, MOST_LEVELS))
+
+
+def steered_body(body: Any, tree: Any, tracking: Any, controls: int, letter: str) -> SteeredBody:
+    """Look at a body and at the options that are about it."""
+    is_soft = hasattr(body, "coarse") and hasattr(body, "rest_surface")
+    surface = body.surface if is_soft else as_surface(body, name=letter)
+    if tree is not None and not isinstance(tree, SphereHierarchy):
+        raise OptionError(
+            f"tree_{letter} is a {type(tree).__name__}, expected a SphereHierarchy; build_spheres makes one"
+        )
+    is_linear = is_soft and _is_linear(body)
+    if tracking == "auto":
+        tracking = "bound" if is_linear else "refit"
+    if tracking not in ("paper", "affine", "refit", "bound"):
+        raise OptionError(f"tracking is {tracking!r}, expected 'auto', 'paper', 'affine', 'refit' or 'bound'")
+    if tracking == "bound" and not is_linear:
+        raise OptionError(
+            f"tracking='bound' needs a surface that is embedded in a coarse mesh by barycentric weights, but body "
+            f"{letter} is not; use tracking='refit', which is conservative too"
+        )
+    if tree is not None:
+        tree.for_mesh(surface)
+        if is_soft and not np.allclose(tree.rest, body.rest_surface, rtol=1e-9, atol=0.0):
+            raise MeshError(
+                f"tree_{letter} was built for body {letter} deformed, expected spheres around it at rest; "
+                "reset the body before build_spheres, or build them for its rest_surface"
+            )
+    return SteeredBody(surface, body if is_soft else None, tree, tracking, controls, letter)
+
+
+def _is_linear(soft: Any) -> bool:
+    """Whether dense vertices are weighted sums of coarse ones."""
+    return hasattr(soft.embedding, "weights")
+
+
+def place(body: SteeredBody, tracked: TrackedSpheres, frame: Frame, transform: Any) -> PlacedSpheres:
+    """Let the spheres be those of the body as it is now."""
+    matrix = as_transform(transform, f"transform_{body.letter}")
+    x, steered_by = frame.vertices, frame.motion
+    if body.is_steered:
+        x, steered_by = body.soft.coarse.vertices, body.soft.coarse.version
+    token = (steered_by, frame.motion, b"" if matrix is None else matrix.tobytes())
+    tracked.place(token, x, frame.vertices, STILL if matrix is None else _placing(matrix))
+    return PlacedSpheres(tracked, frame, matrix, body.letter)
+
+
+def _placing(matrix: Floats) -> Floats:
+    """An affine map as kernels take it: the matrix, the shift, then how much it stretches, its size, and that it is."""
+    stretch = float(np.linalg.norm(matrix[:3, :3], 2)) * (1.0 + 1e-12)
+    return np.concatenate([matrix[:3, :3], matrix[None, :3, 3], [[stretch, float(np.abs(matrix[:3, :3]).max()), 1.0]]])
+
+
+def leaf_triangles(tree: SphereHierarchy) -> tuple[Any, Ints]:
+    """Distinct triangles below each leaf, as starts by node and ids; other nodes have none."""
+    size = np.where(tree.child_count == 0, tree.piece_stop - tree.piece_start, 0)
+    node = np.repeat(np.arange(len(tree)), size)
+    nth = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    triangle = tree.piece_triangle[tree.piece_start[node] + nth].astype(np.int64)
+    key = np.unique(node.astype(np.int64) << 32 | triangle)
+    start = np.searchsorted(key >> 32, np.arange(len(tree) + 1)).astype(np.int64)
+    return start, (key & 0xFFFFFFFF).astype(np.int32)

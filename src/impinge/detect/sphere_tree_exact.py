@@ -1,0 +1,130 @@
+"""From pairs of leaves whose spheres meet to the triangles that meet, as far as the budget goes.
+
+1. Filter  the triangles below each pair of leaves, in turn, in doubles with a bound on rounding: hits, misses, and
+           a few that are open.
+2. Settle  the open ones by the exact test.
+
+A pair of leaves is certain once triangles below it meet; it is dropped once none do; it is untested until either is
+known. A triangle may be below several leaves, so that the same pair of triangles may be found several times; it is
+reported once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Ints
+from impinge.backend.clock import monotonic_ns
+from impinge.detect import sphere_tree_exact_kernels as kernels
+from impinge.detect.narrow_phase import settle
+from impinge.detect.pair_query import unpack
+from impinge.detect.pair_query_kernels import KIND_BITS
+from impinge.detect.results import Reason
+from impinge.detect.sphere_hierarchy import SphereHierarchy
+from impinge.detect.sphere_tree_bodies import PlacedSpheres, leaf_triangles
+
+FIRST_KEYS = 1 << 14
+SETTLED_AT_ONCE = 64
+"""Exact tests between two looks at the clock."""
+
+
+class Settled(NamedTuple):
+    """What became of pairs of leaves."""
+
+    certain: Ints
+    """Those with triangles that meet, sorted."""
+    untested: Ints
+    pairs: Ints
+    """Triangles that meet, sorted."""
+    kind: NDArray[np.int8]
+    reason: Reason | None
+
+
+class ExactStage:
+    """Buffers and lists of triangles that one detector keeps."""
+
+    def __init__(self) -> None:
+        self._key: NDArray[np.uint64] = np.zeros(FIRST_KEYS, dtype=np.uint64)
+        self._row: NDArray[np.int64] = np.zeros(FIRST_KEYS, dtype=np.int64)
+        self._below: dict[str, tuple[SphereHierarchy, tuple[Any, Ints]]] = {}
+
+    def settle(
+        self,
+        placed: tuple[PlacedSpheres, PlacedSpheres],
+        leaves: Ints,
+        limits: Any,
+        deadline: int,
+        stats: dict[str, Any],
+    ) -> Settled:
+        """Test triangles below pairs of leaves until all are done or a limit is reached."""
+        status = np.full(len(leaves), kernels.OPEN, dtype=np.int8)
+        state: NDArray[np.int64] = np.zeros(3, dtype=np.int64)
+        sides = [self._side(side) for side in placed] if len(leaves) else []
+        sphere_b = (placed[1].tracked.sphere, placed[1].tracked.layout.node_slot)
+        tests_left = limits.tests - stats["tests"]
+        why = kernels.FULL if len(leaves) else kernels.DONE
+        while why == kernels.FULL:
+            why = kernels.examine_leaf_pairs(
+                leaves, *sides, sphere_b, tests_left, deadline, state, self._key, self._row, status
+            )
+            if why == kernels.FULL:
+                self._grow(sides, leaves[state[kernels.CURSOR]])
+        count, done = int(state[kernels.FOUND]), int(state[kernels.CURSOR])
+        keys, rows = self._key[:count], self._row[:count]
+        is_open = keys & np.uint64((1 << KIND_BITS) - 1) == 0
+        hits = [np.unique(keys[~is_open])]
+        if is_open.any():
+            hits.append(self._settle_open(placed, keys[is_open], rows[is_open], status, done, deadline))
+        pairs, kind = unpack(np.sort(np.concatenate(hits)))
+        stats["triangle_tests"], stats["exact_tests"] = int(state[kernels.TESTS]), int(is_open.sum())
+        certain, untested = leaves[status == kernels.HIT], leaves[status == kernels.OPEN]
+        order = np.lexsort((certain[:, 1], certain[:, 0]))
+        return Settled(certain[order], untested, pairs, kind, "budget" if len(untested) else None)
+
+    def _side(self, side: PlacedSpheres) -> tuple[Any, ...]:
+        tracked = side.tracked
+        below = self._below.get(side.letter)
+        if below is None or below[0] is not tracked.tree:
+            below = (tracked.tree, leaf_triangles(tracked.tree))
+            self._below[side.letter] = below
+        return side.vertices(), side.frame.faces, *below[1]
+
+    def _grow(self, sides: list[Any], leaves: Ints) -> None:
+        """Make room for all triangles below one more pair of leaves."""
+        more = int(np.prod([side[2][node + 1] - side[2][node] for side, node in zip(sides, leaves)]))
+        grown = len(self._key) + max(len(self._key), more)
+        self._key, self._row = (
+            np.concatenate([old, np.zeros(grown - len(old), old.dtype)]) for old in (self._key, self._row)
+        )
+
+    def _settle_open(
+        self,
+        placed: tuple[PlacedSpheres, PlacedSpheres],
+        keys: NDArray[np.uint64],
+        rows: NDArray[np.int64],
+        status: NDArray[np.int8],
+        done: int,
+        deadline: int,
+    ) -> NDArray[np.uint64]:
+        """Keys of those open pairs of triangles that meet; also tells what that makes of the pairs of leaves."""
+        distinct, place = np.unique(keys, return_inverse=True)
+        place = place.reshape(-1)
+        meets = np.zeros(len(distinct), dtype=np.bool_)
+        a, b = ((side.vertices(), side.frame.faces) for side in placed)
+        found = []
+        tested = 0
+        while tested < len(distinct) and monotonic_ns() < deadline:
+            chunk = distinct[tested : tested + SETTLED_AT_ONCE]
+            hit = settle(chunk, *a, *b)
+            found.append(hit)
+            meets[tested : tested + len(chunk)] = np.isin(chunk >> np.uint64(KIND_BITS), hit >> np.uint64(KIND_BITS))
+            tested += len(chunk)
+        status[rows[meets[place]]] = kernels.HIT
+        waits: NDArray[np.bool_] = np.zeros(len(status), dtype=np.bool_)
+        waits[done:] = True
+        waits[rows[place >= tested]] = True
+        status[(status == kernels.OPEN) & ~waits] = kernels.MISSED
+        return np.concatenate([np.zeros(0, dtype=np.uint64), *found])

@@ -1,0 +1,1 @@
+"""What pushes bodies apart."""

@@ -1,0 +1,797 @@
+"""Sphere trees: contacts within a budget, honest about what is certain and what is possible."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import threading
+from collections import deque
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import shapes
+from impinge.detect import sphere_tree_sharing
+from impinge.detect.sphere_build import build_spheres
+from impinge.detect.sphere_pieces import corner_points
+from impinge.detect.sphere_tree import SphereTree
+from impinge.detect.sphere_tree_bodies import STILL
+from impinge.errors import MeshError, OptionError
+
+pytestmark = pytest.mark.small
+
+
+def bumpy(rng, level=2, centre=(0.0, 0.0, 0.0), size=0.15):
+    body = shapes.icosphere(level)
+    x = np.array(body.vertices)
+    x *= 1.0 + size * rng.standard_normal((len(x), 1))
+    return impinge.TriMesh(x + np.asarray(centre), body.faces)
+
+
+def deform(rng, body, amount):
+    """A turn, a stretch, a wave and noise: nothing that a sphere could know beforehand."""
+    x = np.array(body.vertices)
+    turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    x = x @ (turn * rng.uniform(1.0 - 0.5 * amount, 1.0 + amount, 3)).T
+    x += amount * 0.3 * np.sin(rng.uniform(1.0, 4.0) * x[:, [1, 2, 0]] + rng.uniform(0.0, 6.0))
+    x += 0.1 * amount * rng.standard_normal(x.shape)
+    body.update(x + rng.uniform(-0.5, 0.5, 3))
+
+
+def side(detector, k):
+    """The spheres that one body of a detector keeps."""
+    body = detector._sides[k]
+    frame = body.surface.frame()
+    return body.kept.tracked(body, frame)
+
+
+def spheres_of(detector, k):
+    """All spheres of a body as the last query placed them, the unvisited ones too, shape (n, 4)."""
+    tracked = side(detector, k)
+    tracked.track_all()
+    return tracked.spheres.of(np.arange(len(tracked.tree)))
+
+
+def meet(p, q):
+    dx, dy, dz = p[0] - q[0], p[1] - q[1], p[2] - q[2]
+    return dx * dx + dy * dy + dz * dz <= (p[3] + q[3]) * (p[3] + q[3])
+
+
+def search_as_published(trees, spheres, most_tests, *, retest):
+    """Fig. 7 word by word, with tags: PAIRLIST and COLLISIONLIST after so many tests."""
+    pair_list, collision_list, tests = deque([((0, 0), (1, 0))]), [], 0
+    while pair_list and tests < most_tests:
+        one, two = pair_list.popleft()
+        tests += 1
+        if not meet(spheres[one[0]][one[1]], spheres[two[0]][two[1]]):
+            continue
+        children = [
+            [(tag, tree_child) for tree_child in range(first, first + count)] if count else []
+            for tag, first, count in (
+                (one[0], trees[one[0]].first_child[one[1]], trees[one[0]].child_count[one[1]]),
+                (two[0], trees[two[0]].first_child[two[1]], trees[two[0]].child_count[two[1]]),
+            )
+        ]
+        if children[1]:
+            pair_list.extend((child, one) for child in children[1])
+        elif not children[0]:
+            collision_list.append((one, two))
+        elif retest:
+            pair_list.append((two, one))
+        else:
+            pair_list.extend((child, two) for child in children[0])
+    return [as_nodes(pair) for pair in pair_list], sorted(as_nodes(pair) for pair in collision_list), tests
+
+
+def as_nodes(pair):
+    """(node of a, node of b), whichever came first."""
+    found = dict(pair)
+    return int(found[0]), int(found[1])
+
+
+def rows(pairs):
+    return [tuple(map(int, pair)) for pair in pairs]
+
+
+def trees_of(detector):
+    return [side(detector, k).tree for k in range(2)]
+
+
+# The search -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retest", [False, True])
+@pytest.mark.parametrize(("branching", "levels"), [((8, 8), (3, 3)), ((2, 5), (5, 2)), ((11, 20), (2, 1))])
+def test_state_after_so_many_tests(rng, branching, levels, retest):
+    """Be, after any number of tests, where the published search is after as many."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    given = [
+        build_spheres(body, builder="octree", branching=branching[k], levels=levels[k]) for k, body in enumerate((a, b))
+    ]
+    detector = SphereTree(a, b, tree_a=given[0], tree_b=given[1], retest=retest)
+    whole = detector.query()
+    spheres = [spheres_of(detector, k) for k in range(2)]
+    all_tests = whole.stats["tests"]
+    assert all_tests > 300
+    for most in [*range(1, 40), *rng.integers(40, all_tests, 25).tolist(), all_tests - 1, all_tests, all_tests + 5]:
+        possible, certain, tests = search_as_published(given, spheres, most, retest=retest)
+        result = detector.query(max_tests=int(most))
+
+        assert rows(result.possible) == possible
+        assert rows(result.certain) == certain
+        assert result.stats["tests"] == tests
+        assert result.complete == (not possible)
+        assert result.reason == ("budget" if possible else None)
+
+
+def test_more_tests_only_add_and_settle(rng):
+    """Let ``certain`` only grow, and what is below ``possible`` only shrink."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    detector = SphereTree(a, b)
+    parents = [tree.parent for tree in trees_of(detector)]
+    before = detector.query(max_tests=1)
+    for most in (2, 9, 33, 100, 300, 700, 1000, 3000, 10**9):
+        result = detector.query(max_tests=most)
+        certain, open_before = set(rows(result.certain)), set(rows(before.possible))
+        assert set(rows(before.certain)) <= certain
+        for pair in set(rows(result.possible)) | (certain - set(rows(before.certain))):
+            assert any(line in open_before for line in ancestors(pair, parents))
+        assert result.level >= before.level
+        before = result
+    assert before.complete
+    assert len(before.certain) > 20
+
+
+def ancestors(pair, parents):
+    """All pairs (ancestor or self of one, ancestor or self of the other)."""
+    lines = []
+    for node, parent in zip(pair, parents):
+        line = [node]
+        while parent[line[-1]] >= 0:
+            line.append(int(parent[line[-1]]))
+        lines.append(line)
+    return [(i, j) for i in lines[0] for j in lines[1]]
+
+
+@pytest.mark.parametrize("order", ["breadth", "depth"])
+@pytest.mark.parametrize("queue_limit", [1, 3, 20, 1 << 20])
+def test_bounded_queue_loses_nothing(rng, order, queue_limit):
+    """Find the same whatever the queue may hold, and hold no more than a few entries beyond it."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    expected = SphereTree(a, b).query()
+    detector = SphereTree(a, b, order=order, queue_limit=queue_limit)
+    result = detector.query()
+
+    assert result.complete
+    assert result.stats["tests"] == expected.stats["tests"]
+    np.testing.assert_array_equal(result.certain, expected.certain)
+    levels = sum(tree.level_count for tree in trees_of(detector))
+    if order == "depth" or queue_limit < 100:
+        assert result.stats["queue_peak"] <= min(queue_limit, 20) + 8 * levels < expected.stats["queue_peak"]
+        assert result.stats["followed_newest"] > 0
+    else:
+        assert result.stats["followed_newest"] == 0
+
+
+def test_deepest_first(rng):
+    """Follow the deepest pair at each step; find the same in the end, and lose nothing on the way."""
+    a, b = bumpy(rng, 3), bumpy(rng, 3, centre=(1.2, 0.3, 0.1))
+    expected = SphereTree(a, b).query()
+    detector = SphereTree(a, b, order="priority")
+    whole = detector.query()
+    np.testing.assert_array_equal(whole.certain, expected.certain)
+    assert whole.complete
+    before = detector.query(max_tests=1)
+    assert rows(before.possible) == [(0, 0)]
+    parents = [tree.parent for tree in trees_of(detector)]
+    for most in np.linspace(2, whole.stats["tests"] + 1, 9).astype(int):
+        result = detector.query(max_tests=int(most))
+        assert result.stats["tests"] <= most
+        np.testing.assert_array_equal(result.possible, detector.query(max_tests=int(most)).possible)
+        assert (np.diff(result.possible_depth) <= 1e-12).all()
+        assert set(rows(before.certain)) <= set(rows(result.certain)) <= set(rows(whole.certain))
+        held = set(rows(result.certain)) | set(rows(result.possible))
+        assert all(held & set(ancestors(pair, parents)) for pair in rows(whole.certain)[::10])
+        before = result
+    assert before.complete
+    bounded = SphereTree(a, b, order="priority", queue_limit=5).query()
+    np.testing.assert_array_equal(bounded.certain, whole.certain)
+    assert bounded.stats["queue_peak"] < whole.stats["queue_peak"]
+
+
+def test_depth_first_cut_short_has_seen_only_some_branches(rng):
+    """Show why the search goes level by level: cut short, depth first has not looked everywhere (Figs 5 and 6)."""
+    a, b = bumpy(rng, 4), bumpy(rng, 4, centre=(1.2, 0.3, 0.1))
+    breadth, depth = SphereTree(a, b), SphereTree(a, b, order="depth")
+    most = breadth.query().stats["tests"] // 3
+
+    assert breadth.query(max_tests=most).level >= 2
+    assert depth.query(max_tests=most).level == 1
+    assert len(depth.query(max_tests=most).certain) > 0
+
+
+@pytest.mark.parametrize("order", ["breadth", "depth"])
+def test_finest_level(rng, order):
+    """Stop at a level: pairs that meet there are possible, and nothing below them is looked at."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    trees = [build_spheres(body, builder="octree", levels=2) for body in (a, b)]
+    detector = SphereTree(a, b, tree_a=trees[0], tree_b=trees[1], order=order)
+    for level in range(4):
+        result = detector.query(level=level)
+        spheres = [spheres_of(detector, k) for k in range(2)]
+        assert result.level == min(level, 2)
+        if level < 2:
+            assert (result.reason, len(result.certain)) == ("limit", 0)
+            assert (result.possible_level <= level).all()
+            assert all(meet(spheres[0][i], spheres[1][j]) for i, j in result.possible)
+        for pair in rows(detector.query().certain):
+            lines = ancestors(pair, [tree.parent for tree in trees])
+            assert set(lines) & set(rows(result.possible)) | set(lines) & set(rows(result.certain))
+
+
+@pytest.mark.parametrize("tracking", ["paper", "affine", "refit"])
+def test_layered_trees_find_every_pair_of_leaves(rng, tracking):
+    """Find exactly the pairs of leaves that brute force finds, in a layered tree, deformed or not."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    given = [build_spheres(body, builder="octree", kind="layered", levels=2) for body in (a, b)]
+    detector = SphereTree(a, b, tree_a=given[0], tree_b=given[1], tracking=tracking)
+    for _ in range(4):
+        result = detector.query()
+        leaves = [tree.leaves for tree in given]
+        p, q = (spheres_of(detector, k)[leaves[k]] for k in range(2))
+        square = ((p[:, None, :3] - q[None, :, :3]) ** 2).sum(axis=2)
+        hit = np.argwhere(square <= (p[:, None, 3] + q[None, :, 3]) ** 2)
+        np.testing.assert_array_equal(result.certain, np.stack([leaves[0][hit[:, 0]], leaves[1][hit[:, 1]]], axis=1))
+        assert 20 < len(hit) < len(p) * len(q)
+        deform(rng, a, 0.3)
+
+
+@pytest.mark.parametrize("kind", ["wrapped", "layered"])
+def test_finds_every_pair_of_leaves_whose_triangles_meet(rng, kind):
+    """Miss no pair of leaves that have triangles which meet; with triangles tested, report just those."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    given = [build_spheres(body, builder="octree", kind=kind, levels=2) for body in (a, b)]
+    spheres = SphereTree(a, b, tree_a=given[0], tree_b=given[1])
+    triangles = SphereTree(a, b, tree_a=given[0], tree_b=given[1], exact=True)
+    for _ in range(6):
+        expected = impinge.BruteForce(a, b).query()
+        result = triangles.query()
+        np.testing.assert_array_equal(result.pairs, expected.pairs)
+        np.testing.assert_array_equal(result.kind, expected.kind)
+        assert result.complete
+        meeting = set(rows(expected.pairs))
+        for pair in rows(spheres.query().certain):
+            below = [set(tree.triangles_under(node).tolist()) for tree, node in zip(given, pair)]
+            has_meeting = any(i in below[0] and j in below[1] for i, j in meeting)
+            assert has_meeting or pair not in set(rows(result.certain))
+        covered = {(i, j) for pair in rows(result.certain) for i in given[0].triangles_under(pair[0]).tolist()
+                   for j in given[1].triangles_under(pair[1]).tolist()}  # fmt: skip
+        assert meeting <= covered
+        assert len(meeting) > 10
+        deform(rng, a, 0.2)
+
+
+def test_degenerate_triangles_are_settled_exactly(rng):
+    """Equal brute force on integer soups, where triangles touch, overlap in planes and are flat."""
+    hits = 0
+    for _ in range(30):
+        a, b = (
+            impinge.TriMesh(rng.integers(0, 4, (24, 3)).astype(float), np.arange(24).reshape(-1, 3)) for _ in range(2)
+        )
+        expected = impinge.BruteForce(a, b).query()
+        result = SphereTree(a, b, exact=True).query()
+        np.testing.assert_array_equal(result.pairs, expected.pairs)
+        np.testing.assert_array_equal(result.kind, expected.kind)
+        hits += len(expected)
+    assert hits > 300
+
+
+def test_exact_stage_within_tests(rng):
+    """Let leaf pairs be possible until their triangles were tested, and let nothing be lost."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    detector = SphereTree(a, b, exact=True)
+    whole = detector.query()
+    spheres = SphereTree(a, b).query()
+    before = 0
+    everything = whole.stats["tests"] + whole.stats["triangle_tests"]
+    for most in np.linspace(whole.stats["tests"], everything, 7).astype(int):
+        result = detector.query(max_tests=int(most))
+        assert set(rows(result.certain)) <= set(rows(whole.certain))
+        assert set(rows(result.certain)) | set(rows(result.possible)) >= set(rows(whole.certain))
+        assert set(rows(result.possible)) <= set(rows(spheres.certain))
+        assert set(rows(result.pairs)) <= set(rows(whole.pairs))
+        assert len(result.certain) >= before
+        before = len(result.certain)
+        assert result.complete == (most == everything)
+    np.testing.assert_array_equal(result.pairs, whole.pairs)
+
+
+# Tracking -------------------------------------------------------------------------------------------------
+
+
+def violations(detector, k, body):
+    """How many corners of pieces are outside of their spheres, on all levels, and how many there are."""
+    spheres, tree = spheres_of(detector, k), side(detector, k).tree
+    points = corner_points(tree.piece_corner, np.asarray(body.vertices)[body.faces[tree.piece_triangle]])
+    outside = count = 0
+    for node, (*centre, radius) in enumerate(spheres):
+        below = points[tree.piece_start[node] : tree.piece_stop[node]].reshape(-1, 3)
+        distance = np.sqrt(((below - centre) ** 2).sum(axis=1))
+        outside += int((distance > radius).sum())
+        count += len(below)
+    return outside, count
+
+
+@pytest.mark.parametrize("kind", ["wrapped", "layered"])
+def test_refitted_spheres_cover_the_surface(rng, kind):
+    """Keep every piece inside of its spheres on all levels after large deformations, long triangles too."""
+    checked = 0
+    for body in (bumpy(rng), shapes.box((1.0, 2.0, 0.1)), shapes.icosphere(1)):
+        tree = build_spheres(body, builder="octree", kind=kind, levels=2)
+        detector = SphereTree(body, shapes.box(1.0), tree_a=tree, tracking="refit")
+        rest = np.array(body.vertices)
+        for amount in (0.0, 0.1, 0.5, 2.0) * 3:
+            body.update(rest)
+            deform(rng, body, amount)
+            detector.query()
+            outside, count = violations(detector, 0, body)
+            assert outside == 0
+            checked += count
+    assert checked > 100_000
+
+
+class Embedded:
+    """A soft body as detectors see it: a surface that hangs on a coarse tet mesh by barycentric weights."""
+
+    class Weights:
+        """Which tet each vertex follows, and how."""
+
+        def __init__(self, tets_of, weights):
+            self.tets_of, self.weights = tets_of, weights
+
+    class Model:
+        """Positions at rest."""
+
+        def __init__(self, rest):
+            self.rest = rest
+
+    def __init__(self, surface, coarse):
+        corners = np.asarray(coarse.vertices)[coarse.tets]
+        inverse = np.linalg.inv(np.concatenate([corners, np.ones((len(corners), 4, 1))], axis=2))
+        x = np.concatenate([surface.vertices, np.ones((len(surface.vertices), 1))], axis=1)
+        weights = np.einsum("vk,tkj->vtj", x, inverse)
+        tets_of = weights.min(axis=2).argmax(axis=1)
+        self.embedding = self.Weights(tets_of, np.take_along_axis(weights, tets_of[:, None, None], axis=1)[:, 0])
+        self.surface, self.coarse = surface, coarse
+        self.rest_surface, self.model = np.array(surface.vertices), self.Model(np.array(coarse.vertices))
+
+    def move(self, x):
+        """Move the coarse mesh, and the surface with it."""
+        self.coarse.update(x)
+        corners = self.coarse.vertices[self.coarse.tets[self.embedding.tets_of]]
+        self.surface.update(np.einsum("vj,vjk->vk", self.embedding.weights, corners))
+
+
+@pytest.mark.parametrize("kind", ["wrapped", "layered"])
+def test_bound_covers_what_a_coarse_mesh_moves(rng, kind):
+    """Keep every piece inside of its spheres whatever the coarse mesh does; follow affine motion without growth."""
+    soft = Embedded(bumpy(rng, size=0.05), shapes.tet_box(3, 3, 3, size=3.0))
+    tree = build_spheres(soft.surface, builder="octree", kind=kind, levels=2)
+    detector = SphereTree(soft, shapes.box(1.0), tree_a=tree)
+    assert side(detector, 0).mode == "bound"
+    detector.query()
+    before = spheres_of(detector, 0)
+    np.testing.assert_allclose(before[:, :3], tree.centre, atol=1e-9)
+    assert (before[:, 3] <= tree.radius + 1e-9).all()
+    rest, checked = soft.model.rest, 0
+    for amount in (0.01, 0.1, 0.5, 2.0) * 5:
+        soft.coarse.update(rest)
+        deform(rng, soft.coarse, amount)
+        soft.move(np.array(soft.coarse.vertices))
+        detector.query()
+        outside, count = violations(detector, 0, soft.surface)
+        assert outside == 0
+        checked += count
+    assert checked > 30_000
+    turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    soft.move(rest @ turn.T + [1.0, 2.0, 3.0])
+    detector.query()
+    np.testing.assert_allclose(spheres_of(detector, 0)[:, 3], before[:, 3], rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("tracking", ["paper", "affine", "bound", "refit"])
+def test_embedded_bodies_in_every_mode(rng, tracking):
+    """Search bodies that a coarse mesh moves, with a tree of their own, built at rest whatever they are doing."""
+    soft = Embedded(bumpy(rng, size=0.05), shapes.tet_box(3, 3, 3, size=3.0))
+    other = bumpy(rng, centre=(1.2, 0.3, 0.1))
+    soft.move(soft.model.rest * [1.1, 0.9, 1.0])
+    result = SphereTree(soft, other, tracking=("refit" if tracking == "refit" else "auto"), exact=True).query()
+    expected = impinge.triangle_pairs(soft.surface, other)
+    np.testing.assert_array_equal(result.pairs, expected.pairs)
+    assert len(expected) > 10
+    if tracking in ("paper", "affine"):
+        assert len(SphereTree(soft, other, tracking=tracking).query().certain) > 10
+    if tracking == "bound":
+        tree = build_spheres(soft.surface, builder="octree", levels=2)
+        with pytest.raises(MeshError, match="tree_a was built for body a deformed"):
+            SphereTree(soft, other, tree_a=tree)
+
+
+@pytest.mark.parametrize("embedding", ["barycentric", "rigid_links"])
+def test_soft_bodies(rng, embedding):
+    """Follow a soft body, by its coarse mesh where that bounds the surface: cover it, and find all its contacts."""
+    soft = impinge.SoftBody(bumpy(rng, size=0.05), shapes.tet_box(3, 3, 3, size=3.0), embedding=embedding)
+    other = bumpy(rng, centre=(1.4, 0.3, 0.1))
+    detector = SphereTree(soft, other, exact=True)
+    assert side(detector, 0).mode == ("bound" if embedding == "barycentric" else "refit")
+    for _ in range(4):
+        deform(rng, soft.coarse, 0.2)
+        result = detector.query()
+        assert violations(detector, 0, soft.surface)[0] == 0
+        np.testing.assert_array_equal(result.pairs, impinge.triangle_pairs(soft.surface, other).pairs)
+        soft.reset()
+
+
+def test_rigid_motion_keeps_spheres(rng):
+    """Turn and shift spheres with the body: radii stay, centres move with it."""
+    body = bumpy(rng)
+    tree = build_spheres(body, builder="octree", levels=2)
+    turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    for tracking in ("affine", "refit"):
+        body.update(tree.rest)
+        detector = SphereTree(body, shapes.box(1.0), tree_a=tree, tracking=tracking)
+        detector.query()
+        before = spheres_of(detector, 0)
+        body.update(tree.rest @ turn.T + [1.0, 2.0, 3.0])
+        detector.query()
+        after = spheres_of(detector, 0)
+        np.testing.assert_allclose(after[:, 3], before[:, 3], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(after[:, :3], before[:, :3] @ turn.T + [1.0, 2.0, 3.0], atol=1e-9)
+
+
+def test_affine_motion_is_followed_by_the_affine_mode(rng):
+    """Put centres where the affine map puts them, and let radii grow by its stretch at most 12% too much."""
+    body = bumpy(rng)
+    tree = build_spheres(body, builder="octree", levels=2)
+    detector = SphereTree(body, shapes.box(1.0), tree_a=tree, tracking="affine")
+    matrix = np.eye(3) + 0.5 * rng.standard_normal((3, 3))
+    body.update(tree.rest @ matrix.T)
+    detector.query()
+    after = spheres_of(detector, 0)
+    stretch = np.linalg.norm(matrix, 2)
+    np.testing.assert_allclose(after[:, :3], tree.centre @ matrix.T, atol=1e-8)
+    assert (after[:, 3] >= 0.9999999 * stretch * tree.radius).all()
+    assert (after[:, 3] <= 1.12 * stretch * tree.radius).all()
+
+
+def test_published_update(rng):
+    """Follow the paper's heuristic to the letter, and know that it may lose the surface."""
+    body = bumpy(rng)
+    tree = build_spheres(body, builder="octree", levels=2)
+    detector = SphereTree(body, shapes.box(1.0), tree_a=tree, tracking="paper", controls=5)
+    deform(rng, body, 0.5)
+    detector.query()
+    spheres = spheres_of(detector, 0)
+    lost, count = violations(detector, 0, body)
+    told_apart = 0
+    for node in range(len(tree)):
+        c = tree.centre[node]
+        distance = np.linalg.norm(tree.rest - c, axis=1)
+        near = np.argsort(distance)[:6]
+        if distance[near[5]] - distance[near[4]] < 1e-9:
+            continue
+        near = near[:5]
+        told_apart += 1
+        moved = c + (body.vertices[near] - tree.rest[near]).mean(axis=0)
+        ratio = np.linalg.norm(body.vertices[near] - moved, axis=1) / np.linalg.norm(tree.rest[near] - c, axis=1)
+        np.testing.assert_allclose(spheres[node], [*moved, ratio.max() * tree.radius[node]], rtol=1e-9, atol=1e-12)
+    assert told_apart > 30
+    assert 0.001 < lost / count < 0.5
+
+
+def test_only_visited_spheres_are_tracked(rng):
+    """Leave spheres alone that no query has come to."""
+    a, b = bumpy(rng, 4, size=0.01), bumpy(rng, 4, centre=(1.95, 0.0, 0.0), size=0.01)
+    detector = SphereTree(a, b)
+    detector.query()
+    tracked = side(detector, 0)
+    before = np.array(tracked.sphere)
+    a.update(a.vertices + 1e-3)
+    result = detector.query()
+    moved = (np.array(tracked.sphere) != before).any(axis=(1, 2))
+
+    assert 0 < result.stats["tracked_blocks"] < 0.4 * tracked.layout.block_count
+    assert 0 < moved.sum() < 0.4 * len(moved)
+
+
+def test_moved_bodies(rng):
+    """Take transforms: the same contacts as of bodies whose vertices were moved."""
+    a, b = bumpy(rng), bumpy(rng)
+    for _ in range(5):
+        matrices = [np.eye(4), np.eye(4)]
+        for matrix in matrices:
+            matrix[:3, :3] += 0.3 * rng.standard_normal((3, 3))
+            matrix[:3, 3] = 0.6 * rng.standard_normal(3)
+        options = {"transform_a": matrices[0], "transform_b": matrices[1]}
+        result = SphereTree(a, b, exact=True).query(**options)
+        expected = impinge.triangle_pairs(a, b, **options)
+        np.testing.assert_array_equal(result.pairs, expected.pairs)
+        assert len(expected) > 10
+    twin = SphereTree(a, a, exact=True).query(transform_b=matrices[1])
+    np.testing.assert_array_equal(twin.pairs, impinge.triangle_pairs(a, a, transform_b=matrices[1]).pairs)
+
+
+# Results --------------------------------------------------------------------------------------------------
+
+
+def test_contacts_of_spheres(rng):
+    """Give points, unit normals from a to b and depths that resolve the contact of two spheres."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    detector = SphereTree(a, b)
+    result = detector.query(max_tests=detector.query().stats["tests"] - 400)
+    assert len(result.certain) > 20
+    assert len(result.possible) > 20
+    for kind in ("certain", "possible"):
+        prefix = "" if kind == "certain" else "possible_"
+        point, normal, depth = (getattr(result, prefix + name) for name in ("point", "normal", "depth"))
+        pairs = getattr(result, kind)
+        p, q = (result.spheres[k].of(pairs[:, k]) for k in range(2))
+        np.testing.assert_allclose(np.linalg.norm(normal, axis=1), 1.0, rtol=1e-12)
+        assert (depth >= 0.0).all()
+        moved = q[:, :3] + depth[:, None] * normal
+        gap = np.linalg.norm(moved - p[:, :3], axis=1) - p[:, 3] - q[:, 3]
+        assert (gap >= -1e-9).all()
+        is_deep = depth > 0.0
+        np.testing.assert_allclose(gap[is_deep], 0.0, atol=1e-9)
+        np.testing.assert_allclose(
+            np.linalg.norm(point - p[:, :3], axis=1)[is_deep] - p[is_deep, 3], -0.5 * depth[is_deep], atol=1e-9
+        )
+    assert (result.possible_depth == 0.0).any()
+
+
+def test_result_outlives_the_frame(rng):
+    """Keep the spheres that a result was made of, whatever the bodies do later."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    detector = SphereTree(a, b)
+    late, early = detector.query(), detector.query()
+    points = early.point.copy()
+    a.update(a.vertices + 5.0)
+    assert not detector.query()
+    np.testing.assert_array_equal(late.point, points)
+    again = pickle.loads(pickle.dumps(late))
+    np.testing.assert_array_equal(again.point, points)
+    assert set(late.to_dict()) >= {"certain", "possible", "level", "point", "normal", "depth", "complete"}
+    assert len(late.changes(early).persisting) == len(late.certain)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_small_trees(exact):
+    """Answer for single triangles, points, bodies far apart, equal bodies and bodies without triangles."""
+    triangle = impinge.TriMesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    point = impinge.TriMesh([[0.25, 0.25, 0.0]] * 3, [[0, 1, 2]])
+    nothing = impinge.TriMesh([], [])
+    far = impinge.TriMesh([[9, 0, 0], [10, 0, 0], [9, 1, 0]], [[0, 1, 2]])
+
+    def ask(a, b):
+        return SphereTree(a, b, exact=exact).query()
+
+    assert rows(ask(triangle, point).certain)
+    assert rows(ask(point, impinge.TriMesh(point.vertices, point.faces)).certain)
+    assert not ask(triangle, far)
+    assert ask(triangle, far).complete
+    assert not ask(triangle, nothing)
+    assert ask(nothing, triangle).complete
+    same = ask(triangle, impinge.TriMesh(triangle.vertices, triangle.faces))
+    assert len(same.certain) > 0
+    np.testing.assert_allclose(np.linalg.norm(same.normal, axis=1), 1.0)
+    single = build_spheres(triangle, builder="octree", levels=0)
+    alone = SphereTree(triangle, far, tree_a=single, exact=exact).query()
+    assert alone.complete
+
+
+def test_equal_bodies(rng):
+    """Find that a body meets its copy everywhere."""
+    a = bumpy(rng)
+    result = SphereTree(a, impinge.TriMesh(a.vertices, a.faces), exact=True).query()
+    np.testing.assert_array_equal(np.unique(result.pairs[:, 0]), np.arange(len(a)))
+
+
+def test_edits(rng):
+    """Follow removed and added triangles with a tree of the body's own; refuse a given one that no longer fits."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    tree = build_spheres(a, builder="octree", levels=2)
+    own, given = SphereTree(a, b, exact=True), SphereTree(a, b, tree_a=tree)
+    given.query()
+    hit = own.query().pairs[:, 0]
+    a.remove_triangles(hit[:5])
+    a.add_triangles([[0, 1, 2]], vertices=[[0.0, 0.0, 0.0]])
+    expected = impinge.triangle_pairs(a, b)
+    assert len(expected) > 0
+    np.testing.assert_array_equal(own.query().pairs, expected.pairs)
+    with pytest.raises(MeshError, match="belongs to another mesh"):
+        given.query()
+
+
+# Budgets --------------------------------------------------------------------------------------------------
+
+
+def test_time_that_is_not_enough(rng):
+    """Say that all is possible where the time does not even suffice for the update."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    for kind in ("wrapped", "layered"):
+        trees = {
+            f"tree_{name}": build_spheres(body, builder="octree", kind=kind, levels=2)
+            for name, body in zip("ab", (a, b))
+        }
+        detector = SphereTree(a, b, **trees)
+        detector.query()
+        a.update(a.vertices)
+        result = detector.query(budget_ms=1e-6)
+        assert rows(result.possible) == [(0, 0)]
+        assert (len(result.certain), result.level, result.complete, result.reason) == (0, 0, False, "budget")
+        assert result.stats["outdated"]
+        assert result.possible_depth[0] > 0.0
+        assert not detector.query().stats["outdated"]
+
+
+def test_enough_time_is_all_the_time(rng):
+    """Answer as without a budget where it is large, and nothing false where it is not."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    detector = SphereTree(a, b, exact=True)
+    whole = detector.query()
+    for budget in (0.01, 0.1, 0.3, 1.0, 3.0, 1e5, 1e300):
+        result = detector.query(budget_ms=budget)
+        assert set(rows(result.certain)) <= set(rows(whole.certain))
+        assert set(rows(result.pairs)) <= set(rows(whole.pairs))
+        assert result.complete or result.reason == "budget"
+    assert result.complete
+    np.testing.assert_array_equal(result.pairs, whole.pairs)
+
+
+def test_cancelled(rng):
+    """Stop when the caller says so, and say that."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    stop = threading.Event()
+    detector = SphereTree(a, b)
+    assert detector.query(cancel=stop).complete
+    stop.set()
+    result = detector.query(cancel=stop)
+    assert result.reason == "cancelled"
+    assert rows(result.possible) == [(0, 0)]
+
+
+def test_many_threads(rng):
+    """Answer threads that ask about the same bodies at once as one alone."""
+    bodies = [bumpy(rng, centre=(0.9 * k, 0.2, 0.1)) for k in range(3)]
+    pairs = [(0, 1), (1, 2), (1, 0), (2, 1)]
+    expected = [SphereTree(bodies[i], bodies[j], exact=True).query() for i, j in pairs]
+    found = [[] for _ in pairs]
+
+    def ask(k):
+        detector = SphereTree(bodies[pairs[k][0]], bodies[pairs[k][1]], exact=True)
+        found[k] = [detector.query() for _ in range(20)]
+
+    threads = [threading.Thread(target=ask, args=(k,)) for k in range(len(pairs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for results, one in zip(found, expected):
+        assert len(results) == 20
+        for result in results:
+            np.testing.assert_array_equal(result.certain, one.certain)
+            np.testing.assert_array_equal(result.pairs, one.pairs)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget_ms": 0}, "budget_ms is 0, expected a positive number of milliseconds; leave it out for no limit"),
+        ({"budget_ms": -1.5}, "budget_ms is -1.5, expected a positive number"),
+        ({"budget_ms": float("nan")}, "budget_ms is nan, expected a positive number"),
+        ({"budget_ms": "1"}, "budget_ms is '1', expected a positive number"),
+        ({"max_tests": 0}, "max_tests is 0, expected a whole number from 1"),
+        ({"max_tests": 1.5}, "max_tests is 1.5, expected a whole number from 1"),
+        ({"level": -1}, "level is -1, expected a whole number from 0, the root's level"),
+        ({"cancel": 1}, r"cancel is 1, expected an object with is_set\(\)"),
+        ({"transform_a": np.eye(3)}, r"transform_a has shape \(3, 3\), expected \(4, 4\)"),
+    ],
+)
+def test_bad_options_of_a_query(options, message):
+    """Refuse what is no budget with a sentence."""
+    with pytest.raises(OptionError, match=message):
+        SphereTree(shapes.box(1.0), shapes.box(1.0)).query(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": "random"}, "order is 'random', expected 'breadth', 'priority' or 'depth'"),
+        ({"tracking": "magic"}, "tracking is 'magic', expected 'auto', 'paper', 'affine', 'refit' or 'bound'"),
+        ({"tracking": "bound"}, "tracking='bound' needs a surface that is embedded in a coarse mesh"),
+        ({"controls": 0}, "controls is 0, expected a whole number from 1"),
+        ({"queue_limit": 0}, "queue_limit is 0, expected a whole number from 1"),
+        ({"tree_a": 3}, "tree_a is a int, expected a SphereHierarchy; build_spheres makes one"),
+        ({"b": None}, "b is missing, but sphere trees are searched in pairs: pass both bodies"),
+    ],
+)
+def test_bad_options(options, message):
+    """Refuse what is no option with a sentence."""
+    with pytest.raises(OptionError, match=message):
+        SphereTree(**({"a": shapes.box(1.0), "b": shapes.box(1.0)} | options))
+
+
+def test_tree_of_another_body():
+    """Refuse a tree that was built for another mesh."""
+    with pytest.raises(MeshError, match="belongs to another mesh"):
+        SphereTree(shapes.box(1.0), shapes.box(1.0), tree_a=build_spheres(shapes.icosphere(1), builder="octree"))
+
+
+def test_nothing_moves_without_a_transform():
+    """Keep the array that stands for no transform as it is."""
+    assert not STILL.any()
+
+
+# One-shot, sharing, pictures ------------------------------------------------------------------------------
+
+
+def test_one_question(rng):
+    """Ask once, with and without a budget; build the tree outside of the budget, and keep it with the body."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    result = impinge.sphere_contacts(a, b, budget_ms=None, exact=True)
+    np.testing.assert_array_equal(result.pairs, impinge.triangle_pairs(a, b).pairs)
+    assert impinge.sphere_contacts(a, b, budget_ms=1e4).complete
+    assert impinge.sphere_contacts(a, b, max_tests=5).stats["tests"] <= 5
+    assert impinge.sphere_contacts(a, b, level=1, order="priority", budget_ms=None).reason == "limit"
+    kept = a.structure("spheres", None)
+    assert kept.tree(None, a, a.frame().mark) is kept.tree(None, a, a.frame().mark)
+    with pytest.raises(OptionError, match="unknown option depth; expected any of tree_a"):
+        impinge.sphere_contacts(a, b, depth=True)
+
+
+def test_shared_budget(rng):
+    """Share time by weight and by distance to a viewer; a pair without time is possible, not dropped."""
+    bodies = [bumpy(rng, centre=(1.5 * k, 0.0, 0.0)) for k in range(5)]
+    trees = [SphereTree(a, b) for a, b in itertools.pairwise(bodies)]
+    for tree in trees:
+        tree.query()
+    everything = impinge.share_budget(trees, 1e5)
+    assert all(result.complete for result in everything)
+    only_one = impinge.share_budget(trees, 1e5, weights=[0.0, 1.0, 0.0, 0.0])
+    assert [result.complete for result in only_one] == [False, True, True, True]  # what is left goes to the last
+    assert rows(only_one[0].possible) == [(0, 0)]
+    assert all(result.complete for result in impinge.share_budget(trees, 1e5, viewer=[0.0, 0.0, 5.0]))
+    near = sphere_tree_sharing._by_distance(trees, [-4.0, 0.0, 0.0])
+    assert (np.diff(near) < 0.0).all()
+    assert impinge.share_budget([], 1.0) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": [1.0, 2.0]}, r"weights have shape \(2,\), expected \(1,\): one for each pair"),
+        ({"weights": [-1.0]}, "weights hold a negative or non-finite number, or only zeros"),
+        ({"weights": [0.0]}, "weights hold a negative or non-finite number, or only zeros"),
+        ({"viewer": [0.0, 1.0]}, r"viewer has shape \(2,\), expected \(3,\): a point with finite coordinates"),
+        ({"weights": [1.0], "viewer": [0, 0, 0]}, "weights and viewer were both given"),
+        ({"budget_ms": 0.0}, "budget_ms is 0.0, expected a positive number of milliseconds"),
+    ],
+)
+def test_bad_shares(options, message):
+    """Refuse what cannot be shared with a sentence."""
+    tree = SphereTree(shapes.box(1.0), shapes.box(1.0))
+    with pytest.raises(OptionError, match=message):
+        impinge.share_budget([tree], **({"budget_ms": 1.0} | options))
+
+
+def test_picture(rng, tmp_path):
+    """Draw the spheres of a result, of an empty one too."""
+    pytest.importorskip("matplotlib")
+    a, b = bumpy(rng, 1), bumpy(rng, 1, centre=(1.2, 0.3, 0.1))
+    result = SphereTree(a, b).query(max_tests=40)
+    pixels = result.plot()
+    assert pixels.std() > 5.0
+    assert result.plot(tmp_path / "spheres.png").stat().st_size > 1000
+    nothing = SphereTree(a, impinge.TriMesh([], [])).query()
+    assert nothing.plot().std() > 1.0

@@ -1,0 +1,189 @@
+"""Penalty forces: they push bodies apart, and keep momentum where they say so."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import shapes
+from impinge.contact.volume_gradient import volume_gradient
+from impinge.detect.sphere_tree import SphereTree
+from impinge.errors import MeshError, OptionError
+from impinge.respond.penalty import penalty
+
+pytestmark = pytest.mark.small
+
+
+def balls(distance=1.7):
+    return shapes.icosphere(2), shapes.icosphere(2, center=(distance, 0.1, 0.0))
+
+
+def some_contacts(rng, count=200):
+    normal = rng.standard_normal((count, 3))
+    normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+    return SimpleNamespace(point=rng.random((count, 3)), normal=normal, depth=rng.random(count) - 0.0)
+
+
+def test_one_contact():
+    """Push b along the normal and a against it, at the vertices nearest to the point, by stiffness times depth."""
+    contact = SimpleNamespace(point=[[0.0, 0.0, 0.0]], normal=[[1.0, 0.0, 0.0]], depth=[0.5])
+    x = [[1.0, 0.0, 0.0], [-0.1, 0.0, 0.0], [0.0, 3.0, 0.0]]
+    y = [[0.2, 0.0, 0.0], [5.0, 0.0, 0.0]]
+    for combine in ("average", "sum"):
+        found = penalty(contact, x, y, stiffness=4.0, combine=combine)
+        np.testing.assert_array_equal(found.force_a, [[0, 0, 0], [-2.0, 0, 0], [0, 0, 0]])
+        np.testing.assert_array_equal(found.force_b, [[2.0, 0, 0], [0, 0, 0]])
+        assert found.contact_count == 1
+
+
+@pytest.mark.parametrize("spread", [1, 4])
+def test_sum_keeps_momentum_and_average_does_not(rng, spread):
+    """Add up to no force at all with "sum"; with "average" only where both sides are shared alike."""
+    contacts, x, y = some_contacts(rng), rng.random((40, 3)), rng.random((10, 3))
+    kept = penalty(contacts, x, y, stiffness=10.0, combine="sum", spread=spread)
+    lost = penalty(contacts, x, y, stiffness=10.0, combine="average", spread=spread)
+
+    size = 10.0 * contacts.depth.sum()
+    assert np.abs(kept.total).max() < 1e-12 * size
+    np.testing.assert_allclose(
+        np.abs(kept.force_b.sum(axis=0)), np.abs((10.0 * contacts.depth[:, None] * contacts.normal).sum(axis=0))
+    )
+    assert np.abs(lost.total).max() > 1e-3
+    assert np.abs(lost.force_a).max() < np.abs(kept.force_a).max()
+
+
+def test_average_of_equal_contacts_is_one_of_them():
+    """Let the averaged force not depend on how many spheres stand for the same contact."""
+    one = SimpleNamespace(point=[[0.0, 0.0, 0.0]], normal=[[0.0, 1.0, 0.0]], depth=[0.5])
+    many = SimpleNamespace(point=np.zeros((7, 3)), normal=np.tile([0.0, 1.0, 0.0], (7, 1)), depth=np.full(7, 0.5))
+    x, y = [[0.0, -1.0, 0.0]], [[0.0, 1.0, 0.0]]
+    np.testing.assert_allclose(penalty(many, x, y, stiffness=2.0).force_b, penalty(one, x, y, stiffness=2.0).force_b)
+    np.testing.assert_allclose(
+        penalty(many, x, y, stiffness=2.0, combine="sum").force_b, 7.0 * penalty(one, x, y, stiffness=2.0).force_b
+    )
+
+
+@pytest.mark.parametrize("combine", ["average", "sum"])
+@pytest.mark.parametrize("max_tests", [1, 30, 200, None])
+def test_spheres_push_bodies_apart(combine, max_tests):
+    """Push balls apart along the line of their centres, however early the search was interrupted."""
+    a, b = balls()
+    contacts = SphereTree(a, b).query(max_tests=max_tests)
+    found = penalty(contacts, a.vertices, b.vertices, stiffness=3.0, combine=combine)
+    push = found.force_b.sum(axis=0) - found.force_a.sum(axis=0)
+
+    assert found.contact_count > 0
+    assert push[0] > 0.9 * np.linalg.norm(push)
+    if combine == "sum":
+        assert np.abs(found.total).max() < 1e-9 * np.abs(push).max()
+
+
+def test_pairs_that_wait_do_not_attract():
+    """Give no force to spheres that were not compared yet and are apart."""
+    a, b = balls(1.9)
+    contacts = SphereTree(a, b).query(max_tests=1)
+    assert len(contacts.possible) > 0
+    assert (contacts.possible_depth == 0.0).any()
+    found = penalty(contacts, a.vertices, b.vertices, stiffness=3.0)
+    pushing = contacts.possible_depth[contacts.possible_depth > 0.0]
+    assert found.contact_count == len(pushing)
+
+
+def test_damping(rng):
+    """Take off force while bodies part, add it while they approach, and never pull."""
+    contact = SimpleNamespace(point=[[0.0, 0.0, 0.0]], normal=[[1.0, 0.0, 0.0]], depth=[0.5])
+    x, y = [[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0]]
+    for speed, expected in ((0.0, 2.0), (1.0, 1.5), (-1.0, 2.5), (100.0, 0.0)):
+        found = penalty(
+            contact, x, y, stiffness=4.0, damping=0.5, velocities_a=[[0, 1.0, 0]], velocities_b=[[speed, 0, 1.0]]
+        )
+        np.testing.assert_allclose(found.force_b, [[expected, 0.0, 0.0]])
+        np.testing.assert_allclose(found.force_a, [[-expected, 0.0, 0.0]])
+    apart = SimpleNamespace(point=[[0.0, 0.0, 0.0]], normal=[[1.0, 0.0, 0.0]], depth=[0.0])
+    found = penalty(apart, x, y, stiffness=4.0, damping=0.5, velocities_a=[[5.0, 0, 0]], velocities_b=[[0, 0, 0]])
+    assert not found.force_b.any()
+
+
+def test_vertices_push_bodies_apart():
+    """Take vertices inside bodies: each pushes along its way out, and both bodies in balance."""
+    a, b = balls()
+    contacts = impinge.penetrating_vertices([a, b], depth=True)
+    assert set(contacts.body.tolist()) == {0, 1}
+    found = penalty(contacts, a.vertices, b.vertices, stiffness=3.0, combine="sum")
+    assert found.force_b.sum(axis=0)[0] > 0.0 > found.force_a.sum(axis=0)[0]
+    assert np.abs(found.total).max() < 1e-12
+    for body, force, sign in ((0, found.force_a, -1.0), (1, found.force_b, 1.0)):
+        rows = contacts.vertex[contacts.body == body]
+        assert (sign * force[rows, 0] > 0.0).all()
+
+
+def test_vertices_in_several_tets_count_once():
+    """Count a vertex on the face between two tets of the other body once."""
+    a, b = shapes.tet_box(2, 2, 2), shapes.tet_box(2, 2, 2, center=(0.75, 0.0, 0.0))
+    contacts = impinge.penetrating_vertices([a, b], depth=True)
+    others = ~contacts.is_self
+    distinct = {(int(i), int(v)) for i, v in zip(contacts.body[others], contacts.vertex[others])}
+    assert len(distinct) < int(others.sum())
+    found = penalty(contacts, a.vertices, b.vertices, stiffness=1.0)
+    assert found.contact_count <= len(distinct)
+    assert found.force_b[:, 0].sum() > 0.0
+
+
+def test_volumes_push_bodies_apart():
+    """Take gradients of the overlap volume: forces of the energy k V² / 2, in balance."""
+    a, b = balls()
+    gradient = volume_gradient(a, b)
+    found = penalty(gradient, a.vertices, b.vertices, stiffness=3.0)
+    np.testing.assert_array_equal(found.force_a, gradient.force_a(3.0))
+    assert found.force_b.sum(axis=0)[0] > 0.0
+    assert np.abs(found.total).max() < 1e-9
+    with pytest.raises(OptionError, match="vertices_a have 3 rows, but the gradient has 162"):
+        penalty(gradient, a.vertices[:3], b.vertices, stiffness=3.0)
+
+
+def test_no_contacts():
+    """Push nobody where nothing is in contact, or there is nobody to push."""
+    a, b = balls(9.0)
+    contacts = SphereTree(a, b).query()
+    assert not penalty(contacts, a.vertices, b.vertices, stiffness=1.0).force_a.any()
+    close = SphereTree(*balls()).query()
+    assert penalty(close, np.zeros((0, 3)), b.vertices, stiffness=1.0).contact_count == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stiffness": 0.0}, "stiffness is 0.0, expected a positive number, force per length"),
+        ({"stiffness": float("inf")}, "stiffness is inf, expected a positive number"),
+        ({"combine": "mean"}, "combine is 'mean', expected 'average' or 'sum'"),
+        ({"spread": 0}, "spread is 0, expected a whole number from 1"),
+        ({"damping": -1.0}, "damping is -1.0, expected a number from 0, force per speed"),
+        ({"damping": 1.0}, "damping needs velocities_a and velocities_b"),
+        ({"contacts": 3}, "contacts are a int, expected SphereContacts, VertexContacts, a VolumeGradient"),
+    ],
+)
+def test_bad_options(rng, options, message):
+    """Refuse what makes no force with a sentence."""
+    given = {"contacts": some_contacts(rng), "vertices_a": [[0, 0, 0]], "vertices_b": [[0, 0, 0]], "stiffness": 1.0}
+    with pytest.raises(OptionError, match=message):
+        penalty(**(given | options))
+
+
+def test_bad_contacts(rng):
+    """Refuse contacts without depth, of three bodies or of other vertices, and bad positions."""
+    a, b = balls()
+    with pytest.raises(OptionError, match="these contacts have no depth"):
+        penalty(impinge.penetrating_vertices([a, b]), a.vertices, b.vertices, stiffness=1.0)
+    three = impinge.penetrating_vertices([a, b, shapes.icosphere(2, center=(0.3, 0.9, 0.0))], depth=True)
+    with pytest.raises(OptionError, match="of more than two bodies"):
+        penalty(three, a.vertices, b.vertices, stiffness=1.0)
+    with pytest.raises(OptionError, match="is in contact, but vertices_a has 2 rows"):
+        penalty(impinge.penetrating_vertices([a, b], depth=True), a.vertices[:2], b.vertices, stiffness=1.0)
+    with pytest.raises(MeshError, match="velocities_a have 1 rows"):
+        penalty(
+            some_contacts(rng), a.vertices, b.vertices, stiffness=1.0, damping=1.0,
+            velocities_a=[[0, 0, 0]], velocities_b=b.vertices,
+        )  # fmt: skip
