@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from impinge import scenes as scenes
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
+    from impinge.contact.contacts import (
+        ContactKind,
+        Contacts,
+        contacts_from_pairs,
+        contacts_from_spheres,
+        contacts_from_vertices,
+        contacts_from_volume,
+    )
     from impinge.contact.volume_gradient import VolumeGradient, VolumeGradients, volume_gradient
     from impinge.detect.box_tree import BoxTree
     from impinge.detect.breadth_first import BreadthFirst
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
     from impinge.detect.results import (
         Changes,
         ClosestPoints,
-        Contacts,
         Curves,
         Distance,
         EdgeContacts,
@@ -91,7 +98,11 @@ _NAMES_OF = {
     "impinge.detect.brute_force": ["BruteForce"],
     "impinge.detect.results": [
         "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-        "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "HullDistance", "Contacts",
+        "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "HullDistance",
+    ],
+    "impinge.contact.contacts": [
+        "Contacts", "ContactKind", "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume",
+        "contacts_from_spheres",
     ],
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
@@ -110,7 +121,8 @@ __all__ = [
     "cut_along_direction", "hull_distance", "HullDistance",
     "Crossings", "HeightField", "Sphere", "VolumeGradient",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-    "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
+    "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts", "ContactKind",
+    "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume", "contacts_from_spheres",
     "scenes", "shapes",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",
