@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         triangle_pairs,
     )
     from impinge.warming import warmup
+    from impinge.world import World, WorldPairs
 
 _NAMES_OF = {
     "impinge.mesh.tri_mesh": ["TriMesh"],
@@ -106,6 +107,7 @@ _NAMES_OF = {
     ],
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
+    "impinge.world": ["World", "WorldPairs"],
     "impinge.warming": ["warmup"],
     "impinge.errors": ["ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning"],
 }  # fmt: skip
@@ -123,6 +125,7 @@ __all__ = [
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts", "ContactKind",
     "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume", "contacts_from_spheres",
+    "World", "WorldPairs",
     "scenes", "shapes",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",
