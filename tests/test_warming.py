@@ -74,9 +74,9 @@ CASES = {
     """,
     "worlds": """
         from impinge.mesh import shapes
-        for bodies in (scene("boxes_overlapping_by_half"), scene("nested_spheres"), scene("bumpy_spheres_20k"), [pair()]):
+        for name in ("boxes_overlapping_by_half", "nested_spheres", "bumpy_spheres_20k", "crossing_triangles"):
             world = impinge.World()
-            for body in bodies:
+            for body in scene(name):
                 world.add(body)
             world.add(shapes.cloth_grid(3, 3, size=3.0)); world.add(shapes.tet_box(2, 2, 2, size=1.5))
             for method in ("auto", "vertices", "pairs"):

@@ -257,6 +257,7 @@ BENCHMARKS = {
     "proximity_against_peers": "impinge.bench.proximity_against_peers",
     "cloth_proximity": "impinge.bench.cloth_proximity",
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
+    "worlds": "impinge.bench.worlds",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",

@@ -27,7 +27,7 @@ from impinge.contact.depth import consistent_depth
 from impinge.contact.states import state_of
 from impinge.detect.arena import Arena, Ids
 from impinge.detect.arena_inside import Asked, inside_small, vertices_in_boxes
-from impinge.detect.arena_pairs import arena_pairs
+from impinge.detect.arena_pairs import arena_pairs, has_few_near
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.closest_points import closest_points
 from impinge.detect.pair_query import PairOptions
@@ -161,7 +161,7 @@ class ArenaContacts:
     def triangles(self, pairs: Ids, stats: dict[str, Any]) -> tuple[Ints, NDArray[np.int8]]:
         """Rows of triangles that meet, shape (k, 2), sorted, and their kinds."""
         layout = self.arena.layout
-        by_kernel = np.logical_and(layout.is_small[pairs[:, 0]], layout.is_small[pairs[:, 1]])
+        by_kernel = has_few_near(self.arena, pairs)
         rows, kind = arena_pairs(self.arena, pairs[by_kernel], stats)
         if by_kernel.all():
             return rows, kind

@@ -30,7 +30,9 @@ from impinge.mesh.tri_mesh import TriMesh
 Ids = NDArray[np.int64]
 
 SMALL = 2048
-"""Triangles up to which a body is searched without a tree; measured on bodies of 12 to 20,000 (``bench worlds``)."""
+"""Triangles up to which a body has boxes around each of them here, so that its pairs can be found without a tree."""
+SMALL_INSIDE = 512
+"""Triangles up to which going through all of them for each vertex inside beats a question to the body's tree."""
 
 _OWN_REFERENCES = 2
 """What ``sys.getrefcount`` says of an array that one name refers to."""
@@ -91,7 +93,8 @@ class Layout:
     @cached_property
     def by_kernel(self) -> Bools:
         """Bodies whose inside is searched here; the others are asked with structures of their own."""
-        return self.is_small & self.is_closed
+        few: Bools = np.diff(self.face_start) <= SMALL_INSIDE
+        return few & self.is_closed
 
     @cached_property
     def vertex_tri(self) -> tuple[Ids, Ids]:

@@ -88,6 +88,15 @@ def _near(b, other, face_start, face_box, low, high, out):
     return count
 
 
+@kernel(parallel_from=128)
+def count_near(pairs, room, face_start, face_box, low, high, counts):
+    """How many triangles of either body of each pair meet the box of the other, shape (k, 2)."""
+    for i in prange(len(pairs)):
+        near = np.empty(room, np.int32)
+        counts[i, 0] = _near(pairs[i, 0], pairs[i, 1], face_start, face_box, low, high, near)
+        counts[i, 1] = _near(pairs[i, 1], pairs[i, 0], face_start, face_box, low, high, near)
+
+
 @compiled
 def _candidates(a, b, face_start, face_box, low, high, near_a, near_b, first, out_a, out_b):
     """Pairs of triangles of two bodies whose boxes meet, written from ``first`` on; returns how many."""
