@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from impinge.arrays import Bools
+from impinge.contact.contacts import Contacts, contacts_from_vertices, contacts_from_volume
+from impinge.contact.volume_gradient import volume_gradient
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.breadth_first import BreadthFirst
 from impinge.detect.brute_force import BruteForce
@@ -36,7 +39,7 @@ from impinge.detect.results import (
 )
 from impinge.detect.spatial_hash import Depth, SpatialHash, bodies_of_one_sort
 from impinge.detect.vertices_in_surfaces import vertices_in_surfaces
-from impinge.errors import OptionError
+from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
 
@@ -98,6 +101,38 @@ class Report:
     a_has_inside: bool
     """Whether a piece of ``a`` is closed, so that a body inside it would be found."""
     b_has_inside: bool
+    bodies: tuple[TriMesh, ...] = field(default=(), repr=False)
+    """Both bodies as they were seen: moved, with their active triangles; what follows is found when it is asked for."""
+    wants_depth: bool = True
+    wants_volume: bool = True
+
+    @cached_property
+    def curves(self) -> Curves | None:
+        """The curves in which the surfaces cross; None if the query was cut short."""
+        return find_intersection_curves(*self.bodies) if self.pairs.complete else None
+
+    @cached_property
+    def overlap(self) -> VolumeOverlap | None:
+        """The overlap volume; None if a body is not closed and oriented, if nothing is known, or if not wanted."""
+        if not self.wants_volume or self.relation == "unknown" or not (self.a_has_inside and self.b_has_inside):
+            return None
+        try:
+            return LayeredDepth(*self.bodies).query()
+        except MeshError:  # open somewhere, or turned inside out in parts: there is no volume to speak of
+            return None
+
+    @cached_property
+    def deepest(self) -> Contacts | None:
+        """The deepest contact, one row; None if bodies are apart, if neither has an inside, or if not wanted.
+
+        Of vertices inside the other body; where there is none and the bodies overlap, that of the overlap volume.
+        """
+        if not self.wants_depth or self.relation in ("disjoint", "unknown"):
+            return None
+        contacts = contacts_from_vertices(vertices_in_surfaces(self.bodies, depth=True))
+        if not len(contacts) and self.overlap:
+            contacts = contacts_from_volume(volume_gradient(*self.bodies), *self.bodies)
+        return contacts.rows([int(np.argmax(contacts.depth))]) if len(contacts) else None
 
     def __bool__(self) -> bool:
         """Whether they collide."""
@@ -106,9 +141,14 @@ class Report:
         return self.relation != "disjoint"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Plain numbers and strings, ready for JSON; finds the overlap, the depth and the curves."""
         return {
             "relation": self.relation,
+            "overlap_volume": None if self.overlap is None else self.overlap.volume,
+            "depth": None if self.deepest is None else float(self.deepest.depth[0]),
+            "normal": None if self.deepest is None else self.deepest.normal[0].tolist(),
+            "curves": None if self.curves is None else len(self.curves.loops),
+            "curve_length": None if self.curves is None else self.curves.length,
             "a_has_inside": self.a_has_inside,
             "b_has_inside": self.b_has_inside,
             "pairs_by_kind": self.pairs.count_by_kind(),
@@ -116,24 +156,33 @@ class Report:
         }
 
 
-def check(a: Any, b: Any, *, method: str = "auto", **options: Any) -> Report:
+def check(a: Any, b: Any, *, method: str = "auto", depth: bool = True, volume: bool = True, **options: Any) -> Report:
     """How ``a`` and ``b`` stand to each other; a body inside a closed body is found too.
 
-    Options as in ``triangle_pairs``; pairs that are ignored count as not meeting. All answers are about one state of
-    the bodies, whatever other threads do to them meanwhile.
+    Overlap volume, deepest contact and curves of the report are found when they are asked for; ``depth=False`` and
+    ``volume=False`` leave them out of it. Options as in ``triangle_pairs``; pairs that are ignored count as not
+    meeting. All answers are about one state of the bodies, whatever other threads do to them meanwhile.
     """
     wanted = pair_options(options)
     side_a, side_b = wanted.side_a(as_surface(a, name="a")), wanted.side_b(as_surface(b, name="b"))
-    pairs = _pair_method(method)(_frozen(side_a), _frozen(side_b)).query(
-        ignore=wanted.ignore, max_pairs=wanted.max_pairs, cancel=wanted.cancel
-    )
+    bodies = _frozen(side_a), _frozen(side_b)
+    pairs = _pair_method(method)(*bodies).query(ignore=wanted.ignore, max_pairs=wanted.max_pairs, cancel=wanted.cancel)
     inside_a, inside_b = enclosure(side_a), enclosure(side_b)
     return Report(
         relation=_relation(pairs, inside_a, inside_b),
         pairs=pairs,
         a_has_inside=bool(inside_a),
         b_has_inside=bool(inside_b),
+        bodies=bodies,
+        wants_depth=_as_choice(depth, "depth"),
+        wants_volume=_as_choice(volume, "volume"),
     )
+
+
+def _as_choice(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} is {value!r}, expected True or False")
+    return value
 
 
 def _frozen(side: Side) -> TriMesh:
