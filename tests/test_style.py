@@ -19,7 +19,7 @@ FOUNDATION = {"errors", "arrays", "exact", "backend"}
 ABOVE = {
     "soft_body": {"mesh", "deform", "io"},
     "scenes": {"mesh", "deform"},
-    "queries": {"io", "mesh", "deform", "detect", "contact"},
+    "queries": {"io", "mesh", "deform", "detect", "contact", "auto"},
     "auto": {"io", "mesh", "deform", "detect", "contact"},
     "world": {*STAGES, "queries", "auto", "soft_body"},
     "simulate": {*STAGES, "queries", "auto", "soft_body", "world"},

@@ -265,6 +265,7 @@ BENCHMARKS = {
     "cloth_proximity": "impinge.bench.cloth_proximity",
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
     "worlds": "impinge.bench.worlds",
+    "auto_fit": "impinge.bench.auto_fit",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "p002_distance": "impinge.bench.papers.p002_distance",
     "p002_variants": "impinge.bench.papers.p002_variants",

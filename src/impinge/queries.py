@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 
 from impinge.arrays import Bools
+from impinge.auto import choose_pairs
 from impinge.contact.contacts import Contacts, contacts_from_vertices, contacts_from_volume
 from impinge.contact.volume_gradient import volume_gradient
 from impinge.detect.box_tree import BoxTree
@@ -60,12 +61,16 @@ PAIR_METHODS: dict[str, PairMethod] = {
 Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a", "unknown"]
 
 
-def _pair_method(method: str) -> PairMethod:
-    if method == "auto":
-        return BoxTree
-    if method not in PAIR_METHODS:
+def _find_pairs(method: str, a: TriMesh, b: TriMesh | None, options: dict[str, Any], **how: Any) -> TrianglePairs:
+    """All pairs by a method, or by the one that fits; then the result tells which, and why."""
+    chosen, why = choose_pairs(a, b) if method == "auto" else (method, "")
+    if chosen not in PAIR_METHODS:
         raise OptionError(f"method is {method!r}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
-    return PAIR_METHODS[method]
+    bodies = (a,) if b is None else (a, b)
+    found: TrianglePairs = PAIR_METHODS[chosen](*bodies, **how).query(**options)
+    if why:
+        found.stats.update(chosen=chosen, why=why)
+    return found
 
 
 def triangle_pairs(a: Any, b: Any, *, method: str = "auto", **options: Any) -> TrianglePairs:
@@ -73,10 +78,10 @@ def triangle_pairs(a: Any, b: Any, *, method: str = "auto", **options: Any) -> T
 
     Bodies are meshes of ours, tuples (vertices, elements), objects of trimesh, pyvista or meshio, or paths; of a tet
     mesh the boundary is meant. Options: ``transform_a``, ``transform_b`` (4x4), ``active_a``, ``active_b`` (ids or
-    mask), ``ignore`` (pairs), ``max_pairs``, ``cancel`` (an object with ``is_set()``).
+    mask), ``ignore`` (pairs), ``max_pairs``, ``cancel`` (an object with ``is_set()``). With ``method="auto"``,
+    ``stats`` of the result tells what was chosen and why.
     """
-    found: TrianglePairs = _pair_method(method)(as_surface(a, name="a"), as_surface(b, name="b")).query(**options)
-    return found
+    return _find_pairs(method, as_surface(a, name="a"), as_surface(b, name="b"), options)
 
 
 def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto", **options: Any) -> TrianglePairs:
@@ -85,8 +90,7 @@ def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto"
     ``neighbours="skip"`` leaves out every pair that shares a vertex. Options as in ``triangle_pairs``, without those
     of b.
     """
-    found: TrianglePairs = _pair_method(method)(a, neighbours=neighbours).query(**options)
-    return found
+    return _find_pairs(method, as_surface(a, name="a"), None, options, neighbours=neighbours)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +170,8 @@ def check(a: Any, b: Any, *, method: str = "auto", depth: bool = True, volume: b
     wanted = pair_options(options)
     side_a, side_b = wanted.side_a(as_surface(a, name="a")), wanted.side_b(as_surface(b, name="b"))
     bodies = _frozen(side_a), _frozen(side_b)
-    pairs = _pair_method(method)(*bodies).query(ignore=wanted.ignore, max_pairs=wanted.max_pairs, cancel=wanted.cancel)
+    limits = {"ignore": wanted.ignore, "max_pairs": wanted.max_pairs, "cancel": wanted.cancel}
+    pairs = _find_pairs(method, *bodies, limits)
     inside_a, inside_b = enclosure(side_a), enclosure(side_b)
     return Report(
         relation=_relation(pairs, inside_a, inside_b),

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from impinge.arrays import Bools, Floats, Ints, as_positions, check_finite
 from impinge.detect import arena_kernels as kernels
+from impinge.detect.arena_kernels import CHUNK
 from impinge.detect.containment import pieces_of
 from impinge.mesh.adjacency import Adjacency, grouped
 from impinge.mesh.positions import copy_positions
@@ -61,6 +62,8 @@ class Layout:
         """Numbers of the vertices that live triangles have."""
         self.used_start = np.searchsorted(self.used, self.vertex_start)
         self.is_small: Bools = np.diff(self.face_start) <= SMALL
+        self.chunk_start = _starts(-(-np.diff(self.face_start) // CHUNK) * self.is_small)
+        """Where the chunks of each small body begin, runs of its triangles that have a box together."""
 
     @property
     def vertex_count(self) -> int:
@@ -122,7 +125,7 @@ class Layout:
         return found
 
 
-def _starts(counts: Sequence[int]) -> Ids:
+def _starts(counts: Any) -> Ids:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
@@ -145,6 +148,8 @@ class Arena:
         """Corners of the box around each body; low > high if it has no triangles."""
         self.face_box = np.zeros((len(layout.faces), 6))
         """Lowest and highest corner of each triangle of a small body; rows of others are never written."""
+        self.chunk_box = np.zeros((layout.chunk_start[-1], 6))
+        """The same of each chunk."""
 
     def look(self) -> None:
         """Take the positions of what moved since the last look, and fit boxes to them."""
@@ -227,10 +232,16 @@ class Arena:
         is_there = (self.low <= self.high).all(axis=1)
         return float(np.abs(np.stack([self.low, self.high])[:, is_there]).max(initial=0.0))
 
+    @property
+    def boxes(self) -> tuple[Any, ...]:
+        """Triangles and chunks of small bodies and their boxes, as kernels take them, and boxes of bodies."""
+        layout = self.layout
+        return layout.face_start, self.face_box, layout.chunk_start, self.chunk_box, self.low, self.high
+
     def fit(self, moved: Ids) -> None:
         """Fit the boxes of some bodies."""
         layout = self.layout
-        boxes = self.low, self.high, self.face_box
+        boxes = self.low, self.high, self.face_box, layout.chunk_start, self.chunk_box
         kernels.fit_boxes.over(8 * len(moved))(
             moved, self.x, layout.used_start, layout.used, layout.face_start, layout.faces, layout.is_small, *boxes
         )

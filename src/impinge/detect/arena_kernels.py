@@ -9,6 +9,8 @@ from impinge.backend.jit import compiled, kernel, prange
 from impinge.exact.orientation import point
 from impinge.exact.point_surface import ON_SURFACE, ray_meets_triangle
 
+CHUNK = 32
+"""Triangles that follow one another and have a box together: mostly they are near each other."""
 RUN = 16
 """Pairs of bodies that one task looks at."""
 
@@ -35,14 +37,28 @@ def _fit_faces(first, end, x, faces, face_box):
             face_box[t, axis], face_box[t, axis + 3] = min(a, b, c), max(a, b, c)
 
 
+@compiled
+def _fit_chunks(first, end, face_box, chunk, chunk_box):
+    for begin in range(first, end, CHUNK):
+        for k in range(3):
+            lowest, highest = np.inf, -np.inf
+            for t in range(begin, min(begin + CHUNK, end)):
+                lowest, highest = min(lowest, face_box[t, k]), max(highest, face_box[t, k + 3])
+            chunk_box[chunk, k], chunk_box[chunk, k + 3] = lowest, highest
+        chunk += 1
+
+
 @kernel(parallel_from=1024)
-def fit_boxes(bodies, x, used_start, used, face_start, faces, is_small, low, high, face_box):
-    """Fit the boxes of some bodies, and of the triangles of those that are small."""
+def fit_boxes(
+    bodies, x, used_start, used, face_start, faces, is_small, low, high, face_box, chunk_start, chunk_box
+):  # fmt: skip
+    """Fit the boxes of some bodies, and of the triangles and chunks of those that are small."""
     for i in prange(len(bodies)):
         b = bodies[i]
         _fit_body(b, x, used_start, used, low, high)
         if is_small[b]:
             _fit_faces(face_start[b], face_start[b + 1], x, faces, face_box)
+            _fit_chunks(face_start[b], face_start[b + 1], face_box, chunk_start[b], chunk_box)
 
 
 @kernel(parallel_from=1024)
@@ -59,72 +75,128 @@ def move_bodies(bodies, transforms, rest, vertex_start, x):
 
 
 @compiled
-def _boxes_meet(face_box, s, t):
+def _is_near(box, i, low, high, other):
+    """Whether box ``i`` meets that of a body; without a branch, which would be guessed wrong half of the time."""
     return (
-        face_box[s, 0] <= face_box[t, 3]
-        and face_box[s, 3] >= face_box[t, 0]
-        and face_box[s, 1] <= face_box[t, 4]
-        and face_box[s, 4] >= face_box[t, 1]
-        and face_box[s, 2] <= face_box[t, 5]
-        and face_box[s, 5] >= face_box[t, 2]
+        (box[i, 0] <= high[other, 0])
+        & (box[i, 3] >= low[other, 0])
+        & (box[i, 1] <= high[other, 1])
+        & (box[i, 4] >= low[other, 1])
+        & (box[i, 2] <= high[other, 2])
+        & (box[i, 5] >= low[other, 2])
     )
 
 
 @compiled
-def _near(b, other, face_start, face_box, low, high, out):
+def _near(b, other, face_start, face_box, chunk_start, chunk_box, low, high, out):
     """Triangles of body ``b`` whose boxes meet that of another body; returns how many."""
     count = 0
-    for t in range(face_start[b], face_start[b + 1]):
-        out[count] = t
-        meets = (
-            face_box[t, 0] <= high[other, 0]
-            and face_box[t, 3] >= low[other, 0]
-            and face_box[t, 1] <= high[other, 1]
-            and face_box[t, 4] >= low[other, 1]
-            and face_box[t, 2] <= high[other, 2]
-            and face_box[t, 5] >= low[other, 2]
-        )
-        count += np.int64(meets)
+    for chunk in range(chunk_start[b], chunk_start[b + 1]):
+        if _is_near(chunk_box, chunk, low, high, other):
+            first = face_start[b] + CHUNK * (chunk - chunk_start[b])
+            for t in range(first, min(first + CHUNK, face_start[b + 1])):
+                out[count] = t
+                count += np.int64(_is_near(face_box, t, low, high, other))
     return count
 
 
 @kernel(parallel_from=128)
-def count_near(pairs, room, face_start, face_box, low, high, counts):
+def count_near(pairs, room, face_start, face_box, chunk_start, chunk_box, low, high, counts):
     """How many triangles of either body of each pair meet the box of the other, shape (k, 2)."""
     for i in prange(len(pairs)):
         near = np.empty(room, np.int32)
-        counts[i, 0] = _near(pairs[i, 0], pairs[i, 1], face_start, face_box, low, high, near)
-        counts[i, 1] = _near(pairs[i, 1], pairs[i, 0], face_start, face_box, low, high, near)
+        counts[i, 0] = _near(pairs[i, 0], pairs[i, 1], face_start, face_box, chunk_start, chunk_box, low, high, near)
+        counts[i, 1] = _near(pairs[i, 1], pairs[i, 0], face_start, face_box, chunk_start, chunk_box, low, high, near)
 
 
 @compiled
-def _candidates(a, b, face_start, face_box, low, high, near_a, near_b, first, out_a, out_b):
+def _meets(face_box, s, box, j):
+    """Whether the box of triangle ``s`` meets box ``j`` of a list."""
+    return (
+        (face_box[s, 0] <= box[3, j])
+        & (face_box[s, 3] >= box[0, j])
+        & (face_box[s, 1] <= box[4, j])
+        & (face_box[s, 4] >= box[1, j])
+        & (face_box[s, 2] <= box[5, j])
+        & (face_box[s, 5] >= box[2, j])
+    )
+
+
+@compiled
+def _count_row(face_box, s, count, low_x, low_y, low_z, high_x, high_y, high_z):
+    """How many boxes of a list meet that of triangle ``s``; eight at a time, since nothing branches."""
+    a0, a1, a2, a3, a4, a5 = (
+        face_box[s, 0], face_box[s, 1], face_box[s, 2], face_box[s, 3], face_box[s, 4], face_box[s, 5]
+    )  # fmt: skip
+    found = 0
+    for j in range(count):
+        found += np.int64(
+            (a0 <= high_x[j])
+            & (a3 >= low_x[j])
+            & (a1 <= high_y[j])
+            & (a4 >= low_y[j])
+            & (a2 <= high_z[j])
+            & (a5 >= low_z[j])
+        )
+    return found
+
+
+@compiled
+def _candidates(
+    a, b, face_start, face_box, chunk_start, chunk_box, low, high, near_a, near_b, box, first, out_a, out_b
+):  # fmt: skip
     """Pairs of triangles of two bodies whose boxes meet, written from ``first`` on; returns how many."""
-    count_a = _near(a, b, face_start, face_box, low, high, near_a)
-    count_b = _near(b, a, face_start, face_box, low, high, near_b)
+    count_a = _near(a, b, face_start, face_box, chunk_start, chunk_box, low, high, near_a)
+    count_b = _near(b, a, face_start, face_box, chunk_start, chunk_box, low, high, near_b) if count_a > 0 else 0
+    for j in range(count_b):
+        for k in range(6):
+            box[k, j] = face_box[near_b[j], k]
     count = 0
     for i in range(count_a):
-        for j in range(count_b):
-            if _boxes_meet(face_box, near_a[i], near_b[j]):
-                if first >= 0:
-                    out_a[first + count], out_b[first + count] = near_a[i], near_b[j]
-                count += 1
+        s = near_a[i]
+        row = _count_row(face_box, s, count_b, box[0], box[1], box[2], box[3], box[4], box[5])
+        if row > 0 and first >= 0:
+            at = first + count
+            for j in range(count_b):
+                if _meets(face_box, s, box, j):
+                    out_a[at], out_b[at] = s, near_b[j]
+                    at += 1
+        count += row
     return count
 
 
 @compiled
-def _run_of_pairs(task, pairs, room, face_start, face_box, low, high, start, filling, counts, out_a, out_b):
-    near_a, near_b = np.empty(room, np.int32), np.empty(room, np.int32)
+def _run_of_pairs(
+    task, pairs, room, face_start, face_box, chunk_start, chunk_box, low, high, start, filling, counts, out_a, out_b
+):  # fmt: skip
+    near_a, near_b, box = np.empty(room, np.int32), np.empty(room, np.int32), np.empty((6, room))
     for i in range(task * RUN, min((task + 1) * RUN, len(pairs))):
+        if filling and start[i + 1] == start[i]:
+            continue
         first = start[i] if filling else -1
         counts[i] = _candidates(
-            pairs[i, 0], pairs[i, 1], face_start, face_box, low, high, near_a, near_b, first, out_a, out_b
+            pairs[i, 0], pairs[i, 1], face_start, face_box, chunk_start, chunk_box, low, high, near_a, near_b, box,
+            first, out_a, out_b,
         )  # fmt: skip
 
 
 @kernel(parallel_from=64)
 def find_candidates(
-    pairs, room, face_start, face_box, low, high, start, filling, threads, counter, counts, out_a, out_b
+    pairs,
+    room,
+    face_start,
+    face_box,
+    chunk_start,
+    chunk_box,
+    low,
+    high,
+    start,
+    filling,
+    threads,
+    counter,
+    counts,
+    out_a,
+    out_b,
 ):
     """Count the pairs of triangles whose boxes meet, for each pair of bodies; or write them from ``start`` on.
 
@@ -134,7 +206,10 @@ def find_candidates(
     for _ in prange(threads):
         task = claim(counter)
         while task < tasks:
-            _run_of_pairs(task, pairs, room, face_start, face_box, low, high, start, filling, counts, out_a, out_b)
+            _run_of_pairs(
+                task, pairs, room, face_start, face_box, chunk_start, chunk_box, low, high, start, filling, counts,
+                out_a, out_b,
+            )  # fmt: skip
             task = claim(counter)
 
 

@@ -34,9 +34,7 @@ def has_few_near(arena: Arena, pairs: Ids) -> Bools:
     is_small = np.logical_and(layout.is_small[pairs[:, 0]], layout.is_small[pairs[:, 1]])
     chosen = pairs[is_small]
     counts = np.zeros((len(chosen), 2), dtype=np.int64)
-    kernels.count_near.over(len(chosen))(
-        chosen, _room(arena, chosen), layout.face_start, arena.face_box, arena.low, arena.high, counts
-    )
+    kernels.count_near.over(len(chosen))(chosen, _room(arena, chosen), *arena.boxes, counts)
     few: Bools = is_small.copy()
     few[is_small] = counts[:, 0] * counts[:, 1] <= MOST_TESTS
     return few
@@ -50,7 +48,7 @@ def _room(arena: Arena, pairs: Ids) -> int:
 def arena_pairs(arena: Arena, near: Ids, stats: dict[str, Any]) -> tuple[Ints, NDArray[np.int8]]:
     """Rows of triangles that meet, of pairs (k, 2) of small bodies, sorted, and their kinds."""
     layout = arena.layout
-    arrays = (near, _room(arena, near), layout.face_start, arena.face_box, arena.low, arena.high)
+    arrays = (near, _room(arena, near), *arena.boxes)
     counts = np.zeros(len(near), dtype=np.int64)
     none = np.zeros(0, dtype=np.int32)
     threads = thread_count()
