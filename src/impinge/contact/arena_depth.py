@@ -46,6 +46,7 @@ class _Nodes:
         layout = arena.layout
         self.in_body, self.points, self.count = in_body, arena.x[vertex], len(key)
         self.bodies = (arena.x, layout.faces, layout.face_start, arena.face_box)
+        self.boxes = arena.low, arena.high
         self.surface = (arena.x, layout.faces, *layout.vertex_tri)
         signs = np.zeros(layout.body_count)
         penetrated = np.unique(in_body)
@@ -77,7 +78,7 @@ class _Nodes:
     def _meet(
         self, points: Floats, in_body: Ids, links: tuple[Any, ...], touches: tuple[Any, ...], hits: tuple[Any, ...]
     ) -> None:
-        kernels.meet_bodies.over(len(points))(points, in_body, links, self.bodies, touches, hits)
+        kernels.meet_bodies.over(len(points))(points, in_body, links, self.bodies, *self.boxes, touches, hits)
 
     def _leave_along_direction(self, rows: Ids) -> None:
         """Let depth be the way to the surface along direction; nodes whose way does not lead out stay open."""

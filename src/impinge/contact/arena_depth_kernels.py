@@ -12,7 +12,7 @@ import numpy as np
 
 from impinge.backend.jit import compiled, kernel, prange
 from impinge.contact.depth_kernels import STEADY, foot_at
-from impinge.contact.surface_meeting_kernels import meet_triangle
+from impinge.contact.surface_meeting_kernels import meet_segment, meet_triangle
 from impinge.contact.surface_normals_kernels import (
     LEAST_COSINE,
     is_zero,
@@ -25,7 +25,7 @@ from impinge.contact.surface_normals_kernels import (
 )
 from impinge.detect.features_kernels import closest_on_triangle, mixed
 from impinge.exact.orientation import point
-from impinge.exact.triangle_triangle import dot, minus
+from impinge.exact.triangle_triangle import cross, dot, error_bound, minus
 
 NO_VERTEX = np.int32(-1)
 
@@ -52,8 +52,50 @@ def _box_of_links(p, first, end, link_node, link_x):
     return low_x, low_y, low_z, high_x, high_y, high_z
 
 
+@compiled
+def _meet_face(i, p, t, first, end, link_vertex, link_node, link_x, x, faces, face_box, bound, touches, hits):
+    """A node and its outer links against one triangle.
+
+    Heights over its plane have errors of up to ``bound`` (``exact.triangle_triangle``). A link whose ends are surely on
+    one side is passed over, which decides most of them; the others are tested exactly.
+    """
+    corners = faces[t, 0], faces[t, 1], faces[t, 2]
+    a, b, c = point(x, corners[0]), point(x, corners[1]), point(x, corners[2])
+    n = cross(minus(a, c), minus(b, c))
+    above = dot(n, minus(p, c))
+    if not abs(above) > bound:
+        meet_triangle(i, p, NO_VERTEX, first, end, link_vertex, link_node, link_x, x, corners, t, touches, hits)
+        return
+    side = 1.0 if above > 0.0 else -1.0
+    for k in range(first, end):
+        if link_node[k] >= 0:
+            continue
+        o = point(link_x, k)
+        if side * dot(n, minus(o, c)) > bound:
+            continue
+        if (
+            max(p[0], o[0]) >= face_box[t, 0]
+            and min(p[0], o[0]) <= face_box[t, 3]
+            and max(p[1], o[1]) >= face_box[t, 1]
+            and min(p[1], o[1]) <= face_box[t, 4]
+            and max(p[2], o[2]) >= face_box[t, 2]
+            and min(p[2], o[2]) <= face_box[t, 5]
+        ):
+            meet_segment(k, p, o, a, b, c, corners, t, hits)
+
+
+@compiled
+def _bound_of(box, low, high, b):
+    """The error bound of heights of points in a box over triangles of body ``b``."""
+    return error_bound(
+        max(box[3], high[b, 0]) - min(box[0], low[b, 0]),
+        max(box[4], high[b, 1]) - min(box[1], low[b, 1]),
+        max(box[5], high[b, 2]) - min(box[2], low[b, 2]),
+    )
+
+
 @kernel(parallel_from=128)
-def meet_bodies(points, in_body, links, bodies, touches, hits):
+def meet_bodies(points, in_body, links, bodies, low, high, touches, hits):
     """The triangle that each node lies on, and where its outer links leave the body that it is in."""
     start, link_vertex, link_node, link_x = links
     x, faces, face_start, face_box = bodies
@@ -61,9 +103,10 @@ def meet_bodies(points, in_body, links, bodies, touches, hits):
         touches[0][i] = -1
         for k in range(start[i], start[i + 1]):
             hits[0][k] = -1.0
-        p = point(points, i)
+        p, b = point(points, i), in_body[i]
         box = _box_of_links(p, start[i], start[i + 1], link_node, link_x)
-        for t in range(face_start[in_body[i]], face_start[in_body[i] + 1]):
+        bound = _bound_of(box, low, high, b)
+        for t in range(face_start[b], face_start[b + 1]):
             if (
                 face_box[t, 0] <= box[3]
                 and face_box[t, 3] >= box[0]
@@ -72,10 +115,9 @@ def meet_bodies(points, in_body, links, bodies, touches, hits):
                 and face_box[t, 2] <= box[5]
                 and face_box[t, 5] >= box[2]
             ):
-                corners = faces[t, 0], faces[t, 1], faces[t, 2]
-                meet_triangle(
-                    i, p, NO_VERTEX, start[i], start[i + 1], link_vertex, link_node, link_x, x, corners, t, touches,
-                    hits,
+                _meet_face(
+                    i, p, t, start[i], start[i + 1], link_vertex, link_node, link_x, x, faces, face_box, bound,
+                    touches, hits,
                 )  # fmt: skip
 
 

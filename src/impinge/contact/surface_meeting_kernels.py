@@ -25,7 +25,7 @@ ONE = np.uint64(1)
 
 
 @compiled
-def _meet_segment(k, p, o, a, b, c, corners, tri, hits):
+def meet_segment(k, p, o, a, b, c, corners, tri, hits):
     """Keep where link ``k`` passes through a triangle if that is nearer to its outer end o; lowest id of several."""
     share, hit_tri, corner, weight, sign = hits
     kind, along, t, weights = crossing(p, o, a, b, c)
@@ -78,7 +78,7 @@ def meet_triangle(i, p, vertex, first, end, link_vertex, link_node, link_x, x, c
             o = point(link_x, k)
             # Most links end on the side of the plane on which they begin: that is cheap to see.
             if w not in (ca, cb, cc) and not _is_beside(p, o, a, b, c) and orient3d(a, b, c, o) != side:
-                _meet_segment(k, p, o, a, b, c, corners, tri, hits)
+                meet_segment(k, p, o, a, b, c, corners, tri, hits)
 
 
 @compiled

@@ -58,11 +58,7 @@ def arena_pairs(arena: Arena, near: Ids, stats: dict[str, Any]) -> tuple[Ints, N
     of_a, of_b = np.zeros(start[-1], dtype=np.int32), np.zeros(start[-1], dtype=np.int32)
     find(*arrays, start, True, threads, np.zeros(1, dtype=np.int64), counts, of_a, of_b)
     side = Side(arena.x, layout.faces, none)
-    boxes = arena.face_box[of_a]
-    extent = 2.0 * np.maximum(boxes[:, 3:] - boxes[:, :3], _size(arena.face_box[of_b])).max(axis=0, initial=0.0)
+    # Boxes of triangles that meet are together no larger than two of the largest body.
+    extent = 2.0 * (arena.high - arena.low)[near].max(axis=(0, 1), initial=0.0)
     keys = np.sort(classify(side, side, of_a, of_b, extent, stats))
     return unpack(keys)
-
-
-def _size(boxes: Any) -> Any:
-    return boxes[:, 3:] - boxes[:, :3]

@@ -22,6 +22,7 @@ def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
 
     A box that ends before it begins is empty, and overlaps nothing.
     """
+    count = len(low)
     filled = np.flatnonzero((low <= high).all(axis=1))
     if len(filled) < 2:
         return np.zeros((0, 2), dtype=np.int64)
@@ -34,4 +35,4 @@ def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
     start = exclusive_scan(counts)
     pairs = np.zeros((start[-1], 2), dtype=np.int64)
     kernels.fill_overlaps.over(len(order))(low, high, axis, order, start, pairs)
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    return pairs[np.argsort(pairs[:, 0] * count + pairs[:, 1])]
