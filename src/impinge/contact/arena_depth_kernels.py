@@ -80,8 +80,17 @@ def _meet_face(i, p, t, first, end, link_vertex, link_node, link_x, x, faces, fa
             and min(p[1], o[1]) <= face_box[t, 4]
             and max(p[2], o[2]) >= face_box[t, 2]
             and min(p[2], o[2]) <= face_box[t, 5]
+            and not _passes_beside(p, o, a, b, c, bound)
         ):
             meet_segment(k, p, o, a, b, c, corners, t, hits)
+
+
+@compiled
+def _passes_beside(p, o, a, b, c, bound):
+    """Whether the line through p and o surely passes beside triangle abc: its edges turn around it in both ways."""
+    d, a, b, c = minus(o, p), minus(a, p), minus(b, p), minus(c, p)
+    ab, bc, ca = dot(d, cross(a, b)), dot(d, cross(b, c)), dot(d, cross(c, a))
+    return min(ab, bc, ca) < -bound and max(ab, bc, ca) > bound
 
 
 @compiled
