@@ -20,7 +20,7 @@ ABOVE = {
     "soft_body": {"mesh", "deform", "io", "soft_body_file"},
     "soft_body_file": {"mesh", "deform", "io", "soft_body"},
     "scenes": {"mesh", "deform"},
-    "queries": {"io", "mesh", "deform", "detect", "contact"},
+    "queries": {"io", "mesh", "deform", "detect", "contact", "auto"},
     "auto": {"io", "mesh", "deform", "detect", "contact"},
     "world": {*STAGES, "queries", "auto", "soft_body"},
     "simulate": {*STAGES, "queries", "auto", "soft_body", "world"},

@@ -116,6 +116,21 @@ CASES = {
             impinge.penetrating_vertices(scene("nested_spheres"), depth=depth, edges=True)
             impinge.penetrating_vertices(scene("bumpy_spheres_1k"), depth=depth, edges=True)
     """,
+    "worlds": """
+        from impinge.mesh import shapes
+        for name in ("boxes_overlapping_by_half", "nested_spheres", "bumpy_spheres_20k", "crossing_triangles"):
+            world = impinge.World()
+            for body in scene(name):
+                world.add(body)
+            world.add(shapes.cloth_grid(3, 3, size=3.0)); world.add(shapes.tet_box(2, 2, 2, size=1.5))
+            for method in ("auto", "vertices", "pairs"):
+                for options in ({}, {"max_tests": 10**6}, {"budget_ms": 1e6}):
+                    world.contacts(method=method, self_collision=True, **options)
+            world.update(np.concatenate([world[name].vertices for name in world]))
+            world.contacts(); world.pairs(); world.near_pairs()
+            world.move(np.tile(np.eye(4), (len(world), 1, 1))); world.contacts()
+        impinge.World().contacts(); impinge.World().pairs()
+    """,
     "more pairs than one thread sorts": """
         report = impinge.check(parallel_triangles(400, along=0), parallel_triangles(400, along=1))
         assert len(report.pairs) == 160_000

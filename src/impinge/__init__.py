@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from impinge import scenes as scenes
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
+    from impinge.contact.contacts import (
+        ContactKind,
+        Contacts,
+        contacts_from_pairs,
+        contacts_from_spheres,
+        contacts_from_vertices,
+        contacts_from_volume,
+    )
     from impinge.contact.volume_gradient import VolumeGradient, VolumeGradients, volume_gradient
     from impinge.deform.barycentric import Barycentric
     from impinge.deform.fem import Corotated, GreenStrain
@@ -34,7 +42,6 @@ if TYPE_CHECKING:
     from impinge.detect.results import (
         Changes,
         ClosestPoints,
-        Contacts,
         Curves,
         Distance,
         EdgeContacts,
@@ -79,6 +86,7 @@ if TYPE_CHECKING:
     from impinge.respond.penalty import Penalty, penalty
     from impinge.soft_body import SoftBody
     from impinge.warming import warmup
+    from impinge.world import World, WorldPairs
 
 _NAMES_OF = {
     "impinge.mesh.tri_mesh": ["TriMesh"],
@@ -113,10 +121,15 @@ _NAMES_OF = {
     "impinge.detect.brute_force": ["BruteForce"],
     "impinge.detect.results": [
         "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-        "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "HullDistance", "Contacts",
+        "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "HullDistance",
+    ],
+    "impinge.contact.contacts": [
+        "Contacts", "ContactKind", "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume",
+        "contacts_from_spheres",
     ],
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
+    "impinge.world": ["World", "WorldPairs"],
     "impinge.warming": ["warmup"],
     "impinge.errors": ["ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning"],
 }  # fmt: skip
@@ -134,7 +147,9 @@ __all__ = [
     "SoftBody", "Material", "GreenStrain", "Corotated", "RigidLinks", "Barycentric",
     "SphereTree", "sphere_contacts", "share_budget", "penalty", "Penalty",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-    "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
+    "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts", "ContactKind",
+    "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume", "contacts_from_spheres",
+    "World", "WorldPairs",
     "scenes", "shapes",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",

@@ -149,6 +149,13 @@ def _print_report(report: Report, a: Path, b: Path, picture: Path | None) -> Non
     pairs = report.pairs
     rows: list[tuple[str, Any]] = [("relation", report.relation), ("triangle pairs", len(pairs))]
     rows += [(f"  {kind}", count) for kind, count in pairs.count_by_kind().items()]
+    if report.overlap is not None:
+        rows.append(("overlap volume", f"{report.overlap.volume:.6g}, give or take {report.overlap.error:.1g}"))
+    if report.deepest is not None:
+        way = ", ".join(f"{value:.3g}" for value in report.deepest.normal[0])
+        rows.append(("deepest", f"{report.deepest.depth[0]:.6g}: b has to move along ({way})"))
+    if report.curves is not None and len(report.curves):
+        rows.append(("curves", f"{len(report.curves.loops)}, length {report.curves.length:.6g}"))
     without_inside = [name for name, inside in (("a", report.a_has_inside), ("b", report.b_has_inside)) if not inside]
     if without_inside and not len(pairs):
         rows.append(("not looked for", f"a body inside {' or '.join(without_inside)}, which is not closed"))
@@ -259,6 +266,8 @@ BENCHMARKS = {
     "cloth_proximity": "impinge.bench.cloth_proximity",
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
     "volumes_against_peers": "impinge.bench.volumes_against_peers",
+    "worlds": "impinge.bench.worlds",
+    "auto_fit": "impinge.bench.auto_fit",
     "box_tree_decay": "impinge.bench.box_tree_decay",
     "p000_threshold": "impinge.bench.papers.p000_threshold",
     "p000_removal": "impinge.bench.papers.p000_removal",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from impinge.arrays import Bools
+from impinge.auto import choose_pairs
+from impinge.contact.contacts import Contacts, contacts_from_vertices, contacts_from_volume
+from impinge.contact.volume_gradient import volume_gradient
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.breadth_first import BreadthFirst
 from impinge.detect.brute_force import BruteForce
@@ -39,7 +43,7 @@ from impinge.detect.results import (
 from impinge.detect.spatial_hash import Depth, SpatialHash, bodies_of_one_sort
 from impinge.detect.sphere_tree import SphereTree
 from impinge.detect.vertices_in_surfaces import vertices_in_surfaces
-from impinge.errors import OptionError
+from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
 
@@ -61,12 +65,16 @@ PAIR_METHODS: dict[str, PairMethod] = {
 Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a", "unknown"]
 
 
-def _pair_method(method: str) -> PairMethod:
-    if method == "auto":
-        return BoxTree
-    if method not in PAIR_METHODS:
+def _find_pairs(method: str, a: TriMesh, b: TriMesh | None, options: dict[str, Any], **how: Any) -> TrianglePairs:
+    """All pairs by a method, or by the one that fits; then the result tells which, and why."""
+    chosen, why = choose_pairs(a, b) if method == "auto" else (method, "")
+    if chosen not in PAIR_METHODS:
         raise OptionError(f"method is {method!r}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
-    return PAIR_METHODS[method]
+    bodies = (a,) if b is None else (a, b)
+    found: TrianglePairs = PAIR_METHODS[chosen](*bodies, **how).query(**options)
+    if why:
+        found.stats.update(chosen=chosen, why=why)
+    return found
 
 
 def triangle_pairs(a: Any, b: Any, *, method: str = "auto", **options: Any) -> TrianglePairs:
@@ -74,10 +82,10 @@ def triangle_pairs(a: Any, b: Any, *, method: str = "auto", **options: Any) -> T
 
     Bodies are meshes of ours, tuples (vertices, elements), objects of trimesh, pyvista or meshio, or paths; of a tet
     mesh the boundary is meant. Options: ``transform_a``, ``transform_b`` (4x4), ``active_a``, ``active_b`` (ids or
-    mask), ``ignore`` (pairs), ``max_pairs``, ``cancel`` (an object with ``is_set()``).
+    mask), ``ignore`` (pairs), ``max_pairs``, ``cancel`` (an object with ``is_set()``). With ``method="auto"``,
+    ``stats`` of the result tells what was chosen and why.
     """
-    found: TrianglePairs = _pair_method(method)(as_surface(a, name="a"), as_surface(b, name="b")).query(**options)
-    return found
+    return _find_pairs(method, as_surface(a, name="a"), as_surface(b, name="b"), options)
 
 
 def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto", **options: Any) -> TrianglePairs:
@@ -86,8 +94,7 @@ def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto"
     ``neighbours="skip"`` leaves out every pair that shares a vertex. Options as in ``triangle_pairs``, without those
     of b.
     """
-    found: TrianglePairs = _pair_method(method)(a, neighbours=neighbours).query(**options)
-    return found
+    return _find_pairs(method, as_surface(a, name="a"), None, options, neighbours=neighbours)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +109,38 @@ class Report:
     a_has_inside: bool
     """Whether a piece of ``a`` is closed, so that a body inside it would be found."""
     b_has_inside: bool
+    bodies: tuple[TriMesh, ...] = field(default=(), repr=False)
+    """Both bodies as they were seen: moved, with their active triangles; what follows is found when it is asked for."""
+    wants_depth: bool = True
+    wants_volume: bool = True
+
+    @cached_property
+    def curves(self) -> Curves | None:
+        """The curves in which the surfaces cross; None if the query was cut short."""
+        return find_intersection_curves(*self.bodies) if self.pairs.complete else None
+
+    @cached_property
+    def overlap(self) -> VolumeOverlap | None:
+        """The overlap volume; None if a body is not closed and oriented, if nothing is known, or if not wanted."""
+        if not self.wants_volume or self.relation == "unknown" or not (self.a_has_inside and self.b_has_inside):
+            return None
+        try:
+            return LayeredDepth(*self.bodies).query()
+        except MeshError:  # open somewhere, or turned inside out in parts: there is no volume to speak of
+            return None
+
+    @cached_property
+    def deepest(self) -> Contacts | None:
+        """The deepest contact, one row; None if bodies are apart, if neither has an inside, or if not wanted.
+
+        Of vertices inside the other body; where there is none and the bodies overlap, that of the overlap volume.
+        """
+        if not self.wants_depth or self.relation in ("disjoint", "unknown"):
+            return None
+        contacts = contacts_from_vertices(vertices_in_surfaces(self.bodies, depth=True))
+        if not len(contacts) and self.overlap:
+            contacts = contacts_from_volume(volume_gradient(*self.bodies), *self.bodies)
+        return contacts.rows([int(np.argmax(contacts.depth))]) if len(contacts) else None
 
     def __bool__(self) -> bool:
         """Whether they collide."""
@@ -110,9 +149,14 @@ class Report:
         return self.relation != "disjoint"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Plain numbers and strings, ready for JSON; finds the overlap, the depth and the curves."""
         return {
             "relation": self.relation,
+            "overlap_volume": None if self.overlap is None else self.overlap.volume,
+            "depth": None if self.deepest is None else float(self.deepest.depth[0]),
+            "normal": None if self.deepest is None else self.deepest.normal[0].tolist(),
+            "curves": None if self.curves is None else len(self.curves.loops),
+            "curve_length": None if self.curves is None else self.curves.length,
             "a_has_inside": self.a_has_inside,
             "b_has_inside": self.b_has_inside,
             "pairs_by_kind": self.pairs.count_by_kind(),
@@ -120,24 +164,34 @@ class Report:
         }
 
 
-def check(a: Any, b: Any, *, method: str = "auto", **options: Any) -> Report:
+def check(a: Any, b: Any, *, method: str = "auto", depth: bool = True, volume: bool = True, **options: Any) -> Report:
     """How ``a`` and ``b`` stand to each other; a body inside a closed body is found too.
 
-    Options as in ``triangle_pairs``; pairs that are ignored count as not meeting. All answers are about one state of
-    the bodies, whatever other threads do to them meanwhile.
+    Overlap volume, deepest contact and curves of the report are found when they are asked for; ``depth=False`` and
+    ``volume=False`` leave them out of it. Options as in ``triangle_pairs``; pairs that are ignored count as not
+    meeting. All answers are about one state of the bodies, whatever other threads do to them meanwhile.
     """
     wanted = pair_options(options)
     side_a, side_b = wanted.side_a(as_surface(a, name="a")), wanted.side_b(as_surface(b, name="b"))
-    pairs = _pair_method(method)(_frozen(side_a), _frozen(side_b)).query(
-        ignore=wanted.ignore, max_pairs=wanted.max_pairs, cancel=wanted.cancel
-    )
+    bodies = _frozen(side_a), _frozen(side_b)
+    limits = {"ignore": wanted.ignore, "max_pairs": wanted.max_pairs, "cancel": wanted.cancel}
+    pairs = _find_pairs(method, *bodies, limits)
     inside_a, inside_b = enclosure(side_a), enclosure(side_b)
     return Report(
         relation=_relation(pairs, inside_a, inside_b),
         pairs=pairs,
         a_has_inside=bool(inside_a),
         b_has_inside=bool(inside_b),
+        bodies=bodies,
+        wants_depth=_as_choice(depth, "depth"),
+        wants_volume=_as_choice(volume, "volume"),
     )
+
+
+def _as_choice(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} is {value!r}, expected True or False")
+    return value
 
 
 def _frozen(side: Side) -> TriMesh:

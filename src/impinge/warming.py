@@ -30,6 +30,7 @@ from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.soft_body import SoftBody
+from impinge.world import World
 
 METHODS = ("box_tree", "brute_force")
 """The default and its judge; ``BreadthFirst`` compiles when it is first asked for, to keep this below a minute."""
@@ -145,6 +146,20 @@ def _soft_bodies() -> None:
         body.energy()
 
 
+def _worlds() -> None:
+    """Small bodies that have vertices in one another, lie in one plane, or cross without; and a large one."""
+    world = World()
+    for size, center in ((1.0, 0.0), (1.0, 0.5), (0.5, 0.7), ((9.0, 0.1, 0.1), 0.1), (0.2, 0.1)):
+        world.add(shapes.box(size, center=(center, 0.0, 0.0) if np.ndim(size) == 0 else (0.0, center, 0.3)))
+    world.add(shapes.icosphere(4, center=(0.9, 0.0, 0.0)))
+    world.move(np.tile(np.eye(4), (len(world), 1, 1)))
+    for name in list(world)[:2]:
+        world[name].update(world[name].vertices)
+    for options in ({"max_tests": 10**9}, {"method": "pairs"}, {"self_collision": True}):
+        world.contacts(**options)
+    world.pairs()
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
@@ -158,6 +173,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "overlap volumes": _overlaps,
     "soft bodies": _soft_bodies,
     "sphere trees": _spheres,
+    "worlds": _worlds,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 

@@ -190,3 +190,64 @@ def test_collides_ignores_what_meets():
     assert len(pairs) > 10
     assert not impinge.collides(a, b, ignore=pairs)
     assert impinge.collides(a, b, ignore=pairs[1:])
+
+
+# what a report tells beside the relation ---------------------------------------------------------------
+
+
+def test_report_of_bodies_that_overlap():
+    """Tell the overlap volume, the deepest contact and the curves of a box pressed into another."""
+    a, b = shapes.box(1.0, cells=(8, 8, 8)), shapes.box(0.5, center=(0.03, 0.02, 0.7), cells=(8, 8, 8))
+    report = impinge.check(a, b)
+
+    assert report.relation == "crossing"
+    assert abs(report.overlap.volume - 0.05 * 0.25) < 1e-4
+    assert report.deepest.depth[0] >= 0.05 - 1e-9
+    assert (len(report.curves.loops), report.curves.closed.tolist()) == (1, [True])
+    assert abs(report.curves.length - 2.0) < 1e-9
+    plain = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert plain["overlap_volume"] == report.overlap.volume
+    assert plain["depth"] == report.deepest.depth[0]
+    assert (plain["curves"], len(plain["normal"])) == (1, 3)
+    assert pickle.loads(pickle.dumps(report)).overlap.volume == report.overlap.volume
+
+
+def test_report_of_bars_that_cross():
+    """Take the depth from the overlap volume where no vertex is inside."""
+    report = impinge.check(shapes.box((4.0, 0.2, 0.2)), shapes.box((0.2, 4.0, 0.2), center=(0.0, 0.0, 0.15)))
+
+    assert report.deepest.kind.tolist() == [impinge.ContactKind.VOLUME]
+    assert abs(report.deepest.depth[0] - 0.05) < 2e-3
+    np.testing.assert_allclose(report.deepest.normal, [[0.0, 0.0, 1.0]], atol=1e-6)
+
+
+def test_report_of_a_body_inside_another():
+    """Tell volume and depth of a body that meets no triangle."""
+    report = impinge.check(shapes.box(0.2, center=(0.3, 0.0, 0.0)), shapes.box(1.0, cells=(6, 6, 6)))
+
+    assert report.relation == "a in b"
+    assert abs(report.overlap.volume - 0.008) < 1e-4
+    assert abs(report.deepest.depth[0] - 0.3) < 1e-9
+    assert len(report.curves) == 0
+
+
+def test_report_of_bodies_apart_and_open():
+    """Have no depth of bodies that are apart, and neither depth nor volume where nothing has an inside."""
+    apart = impinge.check(shapes.box(1.0), shapes.box(1.0, center=(3.0, 0.0, 0.0)))
+    assert (apart.overlap.volume, apart.deepest, len(apart.curves)) == (0.0, None, 0)
+    cloth = shapes.cloth_grid(4, 4)
+    upright = impinge.TriMesh(cloth.vertices[:, [2, 1, 0]] + 0.03, cloth.faces)
+    crossing = impinge.check(cloth, upright)
+    assert (crossing.relation, crossing.overlap, crossing.deepest) == ("crossing", None, None)
+    assert len(crossing.curves) > 0
+
+
+def test_report_leaves_out_what_is_not_wanted():
+    """Neither measure depths nor volumes on request, and refuse what is no choice."""
+    a, b = shapes.box(1.0), shapes.box(1.0, center=(0.5, 0.2, 0.1))
+    report = impinge.check(a, b, depth=False, volume=False)
+
+    assert (report.overlap, report.deepest) == (None, None)
+    assert report.to_dict()["depth"] is None
+    with pytest.raises(OptionError, match="depth is 1, expected True or False"):
+        impinge.check(a, b, depth=1)

@@ -105,15 +105,17 @@ def _find_depths(
         outward = outward_sign(surface)
 
         own = np.where(group.is_own, group.vertex, np.int32(NONE))
-        touches, hits = _rows_for_touches(len(own)), _rows_for_hits(len(links.node))
+        touches, hits = rows_for_touches(len(own)), rows_for_hits(len(links.node))
         whole = tuple(whole_tree(fitted))
         meet_surface.over(len(own))(
             own, points, tuple(links), whole, thread_count(), counter[:1], touches, hits
         )  # fmt: skip
-        kernels.start_at_border.over(len(own))(points, tuple(links), touches, hits, outward, surface, tuple(found))
+        kernels.start_at_border.over(len(own))(
+            points, tuple(links), touches, hits, np.full(len(own), outward), surface, tuple(found)
+        )  # fmt: skip
         is_opposed = found.round == OPPOSED
         leave_by_nearest_point(state, group, is_opposed, factor)
-        _reach_inwards(points, links, found)
+        reach_inwards(points, links, found)
         if foot_steps > 0:
             is_inside = (found.round >= 0) & ~is_opposed & ~group.is_own & (touches[0] < 0)
             walking = np.flatnonzero(is_inside & (found.depth > 0.0))
@@ -132,27 +134,27 @@ def _not_leaving(rows: NDArray[np.int64], points: Floats, whole: tuple[Any, ...]
     many, reach = len(rows), EXIT_REACH * found.depth[rows]
     ends = points[rows] + reach[:, None] * found.direction[rows]
     none, ways = np.full(many, NONE, dtype=np.int32), np.arange(many + 1)
-    hits = _rows_for_hits(many)
+    hits = rows_for_hits(many)
     meet_surface.over(many)(
         none, points[rows], (ways, none, np.full(many, NONE), ends), whole, thread_count(), np.zeros(1, dtype=np.int64),
-        _rows_for_touches(many), hits,
+        rows_for_touches(many), hits,
     )  # fmt: skip
     is_out = hits[0] > 0.0
     found.depth[rows[is_out]] = (hits[0] * reach)[is_out]
     return rows[~is_out]
 
 
-def _rows_for_touches(count: int) -> tuple[NDArray[Any], ...]:
+def rows_for_touches(count: int) -> tuple[NDArray[Any], ...]:
     """Triangle, corners, weights; see ``meet_surface``."""
     return np.zeros(count, np.int32), np.zeros((count, 3), np.int32), np.zeros((count, 3))
 
 
-def _rows_for_hits(count: int) -> tuple[NDArray[Any], ...]:
+def rows_for_hits(count: int) -> tuple[NDArray[Any], ...]:
     """Share, triangle, corners, weights, sign; see ``meet_surface``."""
-    return np.zeros(count), *_rows_for_touches(count), np.zeros(count, np.int8)
+    return np.zeros(count), *rows_for_touches(count), np.zeros(count, np.int8)
 
 
-def _reach_inwards(points: Floats, links: Links, found: Found) -> None:
+def reach_inwards(points: Floats, links: Links, found: Found) -> None:
     """Step 2: rounds, until one reaches nobody."""
     waiting = np.flatnonzero(found.round == UNKNOWN)
     for this_round in count(1):

@@ -86,14 +86,17 @@ def _start_node(n, p, first, end, link_x, hits, outward, surface, out):
 
 @kernel(parallel_from=256)
 def start_at_border(points, links, touches, hits, outward, surface, out):
-    """Depth and direction of the nodes that lie on the surface, and of those with links that leave the body."""
+    """Depth and direction of the nodes that lie on the surface, and of those with links that leave the body.
+
+    ``outward`` turns normals outwards, 1.0 or -1.0 for each node: they may be in different bodies.
+    """
     touch_tri, corner, weight = touches
     start, _, _, link_x = links
     for n in prange(len(points)):
         if touch_tri[n] >= 0:
-            _settle(n, 0.0, times(normal_of_row(n, corner, weight, surface), outward), 1.0, 0, out)
+            _settle(n, 0.0, times(normal_of_row(n, corner, weight, surface), outward[n]), 1.0, 0, out)
         else:
-            _start_node(n, point(points, n), start[n], start[n + 1], link_x, hits, outward, surface, out)
+            _start_node(n, point(points, n), start[n], start[n + 1], link_x, hits, outward[n], surface, out)
 
 
 @compiled
@@ -133,6 +136,16 @@ def reach_neighbours(nodes, start, link_node, node_x, this_round, out):
 
 
 @compiled
+def foot_at(p, goal, corners, x, outward, surface):
+    """The normal at the point c of a triangle that is nearest to ``goal``, and how far c is above p along it."""
+    ca, cb, cc = corners
+    a, b, c = point(x, ca), point(x, cb), point(x, cc)
+    u, v, w, _ = closest_on_triangle(goal, a, b, c)
+    n = times(normal_at(ca, cb, cc, u, v, w, surface), outward)
+    return n, dot(mixed(u, minus(a, p), v, minus(b, p), w, minus(c, p)), n)
+
+
+@compiled
 def _step_to_foot(p, depth, direction, steps, outward, surface, tree, keys, index, cursor):
     """Go to where direction and depth lead to, to the nearest point c of the surface, and take n there and (c - p) · n.
 
@@ -146,11 +159,8 @@ def _step_to_foot(p, depth, direction, steps, outward, surface, tree, keys, inde
         slot = nearest_slot(
             goal, box, corner, start, top, origin, reach, x, slot_face, slot_tri, slot, keys, index, cursor
         )  # fmt: skip
-        ca, cb, cc = slot_face[slot, 0], slot_face[slot, 1], slot_face[slot, 2]
-        a, b, c = point(x, ca), point(x, cb), point(x, cc)
-        u, v, w, _ = closest_on_triangle(goal, a, b, c)
-        n = times(normal_at(ca, cb, cc, u, v, w, surface), outward)
-        above = dot(mixed(u, minus(a, p), v, minus(b, p), w, minus(c, p)), n)
+        corners = slot_face[slot, 0], slot_face[slot, 1], slot_face[slot, 2]
+        n, above = foot_at(p, goal, corners, x, outward, surface)
         if dot(n, began) < LEAST_COSINE or above < 0.0:
             break
         turn = minus(n, direction)

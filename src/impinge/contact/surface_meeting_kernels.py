@@ -25,14 +25,9 @@ ONE = np.uint64(1)
 
 
 @compiled
-def _meet_segment(k, p, o, a, b, c, corners, tri, hits):
+def meet_segment(k, p, o, a, b, c, corners, tri, hits):
     """Keep where link ``k`` passes through a triangle if that is nearer to its outer end o; lowest id of several."""
     share, hit_tri, corner, weight, sign = hits
-    for axis in range(3):
-        if max(p[axis], o[axis]) < min(a[axis], b[axis], c[axis]):
-            return
-        if min(p[axis], o[axis]) > max(a[axis], b[axis], c[axis]):
-            return
     kind, along, t, weights = crossing(p, o, a, b, c)
     if kind == NONE or t < share[k] or (t == share[k] and tri > hit_tri[k]):
         return
@@ -43,12 +38,23 @@ def _meet_segment(k, p, o, a, b, c, corners, tri, hits):
 
 
 @compiled
+def _is_beside(p, o, a, b, c):
+    """Whether the box of a link is beside that of a triangle."""
+    for axis in range(3):
+        if max(p[axis], o[axis]) < min(a[axis], b[axis], c[axis]):
+            return True
+        if min(p[axis], o[axis]) > max(a[axis], b[axis], c[axis]):
+            return True
+    return False
+
+
+@compiled
 def _meet_vertex(i, p, a, b, c, corners, tri, touches):
-    """Keep a triangle that the vertex lies on, the one with the lowest id."""
+    """Keep a triangle that the vertex, which is in its plane, lies on; the one with the lowest id."""
     touch_tri, corner, weight = touches
     if touch_tri[i] >= 0 and touch_tri[i] < tri:
         return
-    if orient3d(a, b, c, p) != 0 or segment_triangle(p, p, a, b, c) == NONE:
+    if segment_triangle(p, p, a, b, c) == NONE:
         return
     u, v, w, _ = closest_on_triangle(p, a, b, c)
     touch_tri[i] = tri
@@ -57,18 +63,22 @@ def _meet_vertex(i, p, a, b, c, corners, tri, touches):
 
 
 @compiled
-def _meet_triangle(i, p, vertex, first, end, link_vertex, link_node, link_x, x, corners, tri, touches, hits):
+def meet_triangle(i, p, vertex, first, end, link_vertex, link_node, link_x, x, corners, tri, touches, hits):
     """A vertex and its outer links against one triangle; ``vertex`` is -1 unless the body is inside itself."""
     ca, cb, cc = corners
     if vertex in (ca, cb, cc):
         return
     a, b, c = point(x, ca), point(x, cb), point(x, cc)
-    _meet_vertex(i, p, a, b, c, corners, tri, touches)
+    side = orient3d(a, b, c, p)
+    if side == 0:
+        _meet_vertex(i, p, a, b, c, corners, tri, touches)
     for k in range(first, end):
         if link_node[k] < 0:
             w = link_vertex[k] if vertex >= 0 else np.int32(-1)
-            if w not in (ca, cb, cc):
-                _meet_segment(k, p, point(link_x, k), a, b, c, corners, tri, hits)
+            o = point(link_x, k)
+            # Most links end on the side of the plane on which they begin: that is cheap to see.
+            if w not in (ca, cb, cc) and not _is_beside(p, o, a, b, c) and orient3d(a, b, c, o) != side:
+                meet_segment(k, p, o, a, b, c, corners, tri, hits)
 
 
 @compiled
@@ -104,7 +114,7 @@ def _meet_surface(i, p, vertex, first, end, link_vertex, link_node, link_x, tree
             mask[0] &= mask[0] - ONE
             if slot_tri[s] >= 0:
                 corners = slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
-                _meet_triangle(
+                meet_triangle(
                     i, p, vertex, first, end, link_vertex, link_node, link_x, x, corners, slot_tri[s], touches, hits
                 )  # fmt: skip
         while level <= top and mask[level] == 0:

@@ -1,8 +1,8 @@
 """Which of many boxes overlap: sweep along one axis, compare the others.
 
 1. Sort   boxes by where they begin along the axis on which their middles differ most.
-2. Sweep. A box can meet only those that begin before it ends: a run of the order, found by bisection.
-3. Test   the run on all three axes, all at once.
+2. Sweep. A box can meet only those that begin before it ends: a run of the order.
+3. Test   the run on all three axes; count, scan, fill.
 
 Boxes are closed: touching counts. Cost O(n log n + runs).
 """
@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.arrays import Floats
+from impinge.backend.scan import exclusive_scan
+from impinge.detect import broad_phase_kernels as kernels
 
 
 def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
@@ -20,6 +22,7 @@ def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
 
     A box that ends before it begins is empty, and overlaps nothing.
     """
+    count = len(low)
     filled = np.flatnonzero((low <= high).all(axis=1))
     if len(filled) < 2:
         return np.zeros((0, 2), dtype=np.int64)
@@ -27,12 +30,9 @@ def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
     axis = int(np.argmax(0.5 * middle.max(axis=0) - 0.5 * middle.min(axis=0)))
     order = filled[np.argsort(low[filled, axis], kind="stable")]
     low, high = low[order], high[order]
-    end = np.searchsorted(low[:, axis], high[:, axis], side="right")
-    found = [np.zeros((0, 2), dtype=np.int64)]
-    for i in range(len(order)):
-        run = slice(i + 1, end[i])
-        meets = ((low[run] <= high[i]) & (high[run] >= low[i])).all(axis=1)
-        others = order[run][meets]
-        found.append(np.stack([np.full(len(others), order[i]), others], axis=1))
-    pairs = np.sort(np.concatenate(found), axis=1)
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    none, counts = np.zeros((0, 2), dtype=np.int64), np.zeros(len(order), dtype=np.int64)
+    kernels.count_overlaps.over(len(order))(low, high, axis, order, none, counts)
+    start = exclusive_scan(counts)
+    pairs = np.zeros((start[-1], 2), dtype=np.int64)
+    kernels.fill_overlaps.over(len(order))(low, high, axis, order, start, pairs)
+    return pairs[np.argsort(pairs[:, 0] * count + pairs[:, 1])]

@@ -571,24 +571,3 @@ class Curves(Result):
         from importlib import import_module
 
         return import_module("impinge.view.picture").plot_curves(self, path)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Contacts(Result):
-    """Contacts of a world: where, which way out, how deep (the contact contract)."""
-
-    body_a: Ints
-    body_b: Ints
-    point: Floats
-    """Shape (k, 3)."""
-    normal: Floats
-    """Unit vectors from a to b: moving b by ``depth`` along it resolves the contact, shape (k, 3)."""
-    depth: Floats
-    """Never negative, shape (k,)."""
-    feature_a: Ints
-    feature_b: Ints
-    id: NDArray[np.int64]  # noqa: RUF100
-    """Stays the same while the same features stay in contact."""
-
-    _rows = "depth"
-    _identity = ("id",)

@@ -28,7 +28,7 @@ KERNEL_FROM = 1 << 13
 """Numbers from which one compiled pass beats NumPy's two, the start of the call included."""
 
 
-def _copy(vertices: Floats, target: Floats, *, check: bool) -> None:
+def copy_positions(vertices: Floats, target: Floats, *, check: bool) -> None:
     """Copy ``vertices``, and refuse them if one is not finite."""
     if not check or vertices.size < KERNEL_FROM:
         if check:
@@ -70,6 +70,11 @@ class Positions:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def edits(self) -> int:
+        """Grows when elements or vertices are added or removed, not when positions change."""
+        return self.version - self.motion
+
     def __getstate__(self) -> dict[str, object]:
         """Pickle positions and version; the lock and the spare buffer belong to a process."""
         return {"vertices": self.vertices, "version": self.version}
@@ -92,10 +97,20 @@ class Positions:
                 target = vertices
             else:
                 target = self._take_spare()
-                _copy(vertices, target[: self._count], check=check)
+                copy_positions(vertices, target[: self._count], check=check)
             self._swap_in(target, ours=copy)
             self.motion += 1
             self.version += 1
+
+    def adopt(self, vertices: Floats) -> int:
+        """Let checked, read-only positions be the current ones, without a copy; returns the version."""
+        with self.lock:
+            if self._buffer_is_ours:
+                self._swap_in(vertices, ours=False)
+            self._buffer = self.vertices = vertices
+            self.motion += 1
+            self.version += 1
+            return self.version
 
     def append(self, vertices: Floats) -> int:
         """Add vertices behind the last one, amortised O(added); return the id of the first."""

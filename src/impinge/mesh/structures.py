@@ -16,6 +16,15 @@ class KeepsStructures:
     _positions: Positions
     _structures: dict[str, Any]
 
+    @property
+    def positions(self) -> Positions:
+        """What holds the positions and their version; a tet mesh and its surface have one in common."""
+        return self._positions
+
+    def has_structure(self, name: str) -> bool:
+        """Whether something is kept under ``name``."""
+        return name in self._structures
+
     def structure(self, name: str, make: Callable[[Any], Made]) -> Made:
         """What is kept under ``name``; ``make(body)`` makes it when it is first asked for."""
         with self._positions.lock:

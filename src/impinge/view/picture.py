@@ -10,7 +10,7 @@ import ctypes.util
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
+from impinge.contact.contacts import ContactKind, Contacts
 from impinge.detect.results import Curves, SphereContacts, TrianglePairs, VertexContacts, VolumeOverlap
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.errors import FileError, MissingExtra
@@ -121,6 +122,18 @@ def _shown(pixels: Any, path: str | os.PathLike[str] | None) -> Any:
     return pixels if path is None else _write(pixels, Path(path))
 
 
+def plot_world(result: Contacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
+    """Draw the bodies as they are now, contact points and ways out; write ``path`` or return the pixels."""
+    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
+    named = title or f"{len(result)} contacts of {len(result.body_pairs)} pairs of bodies, by {result.method}"
+    ends = result.point - result.depth[:, None] * result.normal  # where a's side of the contact goes
+    is_of_b = result.kind == ContactKind.VERTEX_B
+    ends[is_of_b] = (result.point + result.depth[:, None] * result.normal)[is_of_b]
+    parts = _parts_with_ways(result.bodies, result.point, ends, f"{len(result)} contacts")
+    pixels = draw(_fit_to_unit(list(parts)), named)
+    return pixels if path is None else _write(pixels, Path(path))
+
+
 def check_path(path: Path) -> None:
     """Refuse a path that a picture cannot be written to, as far as can be told without writing."""
     folder = path.parent
@@ -162,7 +175,19 @@ def _parts_of_curves(result: Curves) -> Iterator[Part]:
 
 
 def _parts_of_contacts(result: VertexContacts) -> Iterator[Part]:
-    surfaces = [body.surface if hasattr(body, "surface") else body for body in result.bodies]
+    points = np.zeros((len(result), 3))
+    for b in np.unique(result.body):
+        points[result.body == b] = result.bodies[b].vertices[result.vertex[result.body == b]]
+    ends = None
+    if result.depth is not None and result.direction is not None:
+        ends = points + result.depth[:, None] * result.direction
+    marked = f"{len(np.unique(points, axis=0))} vertices inside"
+    return _parts_with_ways(result.bodies, points, ends, marked)
+
+
+def _parts_with_ways(bodies: Sequence[Any], points: Floats, ends: Floats | None, label_of_marks: str) -> Iterator[Part]:
+    """Bodies, a mark at each point, and lines from there to the ends."""
+    surfaces = [body.surface if hasattr(body, "surface") else body for body in bodies]
     snapshots = [surface.snapshot() for surface in surfaces]
     shown = [snapshot.vertices[snapshot.elements[snapshot.live]] for snapshot in snapshots]
     for k, colour in enumerate(BODY_COLOURS):
@@ -170,15 +195,14 @@ def _parts_of_contacts(result: VertexContacts) -> Iterator[Part]:
         if len(corners):
             label = f"body {k}" if len(shown) <= len(BODY_COLOURS) else f"{len(shown[k::2])} bodies"
             yield Part(f"{label}: {len(corners)} triangles", corners, colour, 0.35, len(corners) < EDGES_BELOW)
-    if not len(result):
+    if not len(points):
         return
-    points = np.stack([snapshots[b].vertices[v] for b, v in zip(result.body, result.vertex)])
-    if result.depth is not None and result.direction is not None:
-        ends = points + result.depth[:, None] * result.direction
+    if ends is not None:
         yield Part("ways out", np.stack([points, ends, ends], axis=1), CURVE_COLOUR, 1.0, False)
-    size = MARK * float(np.ptp(np.concatenate(shown).reshape(-1, 3), axis=0).max())
-    points = np.unique(points, axis=0)
-    yield Part(f"{len(points)} vertices inside", marks(points, size), HIT_COLOURS[0], 1.0, False)
+    size = MARK * float(
+        np.ptp(np.concatenate([points[:, None].repeat(3, axis=1), *shown]).reshape(-1, 3), axis=0).max()
+    )
+    yield Part(label_of_marks, marks(np.unique(points, axis=0), size), HIT_COLOURS[0], 1.0, False)
 
 
 def _parts_of_overlap(result: VolumeOverlap) -> Iterator[Part]:

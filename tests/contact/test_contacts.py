@@ -1,0 +1,231 @@
+"""Contacts: one vocabulary for all methods, ids that persist, and a contract that moving bodies proves."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import ContactKind, OptionError
+from impinge.contact.contacts import body_key, contact_ids
+from impinge.detect.results import SphereContacts
+from impinge.mesh import shapes
+
+
+def boxes(shift: tuple[float, float, float], size: float = 0.5, cells: int = 3):
+    """A box of side 1 around the origin, and one of side ``size`` whose middle is at ``shift``."""
+    return shapes.box(1.0, cells=(cells,) * 3), shapes.box(size, center=shift, cells=(cells,) * 3)
+
+
+def by_vertices(a, b):
+    return impinge.contacts_from_vertices(impinge.penetrating_vertices([a, b], depth=True))
+
+
+def by_pairs(a, b):
+    return impinge.contacts_from_pairs(impinge.triangle_pairs(a, b))
+
+
+def by_volume(a, b):
+    return impinge.contacts_from_volume(impinge.volume_gradient(a, b), a, b)
+
+
+METHODS = [by_vertices, by_pairs, by_volume]
+
+
+def assert_contract(contacts):
+    """Unit normals, depths from 0, everything finite, rows sorted, ids that differ."""
+    np.testing.assert_allclose(np.linalg.norm(contacts.normal, axis=1), 1.0, atol=1e-12)
+    assert (contacts.depth >= 0.0).all()
+    for column in (contacts.point, contacts.normal, contacts.depth):
+        assert np.isfinite(column).all()
+    keys = [contacts.body_a, contacts.body_b, contacts.kind, contacts.feature_a, contacts.feature_b]
+    assert np.array_equal(np.lexsort(keys[::-1]), np.arange(len(contacts)))
+    assert len(np.unique(contacts.id)) == len(contacts)
+    assert (contacts.id >= 0).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("find", METHODS, ids=lambda find: find.__name__)
+def test_normals_lead_from_a_to_b(find, axis, sign):
+    """Point from the first body to the second, whichever way round they are given."""
+    shift = np.zeros(3)
+    shift[axis] = sign * 0.7
+    a, b = boxes(tuple(shift))
+    forth, back = find(a, b), find(b, a)
+
+    assert len(forth) == len(back) > 0
+    for contacts, way in ((forth, sign), (back, -sign)):
+        assert_contract(contacts)
+        mean = contacts.normal.mean(axis=0)
+        assert way * mean[axis] > 0.5 * np.linalg.norm(mean)
+
+
+@pytest.mark.parametrize("find", [by_vertices, by_volume], ids=lambda find: find.__name__)
+def test_moving_b_by_the_depth_resolves_the_contact(find):
+    """Find the overlap of a box pressed into a larger one, 0.05 deep, and nothing after b has moved out by it."""
+    a, b = boxes((0.03, 0.02, 0.7), cells=12)  # so fine that b stays clear of a's edges, where normals turn
+    contacts = find(a, b)
+    # Edges of a's top leave b through its sides, so that vertices of a have ways out that are longer.
+    deepest = int(np.argmax(np.where(contacts.kind == ContactKind.VERTEX_A, 0.0, contacts.depth)))
+
+    np.testing.assert_allclose(contacts.depth[deepest], 0.05, rtol=0.02)
+    np.testing.assert_allclose(contacts.normal[deepest], [0.0, 0.0, 1.0], atol=1e-6)
+    b.update(b.vertices + (1.0 + 1e-6) * contacts.depth[deepest] * contacts.normal[deepest])
+    assert not len(find(a, b))
+
+
+def test_a_vertex_moved_out_by_its_own_depth_is_on_the_surface():
+    """Bring each vertex to the surface of the body that it is in, a along -normal and b along +normal."""
+    a, b = shapes.icosphere(2), shapes.icosphere(2, radius=0.8, center=(1.1, 0.3, 0.2))
+    contacts = by_vertices(a, b)
+    kinds = np.bincount(contacts.kind, minlength=2)
+
+    assert (kinds[:2] > 3).all()
+    for kind, body, sign in ((ContactKind.VERTEX_A, b, -1.0), (ContactKind.VERTEX_B, a, 1.0)):
+        rows = contacts.kind == kind
+        ends = contacts.point[rows] + sign * contacts.depth[rows, None] * contacts.normal[rows]
+        np.testing.assert_allclose(impinge.closest_points(body, ends).distance, 0.0, atol=1e-12)
+
+
+def test_points_of_curves_are_on_both_surfaces():
+    """Put contacts of triangle pairs on the curve, where a depth of 0 is true, and say that there is no other."""
+    a, b = shapes.icosphere(2), shapes.icosphere(2, center=(1.2, 0.3, 0.1))
+    contacts = by_pairs(a, b)
+
+    assert len(contacts) > 20
+    assert not contacts.has_depth.any()
+    for body in (a, b):
+        assert impinge.closest_points(body, contacts.point).distance.max() < 1e-12
+    np.testing.assert_array_equal(contacts.depth, 0.0)
+    np.testing.assert_array_equal(
+        np.stack([contacts.feature_a, contacts.feature_b], axis=1), impinge.triangle_pairs(a, b).pairs
+    )
+
+
+@pytest.mark.parametrize("name", ["crossing_triangles", "coplanar_triangles", "boxes_overlapping_by_half"])
+def test_touching_and_coplanar_triangles_have_contacts(name):
+    """Give finite points and unit normals where triangles touch, lie in one plane or have no area."""
+    a, b = impinge.scenes.get(name).surfaces
+    contacts = by_pairs(a, b)
+
+    assert_contract(contacts)
+    assert len(contacts) == len(impinge.triangle_pairs(a, b)) > 0
+
+
+def test_triangles_without_area_have_contacts():
+    """Give a unit normal between triangles that are points."""
+    dot = impinge.TriMesh([[0.0, 0.0, 0.0]], [[0, 0, 0]])
+    contacts = by_pairs(dot, impinge.TriMesh([[0.0, 0.0, 0.0]], [[0, 0, 0]]))
+
+    assert len(contacts) == 1
+    assert_contract(contacts)
+
+
+@pytest.mark.parametrize("find", [by_vertices, by_volume], ids=lambda find: find.__name__)
+def test_a_body_inside_a_body_is_a_contact(find):
+    """Let a body wholly inside another have finite contacts that lead out."""
+    outer, inner = shapes.icosphere(2), shapes.icosphere(1, radius=0.3, center=(0.2, 0.0, 0.0))
+    contacts = find(outer, inner)
+
+    assert len(contacts) > 0
+    assert_contract(contacts)
+    if find is by_volume:
+        inner.update(inner.vertices + contacts.depth[0] * contacts.normal[0])
+        assert not impinge.check(outer, inner).relation.endswith("in a")
+
+
+def test_a_vertex_in_several_tets_is_one_contact():
+    """Count a vertex on the border of tets once, and keep its id while it moves on to other tets."""
+    tets = shapes.tet_box(2, 2, 2, size=2.0)
+    poker = impinge.TetMesh(np.array([[0.0, 0.3, 0.2], [3, 0, 0.1], [3, 1, 0], [3, 0, 1]]), [[0, 1, 2, 3]])
+    before = impinge.penetrating_vertices([tets, poker], depth=True)
+    first = impinge.contacts_from_vertices(before)
+    poker.update(poker.vertices + np.array([0.3, 0.2, 0.1]))
+    second = by_vertices(tets, poker)
+
+    assert len(before) > len(first) == len(second) == 1
+    assert_contract(first)
+    changes = second.changes(first)
+    assert (len(changes.entered), len(changes.persisting), len(changes.left)) == (0, 1, 0)
+
+
+def test_ids_do_not_depend_on_which_body_comes_first(rng):
+    """Give the same id to the same features, a before b and b before a, and other ids to all others."""
+    count = 5000
+    keys = np.array([body_key(str(k)) for k in range(40)], dtype=np.uint64)
+    a, b = rng.integers(0, 40, size=(2, count))
+    kind, of_a, of_b = rng.integers(0, 5, count).astype(np.int8), *rng.integers(0, 50, size=(2, count)).astype(np.int32)
+    mirrored = np.where(kind <= 1, 1 - kind, kind).astype(np.int8)
+    two = a != b
+    ids = contact_ids(keys[a], keys[b], kind, of_a, of_b)
+    swapped = contact_ids(keys[b], keys[a], mirrored, of_b, of_a)
+
+    np.testing.assert_array_equal(ids[two], swapped[two])
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    first = a <= b
+    kind, of_a, of_b = np.where(first, kind, mirrored), np.where(first, of_a, of_b), np.where(first, of_b, of_a)
+    of_a, of_b = np.where(kind == 1, -1, of_a), np.where(kind == 0, -1, of_b)
+    rows = np.unique(np.stack([low, high, kind, of_a, of_b], axis=1)[two], axis=0)
+    assert len(np.unique(ids[two])) == len(rows) > 3000
+
+
+def test_spheres_become_contacts():
+    """Take points, normals and depths of spheres as they are, and tell that others may meet."""
+    found = SphereContacts(
+        certain=np.array([[3, 4]], dtype=np.int32),
+        possible=np.array([[1, 1]], dtype=np.int32),
+        level=2,
+        point=np.array([[1.0, 2.0, 3.0]]),
+        normal=np.array([[0.0, 1.0, 0.0]]),
+        depth=np.array([0.25]),
+        complete=False,
+        reason="budget",
+        method="sphere_tree",
+    )
+    contacts = impinge.contacts_from_spheres(found)
+
+    assert_contract(contacts)
+    assert contacts.kind.tolist() == [ContactKind.SPHERES]
+    assert (contacts.feature_a.tolist(), contacts.feature_b.tolist()) == ([3], [4])
+    assert (contacts.reason, contacts.method, contacts.possible.tolist()) == ("budget", "sphere_tree", [[0, 1]])
+
+
+def test_possible_contacts_count():
+    """Be true, though empty, where bodies may touch."""
+    apart = by_pairs(*boxes((3.0, 0.0, 0.0)))
+
+    assert not apart
+    assert len(apart) == 0
+    assert impinge.contacts_from_spheres(
+        SphereContacts(
+            certain=np.zeros((0, 2), dtype=np.int32),
+            possible=np.array([[0, 0]], dtype=np.int32),
+            level=0,
+            point=np.zeros((0, 3)),
+            normal=np.zeros((0, 3)),
+            depth=np.zeros(0),
+        )
+    )
+
+
+def test_contacts_without_depth_are_refused():
+    """Say how to ask for depths."""
+    found = impinge.penetrating_vertices(boxes((0.0, 0.0, 0.7)))
+    with pytest.raises(OptionError, match="these vertices have no depth, which contacts need; ask with depth=True"):
+        impinge.contacts_from_vertices(found)
+
+
+@pytest.mark.parametrize("find", METHODS, ids=lambda find: find.__name__)
+def test_contacts_travel(find):
+    """Survive JSON, pickle and a picture."""
+    a, b = boxes((0.03, 0.02, 0.7), cells=1)
+    contacts = find(a, b)
+    plain = contacts.to_dict()
+
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert pickle.loads(pickle.dumps(contacts)).id.tolist() == contacts.id.tolist()
+    assert contacts.plot().ndim == 3

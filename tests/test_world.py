@@ -1,0 +1,632 @@
+"""Worlds: all near pairs by brute force, batched as one by one, bodies that come and go, and budgets."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import ContactKind, MeshError, OptionError, World
+from impinge.backend import jit
+from impinge.mesh import shapes
+
+
+def turned(rng):
+    """A random rotation."""
+    q, r = np.linalg.qr(rng.normal(size=(3, 3)))
+    q *= np.sign(np.diag(r))
+    return q if np.linalg.det(q) > 0 else -q
+
+
+def soup(body):
+    """The same triangles with corners of their own: closed only by where their vertices are."""
+    return impinge.TriMesh(body.vertices[body.faces].reshape(-1, 3), np.arange(3 * len(body)).reshape(-1, 3))
+
+
+def inside_out(body):
+    return impinge.TriMesh(body.vertices, body.faces[:, ::-1])
+
+
+MAKERS = {
+    "box": lambda: shapes.box(1.0),
+    "ball": lambda: shapes.icosphere(2, radius=0.7),
+    "tets": lambda: shapes.tet_box(2, 2, 2, size=1.2),
+    "cloth": lambda: shapes.cloth_grid(6, 6, size=1.5),
+    "soup": lambda: soup(shapes.box(0.9, cells=(2, 2, 2))),
+    "inside_out": lambda: inside_out(shapes.icosphere(1, radius=0.6)),
+    "two": lambda: joined(shapes.box(0.5), shapes.box(0.4, center=(0.7, 0.0, 0.0))),
+    "bar": lambda: shapes.box((4.0, 0.15, 0.15)),
+    "large": lambda: shapes.icosphere(4, radius=0.9),
+}
+"""Small and large bodies, closed, open and closed only by position; ``large`` is asked by its tree."""
+
+
+def joined(a, b):
+    return impinge.TriMesh(
+        np.concatenate([a.vertices, b.vertices]), np.concatenate([a.faces, b.faces + len(a.vertices)])
+    )
+
+
+def mixed_bodies(rng, count, *, spread=2.2, kinds=tuple(MAKERS)):
+    """Bodies of all kinds in random places, by name."""
+    bodies = {}
+    for k in range(count):
+        kind = kinds[k % len(kinds)]
+        body = MAKERS[kind]()
+        body.update(body.vertices @ turned(rng).T + rng.uniform(0.0, spread, 3))
+        bodies[f"{kind} {k}"] = body
+    return bodies
+
+
+def world_of(bodies, **options):
+    world = World()
+    for name, body in bodies.items():
+        world.add(body, name=name, **options)
+    return world
+
+
+def surface(body):
+    return body.surface if isinstance(body, impinge.TetMesh) else body
+
+
+def expected_rows(bodies, wanted):
+    """By name: (vertex body, vertex, body that it is in) to (depth, direction); and triangles of pairs without one."""
+    vertices, triangles = {}, set()
+    for a, b in wanted:
+        pair = [surface(bodies[a]), surface(bodies[b])]
+        found = impinge.penetrating_vertices(pair, depth=True)
+        for body, vertex, in_body, depth, way in zip(
+            found.body, found.vertex, found.in_body, found.depth, found.direction
+        ):
+            vertices[(a, b)[body], int(vertex), (a, b)[in_body]] = depth, way
+        if not len(found):
+            pairs = impinge.triangle_pairs(*pair, method="brute_force").pairs
+            triangles |= {(a, b, int(i), int(j)) for i, j in pairs}
+    return vertices, triangles
+
+
+def rows_of(contacts):
+    """The same of contacts."""
+    vertices, triangles = {}, set()
+    for k in range(len(contacts)):
+        a, b = contacts.names[contacts.body_a[k]], contacts.names[contacts.body_b[k]]
+        of_a, of_b = int(contacts.feature_a[k]), int(contacts.feature_b[k])
+        if contacts.kind[k] == ContactKind.VERTEX_A:
+            vertices[a, of_a, b] = contacts.depth[k], -contacts.normal[k]
+        elif contacts.kind[k] == ContactKind.VERTEX_B:
+            vertices[b, of_b, a] = contacts.depth[k], contacts.normal[k]
+        else:
+            triangles.add((a, b, of_a, of_b))
+    return vertices, triangles
+
+
+def assert_same(found, expected):
+    assert found[1] == expected[1]
+    assert set(found[0]) == set(expected[0])
+    for key, (depth, way) in expected[0].items():
+        np.testing.assert_allclose(found[0][key][0], depth, rtol=1e-9, atol=1e-12, err_msg=str(key))
+        np.testing.assert_allclose(found[0][key][1], way, rtol=1e-7, atol=1e-9, err_msg=str(key))
+
+
+def digest(contacts):
+    """All bits of an answer."""
+    h = hashlib.sha256()
+    for name in ("body_a", "body_b", "kind", "feature_a", "feature_b", "point", "normal", "depth", "id", "possible"):
+        h.update(np.ascontiguousarray(getattr(contacts, name)).tobytes())
+    return h.hexdigest()
+
+
+# contacts and pairs by brute force ---------------------------------------------------------------------
+
+
+def test_contacts_are_those_of_all_pairs_one_by_one(rng):
+    """Find what asking about each pair of bodies by itself finds: vertices, depths, ways out and triangles."""
+    bodies = mixed_bodies(rng, 18, spread=3.0)
+    contacts = world_of(bodies).contacts()
+    expected = expected_rows(bodies, itertools.combinations(bodies, 2))
+
+    assert_same(rows_of(contacts), expected)
+    assert len(expected[0]) > 200
+    assert len(expected[1]) > 20
+    inside = {key[2].split()[0] for key in expected[0]}
+    assert inside >= {"box", "ball", "tets", "soup", "inside_out", "two", "large"}
+    assert contacts.complete
+    assert contacts.method == "vertices"
+
+
+@pytest.mark.parametrize("method", ["vertices", "pairs", "volume"])
+def test_contacts_keep_the_contract(rng, method):
+    """Give unit normals, depths from 0 and finite numbers, whatever method was asked for."""
+    kinds = ("box", "ball", "tets", "large") if method == "volume" else tuple(MAKERS)
+    contacts = world_of(mixed_bodies(rng, 10, kinds=kinds)).contacts(method=method)
+
+    assert len(contacts) > 5
+    np.testing.assert_allclose(np.linalg.norm(contacts.normal, axis=1), 1.0, atol=1e-12)
+    assert (contacts.depth >= 0.0).all()
+    assert np.isfinite(contacts.point).all()
+    assert (contacts.body_a < contacts.body_b).all()
+    assert len(np.unique(contacts.id)) == len(contacts)
+    assert contacts.stats["chosen"] == method
+
+
+def test_vertices_leave_through_the_triangle_that_is_named(rng):
+    """Name the triangle of the other body that the way out ends on."""
+    bodies = mixed_bodies(rng, 8)
+    contacts = world_of(bodies).contacts()
+    checked = 0
+    for k in np.flatnonzero(contacts.kind == ContactKind.VERTEX_A):
+        body = surface(bodies[contacts.names[contacts.body_b[k]]])
+        end = contacts.point[k] - contacts.depth[k] * contacts.normal[k]
+        corners = body.vertices[body.faces[contacts.feature_b[k]]]
+        alone = impinge.TriMesh(corners, [[0, 1, 2]])
+        assert impinge.closest_points(alone, [end], inside=False).distance[0] < 1e-9
+        checked += 1
+    assert checked > 20
+
+
+def test_pairs_are_those_of_all_pairs_one_by_one(rng):
+    """Find all triangles that meet, of small and large bodies, with their kinds."""
+    bodies = mixed_bodies(rng, 12)
+    found = world_of(bodies).pairs()
+    expected = []
+    for i, j in itertools.combinations(range(len(bodies)), 2):
+        one = impinge.triangle_pairs(*(surface(list(bodies.values())[k]) for k in (i, j)), method="brute_force")
+        expected += [(i, j, *pair, kind) for pair, kind in zip(one.pairs.tolist(), one.kind.tolist())]
+
+    rows = np.column_stack([found.body_a, found.body_b, found.pairs, found.kind])
+    assert [tuple(row) for row in rows.tolist()] == expected
+    assert len(expected) > 500
+    assert sum(found.count_by_kind().values()) == len(found)
+
+
+def test_degenerate_bodies(rng):
+    """Find touching and coplanar triangles of boxes on a grid as brute force does."""
+    bodies = {}
+    for k in range(14):
+        box = shapes.box(2.0)
+        box.update(box.vertices + rng.integers(0, 4, size=3))
+        bodies[str(k)] = box
+    world = world_of(bodies)
+    found = world.pairs()
+    expected = sum(
+        len(impinge.triangle_pairs(a, b, method="brute_force")) for a, b in itertools.combinations(bodies.values(), 2)
+    )
+
+    assert len(found) == expected > 1000
+    assert len(np.unique(found.kind)) == 3
+    assert_same(rows_of(world.contacts()), expected_rows(bodies, itertools.combinations(bodies, 2)))
+
+
+def test_containment_is_found():
+    """Find a body inside a closed body, and a body inside a large one."""
+    for outer in (shapes.icosphere(2), shapes.icosphere(4)):
+        world = world_of({"outer": outer, "inner": shapes.icosphere(1, radius=0.2)})
+        contacts = world.contacts()
+
+        assert len(contacts) == 42
+        assert set(contacts.kind) == {ContactKind.VERTEX_B}
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_any_scale(rng, scale):
+    """Find the same contacts, larger or smaller, where numbers are so large that products would overflow."""
+    small, scaled = mixed_bodies(rng, 6, kinds=("box", "ball"), spread=1.2), {}
+    for name, body in small.items():
+        scaled[name] = impinge.TriMesh(scale * body.vertices, body.faces)
+    one, other = world_of(small).contacts(), world_of(scaled).contacts()
+
+    assert len(one) > 20
+    np.testing.assert_array_equal(one.id, other.id)
+    np.testing.assert_allclose(other.depth / scale, one.depth, rtol=1e-6, atol=1e-12)
+
+
+# filters ------------------------------------------------------------------------------------------------
+
+
+def test_filters_are_those_of_a_loop(rng):
+    """Ask about the pairs that groups, fixed bodies and ignored pairs leave, and about no others."""
+    bodies = mixed_bodies(rng, 14, spread=1.8)
+    world, chosen = World(), {}
+    for name, body in bodies.items():
+        chosen[name] = {
+            "group": int(rng.integers(1, 4)),
+            "collides_with": int(rng.integers(1, 4)),
+            "fixed": bool(rng.integers(2)),
+        }
+        world.add(body, name=name, **chosen[name])
+    names = list(bodies)
+    ignored = {tuple(sorted(rng.choice(names, 2, replace=False))) for _ in range(15)}
+    for a, b in ignored:
+        world.ignore(b, a)
+
+    def wanted(a, b):
+        one, other = chosen[a], chosen[b]
+        collide = one["group"] & other["collides_with"] and other["group"] & one["collides_with"]
+        return collide and not (one["fixed"] and other["fixed"]) and tuple(sorted((a, b))) not in ignored
+
+    pairs = [pair for pair in itertools.combinations(names, 2) if wanted(*pair)]
+    assert 10 < len(pairs) < 60
+    assert_same(rows_of(world.contacts()), expected_rows(bodies, pairs))
+    near = {(names[i], names[j]) for i, j in world.near_pairs().tolist()}
+    assert near <= set(pairs)
+
+
+def test_near_pairs_follow_every_move():
+    """See the boxes of now, after updates, edits and moves through a tet mesh."""
+    a, b = shapes.box(1.0), shapes.tet_box(1, 1, 1, size=1.0, center=(3.0, 0.0, 0.0))
+    world = world_of({"a": a, "b": b})
+    assert len(world.near_pairs()) == 0
+    a.update(a.vertices + np.array([2.5, 0.0, 0.0]))
+    assert world.near_pairs().tolist() == [[0, 1]]
+    b.update(b.vertices + np.array([0.0, 3.0, 0.0]))
+    assert len(world.near_pairs()) == 0
+    ids = a.add_triangles([[8, 9, 10]], vertices=[[3.0, 3.0, 0.0], [3.1, 3.0, 0.0], [3.0, 3.1, 0.0]])
+    assert world.near_pairs().tolist() == [[0, 1]]
+    assert len(world.contacts()) > 0
+    a.remove_triangles(ids)
+    assert len(world.near_pairs()) == 0
+
+
+# ids and changes ----------------------------------------------------------------------------------------
+
+
+def test_ids_do_not_depend_on_the_order_of_bodies(rng):
+    """Give each contact the same id, depth and point, in whatever order bodies were added."""
+    bodies = mixed_bodies(rng, 10)
+    names = list(bodies)
+    one = world_of(bodies).contacts()
+    other = world_of({name: bodies[name] for name in rng.permutation(names).tolist()}).contacts()
+    first, second = np.argsort(one.id), np.argsort(other.id)
+
+    assert len(one) > 100
+    np.testing.assert_array_equal(one.id[first], other.id[second])
+    np.testing.assert_array_equal(one.depth[first], other.depth[second])
+    np.testing.assert_array_equal(one.point[first], other.point[second])
+
+
+def test_asked_together_and_one_by_one_is_the_same(rng):
+    """Give two bodies the same contacts, bit for bit, alone and among others."""
+    bodies = mixed_bodies(rng, 9)
+    together, count = world_of(bodies).contacts(), 0
+    for a, b in itertools.combinations(bodies, 2):
+        alone = world_of({a: bodies[a], b: bodies[b]}).contacts()
+        rows = np.flatnonzero(np.isin(together.id, alone.id))
+        assert len(rows) == len(alone)
+        order, other = rows[np.argsort(together.id[rows])], np.argsort(alone.id)
+        for column in ("id", "point", "depth", "normal", "feature_a", "feature_b", "kind"):
+            np.testing.assert_array_equal(getattr(together, column)[order], getattr(alone, column)[other])
+        count += len(alone)
+    assert count == len(together) > 100
+
+
+def test_contacts_persist_while_bodies_come_and_go():
+    """Keep the ids of contacts of two bodies, while others are added and removed around them."""
+    a, b = shapes.box(1.0), shapes.box(0.5, center=(0.0, 0.0, 0.7))
+    world = world_of({"other": shapes.box(1.0, center=(9.0, 0.0, 0.0)), "a": a, "b": b})
+    first = world.contacts()
+    world.remove("other")
+    world.add(shapes.box(0.4, center=(0.6, 0.0, 0.0)), name="new")
+    second = world.contacts()
+    changes = second.changes(first)
+
+    assert len(first) > 0
+    assert sorted(changes.persisting.reshape(-1).tolist()) == sorted(first.id.tolist())
+    assert len(changes.left) == 0
+    assert len(changes.entered) == len(second) - len(first) > 0
+    world.remove("b")
+    assert set(second.changes(world.contacts()).entered.reshape(-1)) == set(first.id)
+    assert world.names == ("a", "new")
+
+
+# moving all at once ---------------------------------------------------------------------------------------
+
+
+def test_updates_of_all_are_updates_of_each(rng):
+    """Set positions by world.update as by update of each body, with versions that grow and snapshots that stay."""
+    one, other = mixed_bodies(rng, 10), {}
+    for name, body in one.items():
+        elements = body.tets if isinstance(body, impinge.TetMesh) else body.faces
+        other[name] = type(body)(body.vertices, elements)
+    together, apart = world_of(one), world_of(other)
+    for _ in range(4):
+        x = [body.vertices + 0.1 * rng.normal(size=3) for body in one.values()]
+        before = {name: (body.version, body.vertices, body.vertices.copy()) for name, body in one.items()}
+        together.update(np.concatenate(x))
+        for body, positions in zip(other.values(), x):
+            body.update(positions)
+        for name, body in one.items():
+            np.testing.assert_array_equal(body.vertices, other[name].vertices)
+            assert body.version > before[name][0]
+            np.testing.assert_array_equal(before[name][1], before[name][2])
+            assert not body.vertices.flags.writeable
+        assert digest(together.contacts()) == digest(apart.contacts())
+    one["box 0"].update(one["box 0"].vertices + 0.05)
+    other["box 0"].update(other["box 0"].vertices + 0.05)
+    assert digest(together.contacts()) == digest(apart.contacts())
+
+
+def test_moves_are_transforms_of_where_bodies_were(rng):
+    """Move bodies by matrices of where they were added, some of them by name, as transform_points does."""
+    bodies = mixed_bodies(rng, 5)
+    rest = {name: body.vertices.copy() for name, body in bodies.items()}
+    world = world_of(bodies)
+    matrices = np.tile(np.eye(4), (5, 1, 1))
+    matrices[:, :3, :3], matrices[:, :3, 3] = [turned(rng) for _ in range(5)], rng.normal(size=(5, 3))
+    world.move(matrices)
+    for matrix, (name, body) in zip(matrices, bodies.items()):
+        np.testing.assert_array_equal(body.vertices, impinge.transform_points(matrix, rest[name]))
+    some = list(bodies)[3:1:-1]
+    kept = {name: body.vertices.copy() for name, body in bodies.items()}
+    world.move(matrices[:2], names=some)
+    for name, body in bodies.items():
+        moved = impinge.transform_points(matrices[some.index(name)], rest[name]) if name in some else kept[name]
+        np.testing.assert_array_equal(body.vertices, moved)
+
+
+# budgets --------------------------------------------------------------------------------------------------
+
+
+def test_what_gets_no_tests_is_possible(rng):
+    """Answer or list each near pair, answer more with more tests, and repeat bit for bit."""
+    bodies = mixed_bodies(rng, 12)
+    world = world_of(bodies)
+    whole = world.contacts()
+    near = {tuple(pair) for pair in world.near_pairs().tolist()}
+    wanted = world.contacts(max_tests=1).stats["tests_wanted"]
+    before, partial = -1, 0
+    for tests in (1, wanted // 50, wanted // 10, wanted // 3, wanted):
+        some = world.contacts(max_tests=tests)
+        possible = {tuple(pair) for pair in some.possible.tolist()}
+        answered = near - possible
+        rows = np.array([(a, b) in answered for a, b in zip(whole.body_a.tolist(), whole.body_b.tolist())])
+        np.testing.assert_array_equal(np.sort(some.id), np.sort(whole.id[rows]))
+        assert possible <= near
+        assert some.stats["tests_spent"] <= tests
+        assert (some.complete, some.reason) == ((True, None) if not possible else (False, "budget"))
+        assert digest(some) == digest(world.contacts(max_tests=tests))
+        assert len(answered) >= before
+        before, partial = len(answered), partial + (0 < len(answered) < len(near))
+    assert partial >= 2
+    assert before == len(near)
+
+
+def test_a_budget_of_time_answers_all_or_says_so(rng):
+    """Cut the answer short, or finish it, and say which."""
+    world = world_of(mixed_bodies(rng, 10))
+    whole = world.contacts()
+    none, all_ = world.contacts(budget_ms=1e-9), world.contacts(budget_ms=1e9)
+
+    assert (len(none), none.complete, none.reason) == (0, False, "budget")
+    assert bool(none)
+    np.testing.assert_array_equal(none.possible, world.near_pairs())
+    assert digest(all_) == digest(whole)
+
+
+# bodies with themselves -----------------------------------------------------------------------------------
+
+
+def test_bodies_with_themselves():
+    """Find a folded cloth and a tet mesh that passes through itself, unless that is ignored."""
+    cloth = shapes.cloth_grid(8, 8)
+    x = cloth.vertices.copy()
+    x[:, 2] = 0.2 * np.sin(9.0 * x[:, 0] + 3.0 * x[:, 1])
+    x[x[:, 0] > 0, 0] *= -0.95
+    cloth.update(x)
+    tets = shapes.tet_box(6, 1, 1, size=(6.0, 1.0, 1.0), center=(0.0, 5.0, 0.0))
+    x = tets.vertices.copy()
+    x[x[:, 0] > 2.5, 0] -= 4.2
+    tets.update(x)
+    world = world_of({"cloth": cloth, "tets": tets})
+    contacts = world.contacts(self_collision=True)
+
+    assert len(world.contacts()) == 0
+    np.testing.assert_array_equal(contacts.body_a, contacts.body_b)
+    assert set(contacts.body_a) == {0, 1}
+    of_cloth, of_tets = contacts.rows(contacts.body_a == 0), contacts.rows(contacts.body_a == 1)
+    pairs = impinge.self_pairs(cloth).pairs
+    np.testing.assert_array_equal(np.stack([of_cloth.feature_a, of_cloth.feature_b], axis=1), pairs)
+    assert set(of_tets.feature_a) == set(impinge.penetrating_vertices([tets]).vertex)
+    world.ignore("cloth", "cloth")
+    assert set(world.contacts(self_collision=True).body_a) == {1}
+
+
+# small worlds, errors and threads -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "volume"])
+def test_worlds_of_nobody_and_of_one(method):
+    """Answer nothing, completely, in worlds where nothing can touch."""
+    world = World()
+    for count in range(2):
+        assert len(world) == count
+        for options in ({}, {"max_tests": 5}, {"budget_ms": 5.0}, {"self_collision": True}):
+            contacts = world.contacts(method=method, **options)
+            assert (len(contacts), len(contacts.possible), contacts.complete) == (0, 0, True)
+        assert len(world.pairs()) == len(world.near_pairs()) == 0
+        world.update(np.concatenate([np.zeros((0, 3)), *(world[name].vertices for name in world)]))
+        world.move(np.zeros((0, 4, 4)), names=[])
+        if count == 0:
+            world.add(shapes.box(1.0))
+
+
+def test_bodies_without_triangles():
+    """Let bodies without triangles or vertices touch nothing."""
+    empty = impinge.TriMesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=int))
+    points = impinge.TriMesh(np.zeros((4, 3)), np.zeros((0, 3), dtype=int))
+    world = world_of({"empty": empty, "box": shapes.box(1.0), "points": points})
+
+    assert len(world.contacts(self_collision=True)) == 0
+
+
+def test_a_body_added_twice_is_refused():
+    """Say under which name a body is in the world already, also of the surface of a tet mesh."""
+    tets = shapes.tet_box(1, 1, 1)
+    world = world_of({"first": tets})
+    for again in (tets, tets.surface):
+        with pytest.raises(MeshError, match="in the world already, as 'first'; add a copy of it, or remove 'first'"):
+            world.add(again, name="second")
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda w: w.add(shapes.box(1.0), name="a"), "there is a body named 'a' already; choose another name"),
+        (lambda w: w.add(shapes.box(1.0), name=""), "name is '', expected a word"),
+        (lambda w: w.add(shapes.box(1.0), group=-1), "group is -1, expected bits of groups"),
+        (lambda w: w.add(shapes.box(1.0), collides_with=True), "collides_with is True, expected bits"),
+        (lambda w: w.add(shapes.box(1.0), fixed=1), "fixed is 1, expected True or False"),
+        (lambda w: w.add(7), "expected a TriMesh or TetMesh"),
+        (lambda w: w.remove("c"), "there is no body named 'c'; there are 'a', 'b'"),
+        (lambda w: w.ignore("a", "c"), "there is no body named 'c'"),
+        (lambda w: w["c"], "there is no body named 'c'"),
+        (lambda w: w.contacts(method="magic"), "method is 'magic', expected 'auto' or one of 'vertices'"),
+        (lambda w: w.contacts(budget_ms=0), "budget_ms is 0, expected a positive number"),
+        (lambda w: w.contacts(budget_ms="1"), "budget_ms is '1', expected a positive number"),
+        (lambda w: w.contacts(max_tests=0), "max_tests is 0, expected a whole number from 1"),
+        (lambda w: w.contacts(max_tests=1.5), "max_tests is 1.5, expected a whole number"),
+        (lambda w: w.contacts(max_tests=1, budget_ms=1), "budget_ms and max_tests are both given; choose one"),
+        (lambda w: w.update(np.zeros((3, 3))), "vertices have 3 rows, but the bodies have 16 vertices together"),
+        (lambda w: w.update(np.full((16, 3), np.nan)), "all coordinates must be finite"),
+        (lambda w: w.move(np.eye(4)), r"transforms have shape \(4, 4\), expected \(2, 4, 4\)"),
+        (lambda w: w.move([np.full((4, 4), np.nan)] * 2), "transforms have a NaN or infinite entry"),
+        (lambda w: w.move([np.ones((4, 4))] * 2), "transforms have a last row other than"),
+        (lambda w: w.move([np.diag([1e308, 1, 1, 1.0])] * 2), "all coordinates must be finite; use smaller units"),
+    ],
+)
+def test_mistakes_get_a_sentence(ask, message):
+    """Say what was found, what was expected and the remedy, and stay as it was."""
+    world = world_of({"a": shapes.box(4.0), "b": shapes.box(1.0)})
+    before = digest(world.contacts())
+    with pytest.raises((MeshError, OptionError), match=message):
+        ask(world)
+    assert digest(world.contacts()) == before
+    assert world.names == ("a", "b")
+
+
+def test_what_has_a_surface_is_a_body():
+    """Take something that moves a surface of its own, and refuse to move it from outside."""
+
+    class Soft:
+        surface = shapes.box(1.0)
+
+    soft = Soft()
+    world = world_of({"soft": soft, "box": shapes.box(1.0, center=(0.9, 0.1, 0.2))})
+
+    assert len(world.contacts()) > 0
+    assert world["soft"] is soft
+    with pytest.raises(MeshError, match="body 'soft' moves its surface by itself"):
+        world.update(np.zeros((16, 3)))
+    world.move([np.eye(4)], names=["box"])
+    soft.surface.update(soft.surface.vertices + 10.0)
+    assert len(world.contacts()) == 0
+
+
+def test_a_body_that_grew_cannot_be_moved_back():
+    """Refuse to move a body to where it was, if it has vertices that were nowhere."""
+    box = shapes.box(1.0)
+    world = world_of({"box": box})
+    box.add_vertices([[0.0, 0.0, 0.0]])
+    with pytest.raises(MeshError, match="body 'box' has vertices that it did not have when it was added"):
+        world.move([np.eye(4)])
+
+
+def test_names_are_given_and_kept():
+    """Name bodies that have no name, and never one name twice."""
+    world = World()
+    names = [world.add(shapes.box(1.0)) for _ in range(3)]
+    world.remove(names[0])
+    names[0] = world.add(shapes.box(1.0))
+
+    assert len(set(names)) == 3
+    assert set(world) == set(names)
+    assert names[1] in world
+    assert repr(world) == "<World: 3 bodies>"
+
+
+@pytest.mark.parametrize("variant", ["serial", "parallel"])
+def test_the_same_bits_for_any_launch(rng, variant):
+    """Give the same bits serially and on threads."""
+    bodies = mixed_bodies(rng, 10)
+    expected = digest(world_of(bodies).contacts())
+    with jit.launch_always(variant):
+        world = world_of(bodies)
+        assert digest(world.contacts()) == expected
+        assert len(world.pairs()) > 0
+
+
+def test_a_body_that_moves_during_a_question(rng):
+    """Answer about one state each time, while another thread moves bodies."""
+    bodies = mixed_bodies(rng, 6, kinds=("ball", "large", "soup"))
+    world, body = world_of(bodies), bodies["large 1"]
+    states = [body.vertices.copy(), body.vertices + 0.3]
+    expected = set()
+    for x in states:
+        body.update(x)
+        expected.add(digest(world.contacts()))
+    stop = threading.Event()
+
+    def move():
+        while not stop.is_set():
+            for x in states:
+                body.update(x)
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    try:
+        found = {digest(world.contacts()) for _ in range(10)}
+    finally:
+        stop.set()
+        mover.join()
+    assert len(expected) == 2
+    assert found <= expected
+
+
+# long runs ------------------------------------------------------------------------------------------------
+
+
+def soak(frames, count=40):
+    """A digest of all contacts of boxes and balls that fly about, come and go."""
+    rng = np.random.default_rng(7)
+    world, h = World(), hashlib.sha256()
+    for _ in range(count):
+        world.add(MAKERS["box"]() if rng.random() < 0.7 else MAKERS["ball"]())
+    place, speed = rng.uniform(0, 4, (count, 3)), rng.normal(size=(count, 3))
+    previous, persisted = world.contacts(), 0
+    for frame in range(frames):
+        matrices = np.tile(np.eye(4), (len(world), 1, 1))
+        matrices[:, :3, 3] = 2.0 + 2.0 * np.sin(place + 0.01 * frame * speed)
+        world.move(matrices)
+        contacts = world.contacts()
+        persisted += len(contacts.changes(previous).persisting)
+        previous = contacts
+        h.update(digest(contacts).encode())
+        if frame % 50 == 49:
+            world.remove(world.names[frame % count])
+            world.add(MAKERS["box"]())
+    return h.hexdigest(), persisted
+
+
+def test_a_run_repeats_bit_for_bit():
+    """Give the same digest of all contacts twice, and contacts that persist."""
+    first, persisted = soak(120)
+
+    assert persisted > 1000
+    assert (first, persisted) == soak(120)
+
+
+@pytest.mark.slow
+def test_a_long_run_repeats_bit_for_bit():
+    """Give the same digest twice over ten thousand frames, with memory that does not grow."""
+    import resource
+
+    soak(500)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    first = soak(10_000)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+    assert first == soak(10_000)
+    assert grown < 30_000  # kilobytes
