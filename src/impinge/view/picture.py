@@ -106,6 +106,16 @@ def plot_spheres(
     return _shown(draw_parts(_parts_of_spheres(result), named), path)
 
 
+def plot_world(result: Contacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
+    """Draw the bodies as they are now, contact points and ways out; write ``path`` or return the pixels."""
+    named = title or f"{len(result)} contacts of {len(result.body_pairs)} pairs of bodies, by {result.method}"
+    ends = result.point - result.depth[:, None] * result.normal  # where a's side of the contact goes
+    is_of_b = result.kind == ContactKind.VERTEX_B
+    ends[is_of_b] = (result.point + result.depth[:, None] * result.normal)[is_of_b]
+    parts = _parts_with_ways(result.bodies, result.point, ends, f"{len(result)} contacts")
+    return _shown(draw_parts(parts, named), path)
+
+
 def draw_parts(parts: Iterable[Part], title: str) -> Any:
     """Draw anything that is made of triangles; the pixels, shape (height, width, 3)."""
     draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
@@ -119,18 +129,6 @@ def marks(points: Floats, size: float) -> Floats:
 
 def _shown(pixels: Any, path: str | os.PathLike[str] | None) -> Any:
     """The pixels, or the file that they were written to."""
-    return pixels if path is None else _write(pixels, Path(path))
-
-
-def plot_world(result: Contacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
-    """Draw the bodies as they are now, contact points and ways out; write ``path`` or return the pixels."""
-    draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
-    named = title or f"{len(result)} contacts of {len(result.body_pairs)} pairs of bodies, by {result.method}"
-    ends = result.point - result.depth[:, None] * result.normal  # where a's side of the contact goes
-    is_of_b = result.kind == ContactKind.VERTEX_B
-    ends[is_of_b] = (result.point + result.depth[:, None] * result.normal)[is_of_b]
-    parts = _parts_with_ways(result.bodies, result.point, ends, f"{len(result)} contacts")
-    pixels = draw(_fit_to_unit(list(parts)), named)
     return pixels if path is None else _write(pixels, Path(path))
 
 
