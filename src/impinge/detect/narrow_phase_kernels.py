@@ -46,7 +46,7 @@ def classify_self_pair(i, x, faces, pair_a, pair_b, skip_neighbours, bound, kind
         classify_pair(i, x, faces, x, faces, pair_a, pair_b, bound, kind)
 
 
-@kernel(parallel_from=512)
+@kernel(parallel_from=1024)
 def classify_pairs(x_a, faces_a, x_b, faces_b, pair_a, pair_b, bound, kind):
     """Filter all candidates of two bodies."""
     for i in prange(len(kind)):
