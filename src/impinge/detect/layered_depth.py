@@ -12,6 +12,7 @@
 3. Combine  (3.3) Walk along both lists of a pixel: entries and exits tell where both bodies are inside. The volume is
             the area of a pixel times the length of all such spans. Vertices of one body are looked up in the image of
             the other; crossings near a vertex are moved along their plane to its own ray (``layered_depth_points``).
+            Spans no longer than depths are rounded are none (``layered_depth_touching``).
 
 Watertight  An edge function of whole numbers is exact, and of the two directions of an edge one owns the points on it:
             two triangles on either side of an edge cover a centre on it once, two on the same side twice or never. So
@@ -62,6 +63,7 @@ from impinge.detect.layered_depth_bodies import Layers
 from impinge.detect.layered_depth_images import Cpu, Device, Image, Passes, Solid, Spans, View
 from impinge.detect.layered_depth_sources import DepthSource, SourceLayers
 from impinge.detect.layered_depth_spans_kernels import INVERTED, OVERLAP, PARITY, WINDING
+from impinge.detect.layered_depth_touching import without_touching
 from impinge.detect.pair_query import PairOptions, pair_options
 from impinge.detect.results import VolumeOverlap
 from impinge.errors import MeshError, OptionError
@@ -206,10 +208,12 @@ class LayeredDepth:
             if self.b is not None:
                 image_b = self._layers_b.image(self._device, b, view_b, self._passes)
             stages.done("images")
-            rule = OVERLAP if self.b is None else self._rule
-            looks.append(Look(image_a, image_b, self._device.spans(image_a, image_b, rule)))
+            looks.append(self._look(image_a, image_b, OVERLAP if self.b is None else self._rule))
             stages.done("spans")
         return looks
+
+    def _look(self, a: Image, b: Image, rule: int) -> Look:
+        return Look(a, b, without_touching(self._device.spans(a, b, rule), a, b))
 
     def assert_valid(self) -> None:
         """Check all images of the bodies as they are now: sorted, and every ray leaves as often as it enters."""
@@ -260,8 +264,7 @@ class LayeredDepth:
     def _inverted_volume(self, looks: list[Look]) -> float:
         if self.b is not None or not looks:
             return 0.0
-        inverted = [Look(look.a, look.b, self._device.spans(look.a, look.b, INVERTED)) for look in looks]
-        return float(np.mean([look.volume for look in inverted]))
+        return float(np.mean([self._look(look.a, look.b, INVERTED).volume for look in looks]))
 
     def _depth_complexity(self, main: Look) -> Ints:
         n = self._resolution
