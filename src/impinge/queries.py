@@ -243,6 +243,8 @@ def overlap_volume(
     along all three axes. ``rule="winding"`` is for bodies that overlap themselves. Options: ``transform_a``,
     ``transform_b``, ``active_a``, ``active_b``, ``cancel``, as in ``triangle_pairs``.
     """
+    if b is None:
+        raise OptionError("b is None, but an overlap needs two bodies; LayeredDepth(a) finds that of a with itself")
     return LayeredDepth(a, b, resolution=resolution, axes=axes, rule=rule).query(**options)
 
 

@@ -10,6 +10,7 @@ import threading
 from itertools import permutations
 
 import hypothesis
+import numba
 import numpy as np
 import pytest
 from hypothesis import strategies
@@ -21,7 +22,7 @@ from impinge.backend.jit import launch_always
 from impinge.detect import layered_depth_images as images
 from impinge.detect import layered_depth_kernels as kernels
 from impinge.detect.layered_depth import LayeredDepth, views
-from impinge.detect.layered_depth_bodies import Layers
+from impinge.detect.layered_depth_bodies import KEPT_IMAGES, Layers
 from impinge.detect.layered_depth_images import Cpu, Scratch
 from impinge.detect.layered_depth_points import points_inside_sampled
 from impinge.detect.layered_depth_sources import Crossings, HeightField, Sphere
@@ -459,6 +460,16 @@ def test_window_far_smaller_than_the_body(size, exact):
     np.testing.assert_array_equal(result.penetrating_a, np.arange(len(small.vertices)))
 
 
+@pytest.mark.parametrize("size", [1e100, 1e150, 1e200, 1e300])
+def test_bodies_huge_beyond_products(size):
+    """Find a small body inside of one whose areas and volumes overflow."""
+    small, huge = shapes.icosphere(2), moved(shapes.icosphere(2), scale=size)
+    result = LayeredDepth(small, huge, resolution=32, axes=3).query()
+
+    np.testing.assert_allclose(result.volumes, small.volume, rtol=1e-2)
+    np.testing.assert_array_equal(result.penetrating_a, np.arange(len(small.vertices)))
+
+
 def test_corner_of_a_huge_body():
     """Find the little that a huge tetrahedron and a small box share at its tip."""
     tip = np.array([[0.0, 0.0, 0.0], [1e9, 1e8, 0.0], [0.0, 1e9, 1e8], [1e8, 0.0, 1e9]])
@@ -485,13 +496,36 @@ def test_bodies_far_from_the_origin(offset):
     np.testing.assert_allclose(result.centroid - shift, expected.centroid, atol=1e-5)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
+@pytest.mark.parametrize("scale", [1e-100, 1e-30, 1e30, 1e100])
 def test_units_do_not_matter(scale):
-    """Find the same share in any unit."""
+    """Find the same share and the same place in any unit whose cube a double can hold."""
     a, b = knots()
-    result = LayeredDepth(moved(a, scale=scale), moved(b, scale=scale)).query()
+    result, expected = LayeredDepth(moved(a, scale=scale), moved(b, scale=scale)).query(), LayeredDepth(a, b).query()
 
-    np.testing.assert_allclose(result.volume / scale**3, volume(a, b), rtol=1e-6)
+    np.testing.assert_allclose(result.volume / scale**3, expected.volume, rtol=1e-6)
+    np.testing.assert_allclose(result.error / scale**3, expected.error, rtol=1e-3)
+    np.testing.assert_allclose(result.centroid / scale, expected.centroid, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-110, 1e104, 1e200])
+def test_units_whose_volumes_doubles_cannot_hold(scale):
+    """Refuse bodies whose overlap overflows or vanishes, instead of finding NaN or nothing."""
+    a, b = (moved(body, scale=scale) for body in knots())
+    with pytest.raises(MeshError, match="the volume that they share is beyond the range of doubles; use other units"):
+        LayeredDepth(a, b, resolution=16).query()
+    inside = points_inside_sampled(a, b.vertices, 16)
+    assert 0 < inside.sum() < len(inside)
+
+
+def test_edges_that_meet_by_noise_near_the_origin():
+    """Share nothing where the overlap of ordinary bodies is less than any double."""
+    a, b = shapes.box(1.0, center=(0.5, 0.5, 0.5)), shapes.box(1.0, center=(-0.5, -0.5, 0.5))
+    x = b.vertices.copy()
+    x[:, :2][x[:, :2] == 0.0] = 1e-200
+    result = LayeredDepth(a, TriMesh(x, b.faces), resolution=4, axes=3).query()
+
+    assert result.volume == 0.0
+    assert len(result) == 0
 
 
 @pytest.mark.parametrize("resolution", [1, 2, 3, 2048])
@@ -739,6 +773,18 @@ def test_body_inside_out():
     np.testing.assert_allclose(result.inverted_volume, ball.volume, rtol=1e-3)
 
 
+def test_mirrored_body_overlaps_itself_as_much():
+    """Find the overlap of a body with itself through a mirror, which turns it inside out."""
+    two = pieces(shapes.icosphere(2), shapes.icosphere(2, center=(1.2, 0.1, 0.0)))
+    mirror = np.diag([1.0, 1.0, -1.0, 1.0])
+    seen, mirrored = (LayeredDepth(two).query(transform_a=matrix) for matrix in (np.eye(4), mirror))
+
+    np.testing.assert_allclose(mirrored.volume, seen.volume, rtol=1e-3)
+    np.testing.assert_array_equal(mirrored.penetrating_a, seen.penetrating_a)
+    assert seen.inverted_volume == 0.0
+    assert mirrored.inverted_volume > seen.volume > 0.0
+
+
 def test_thick_knot_meets_itself():
     """Find where a tube that is too thick for its knot passes through itself."""
     thick = shapes.torus_knot(2, 3, 120, 12, tube_radius=0.41)
@@ -823,6 +869,7 @@ def test_active_pieces_must_be_closed():
         ({"resolution": 1.5}, "resolution is 1.5"),
         ({"resolution": True}, "resolution is True"),
         ({"resolution": 10**6}, "from 1 to 8192"),
+        ({"axes": True}, "axes is True"),
         ({"axes": 2}, "axes is 2, expected 1 .the shortest way through. or 3 .all of them."),
         ({"rule": "odd"}, "rule is 'odd', expected one of 'parity', 'winding'"),
         ({"passes": "many"}, "passes is 'many', expected one of 'single', 'peeling'"),
@@ -841,8 +888,11 @@ def test_query_options_are_checked():
     for name in ("ignore", "max_pairs"):
         with pytest.raises(OptionError, match=f"{name} means nothing for a volume"):
             detector.query(**{name: 1})
-    with pytest.raises(OptionError, match="unknown option colour"):
+    known = "transform_a, transform_b, active_a, active_b, cancel$"
+    with pytest.raises(OptionError, match=f"unknown option colour; expected any of {known}"):
         detector.query(colour="red")
+    with pytest.raises(OptionError, match=r"b is None, but an overlap needs two bodies; LayeredDepth\(a\) finds"):
+        impinge.overlap_volume(shapes.box(1.0), None)
     with pytest.raises(OptionError, match="unknown option transform_b"):
         LayeredDepth(shapes.box(1.0)).query(transform_b=np.eye(4))
     with pytest.raises(OptionError, match="rule is 'odd'"):
@@ -965,6 +1015,7 @@ def test_cancelled_queries_say_so():
     assert not result.complete
     assert result.reason == "cancelled"
     assert result.volume == 0.0
+    assert result.error == 1.0  # it may be anything that fits into both boxes
 
 
 def test_peeling_draws_the_same_image(drawn):
@@ -986,6 +1037,35 @@ def test_stages_are_timed():
     finally:
         impinge.time_stages(False)
     assert {"region_ms", "images_ms", "spans_ms", "vertices_ms"} <= set(stats)
+
+
+def test_debug_runs_check_the_whole_body(monkeypatch):
+    """Check in debug runs that rays cross the whole body evenly, also where a window cuts off what lies behind it."""
+    checked = []
+    monkeypatch.setattr(numba.config, "BOUNDSCHECK", 1)
+    monkeypatch.setattr(images.Image, "assert_valid", lambda image, _: checked.append(image.view.cut))
+    LayeredDepth(shapes.icosphere(1), shapes.box(1.0), resolution=4).query()
+
+    assert checked == [False, True] * 2
+
+
+def test_changes_are_those_of_the_same_rays():
+    """Tell which rays found and lost a span, and refuse overlaps that were looked at along other rays."""
+    body = pieces(shapes.box(0.2, center=(0.8, 0.8, 0.8)), shapes.box(0.5))
+    detector = LayeredDepth(body, shapes.box(3.0), resolution=8)
+    before = detector.query()
+    x = body.vertices.copy()
+    x[8:] *= 0.5
+    x[8:] -= x[8:].min(axis=0) + 0.25
+    body.update(x)
+    entered, persisting, left = detector.query().changes(before)
+    assert len(entered) == 0
+    assert len(persisting) > 0 < len(left)
+    body.update(x * 0.5)
+    with pytest.raises(
+        OptionError, match="along different rays, which cannot be compared; compare their penetrating_a"
+    ):
+        detector.query().changes(before)
 
 
 THREADS = """
@@ -1109,6 +1189,76 @@ def test_sources_are_checked(found, message):
     """Say what is wrong with crossings that a source returns."""
     with pytest.raises(MeshError, match=message):
         LayeredDepth(Wrong(*found), shapes.box(1.0), resolution=2).query()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Sphere((0.0, 0.0, 0.0), -1.0), "radius of a Sphere is -1.0, expected a finite number above 0"),
+        (lambda: Sphere((0.0, 0.0, 0.0), "big"), "radius of a Sphere is 'big'"),
+        (lambda: Sphere((0.0, 0.0), 1.0), r"center of a Sphere is \(0.0, 0.0\), expected three finite numbers"),
+        (lambda: Sphere((0.0, np.nan, 0.0), 1.0), "expected three finite numbers"),
+        (lambda: HeightField([[1.0, -1.0]], (0, 0, 0), 1.0), "or one is negative or not finite; expected a table"),
+        (lambda: HeightField([1.0, 2.0], (0, 0, 0), 1.0), r"heights of a HeightField have shape \(2,\)"),
+        (lambda: HeightField([[1.0]], (0, 0, 0), 0.0), "cell of a HeightField is 0.0, expected a finite number"),
+    ],
+)
+def test_wrong_balls_and_fields_are_refused(make, message):
+    """Say what is wrong with a ball or a height field when it is made."""
+    with pytest.raises(MeshError, match=message):
+        make()
+
+
+def test_sources_must_keep_their_promises():
+    """Say what a source lacks, that it returned something else, or that it is larger than its own box."""
+
+    class Nameless:
+        def crossings(self, *_):
+            """None at all."""
+
+    with pytest.raises(MeshError, match="a is a Nameless with crossings but without version and bounds"):
+        LayeredDepth(Nameless())
+    Nameless.version, Nameless.bounds = 0, Wrong.bounds
+    with pytest.raises(MeshError, match="crossings of Nameless are None, expected rays, depths and flags"):
+        LayeredDepth(Nameless(), shapes.box(1.0), resolution=2).query()
+    far = Wrong([0, 0], [-5.0, 0.0], [True, False])
+    with pytest.raises(MeshError, match="as far as -5, but its bounds go from -1 to 1 there; return a box around"):
+        LayeredDepth(far, shapes.box(1.0), resolution=2).query()
+    far.bounds = np.zeros((3, 3))
+    with pytest.raises(MeshError, match=r"bounds of body a have shape \(3, 3\), expected \(2, 3\)"):
+        LayeredDepth(far, shapes.box(1.0), resolution=2).query()
+
+
+def test_sources_keep_few_images():
+    """Forget images of a source whose window moves on, as those of meshes are forgotten."""
+    ball, mesh = Sphere((0.0, 0.0, 0.0), 1.0), shapes.icosphere(1)
+    detector = LayeredDepth(ball, mesh, resolution=4)
+    for _ in range(20):
+        mesh.update(0.99 * mesh.vertices + 0.01)
+        assert detector.query().volume > 0.0
+
+    assert 0 < len(detector._layers_a._images) <= KEPT_IMAGES
+
+
+def test_many_python_threads_share_a_source():
+    """Let eight Python threads ask one detector with a source, while its window changes."""
+    ball, mesh = Sphere((0.0, 0.0, 0.0), 1.0), shapes.icosphere(1)
+    detector, failed = LayeredDepth(ball, mesh, resolution=8), []
+
+    def work():
+        try:
+            for _ in range(30):
+                mesh.update(0.999 * mesh.vertices)
+                detector.query()
+        except RuntimeError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
 
 
 def test_sources_cannot_be_moved_by_a_transform():

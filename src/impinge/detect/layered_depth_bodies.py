@@ -95,7 +95,9 @@ class Layers:
             found = self._images.get(key)
             if found is None:
                 found = device.draw(solid, view, passes, self._scratch)
-                if numba.config.BOUNDSCHECK:
+                if numba.config.BOUNDSCHECK:  # where fragments were cut off, only the whole body is crossed evenly
+                    whole = view._replace(cut=False)
+                    device.draw(solid, whole, passes, self._scratch).assert_valid(device)
                     found.assert_valid(device)
                 current = [(k, v) for k, v in self._images.items() if v.solid.token[0] == solid.token[0]]
                 self._images = dict([*current[1 - KEPT_IMAGES :], (key, found)])

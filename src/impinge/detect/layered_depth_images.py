@@ -129,6 +129,10 @@ class Spans(NamedTuple):
         length: Floats = self.span[:, 1] - self.span[:, 0]
         return length
 
+    def only(self, rows: Any) -> Spans:
+        """Some of them."""
+        return Spans(self.span[rows], self.pixel[rows], self.tri[rows], self.side[rows])
+
 
 @dataclass(frozen=True)
 class Solid:

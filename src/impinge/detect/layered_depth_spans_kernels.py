@@ -26,7 +26,7 @@ def is_inside(state, rule):
     if rule == WINDING:
         return state != 0
     if rule == OVERLAP:
-        return state >= 2
+        return state >= 2 or state <= -2
     return state < 0
 
 

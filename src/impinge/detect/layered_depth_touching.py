@@ -36,7 +36,7 @@ def without_touching(spans: Spans, a: Image, b: Image) -> Spans:
             off[here] += _depth_error(image, spans.tri[short[here], end], spans.span[short[here], end])
     kept = np.ones(len(length), dtype=np.bool_)
     kept[short] = length[short] > off
-    return Spans(spans.span[kept], spans.pixel[kept], spans.tri[kept], spans.side[kept])
+    return spans.only(kept)
 
 
 def _moved_by(image: Image) -> float:
