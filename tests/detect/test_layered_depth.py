@@ -19,6 +19,7 @@ import impinge
 import shared_data
 from impinge import TriMesh, scenes, shapes
 from impinge.backend.jit import launch_always
+from impinge.detect import layered_depth_bodies
 from impinge.detect import layered_depth_images as images
 from impinge.detect import layered_depth_kernels as kernels
 from impinge.detect.layered_depth import LayeredDepth, views
@@ -952,6 +953,20 @@ def test_images_are_kept_while_nothing_moves(drawn):
     body.update(x)
     detector.query()
     assert len(drawn) == count + 1  # the other body did not move, and neither did its window
+
+
+def test_large_images_are_not_hoarded(monkeypatch):
+    """Keep the latest image of a body, however large, and only as many others as there is room for."""
+    a, b = shapes.icosphere(1), shapes.box(1.0)
+    LayeredDepth(a, b, axes=3, resolution=8).query()
+    kept = a.structure("layered_depth", Layers)._images
+    assert [image.view.axis for image in kept.values()] == [0, 1, 2]
+    for limit, count in ((2 * max(image.size for image in kept.values()), 2), (1, 1)):
+        monkeypatch.setattr(layered_depth_bodies, "KEPT_SIZE", limit)
+        a.update(a.vertices * 1.001)
+        LayeredDepth(a, b, axes=3, resolution=8).query()
+        kept = a.structure("layered_depth", Layers)._images
+        assert [image.view.axis for image in kept.values()] == [0, 1, 2][-count:]
 
 
 def test_nothing_is_stale(rng):

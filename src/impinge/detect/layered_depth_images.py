@@ -170,6 +170,11 @@ class Image:
         return self.pixel_start, self.depth, self.face, self.view.from_low
 
     @property
+    def size(self) -> int:
+        """Pixels and fragments."""
+        return self.view.resolution**2 + self.count
+
+    @property
     def has_planes(self) -> bool:
         """Whether fragments belong to triangles."""
         return len(self.solid.faces) > 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.arrays import Bools, Floats, as_length, as_numbers, as_positions, shown
-from impinge.detect.layered_depth_bodies import KEPT_IMAGES, read_only
+from impinge.detect.layered_depth_bodies import Images, read_only, with_latest
 from impinge.detect.layered_depth_images import Device, Image, Passes, Solid, View
 from impinge.errors import MeshError, OptionError
 
@@ -153,7 +152,7 @@ class SourceLayers:
     def __init__(self, source: DepthSource) -> None:
         self._source = source
         self._lock = threading.RLock()
-        self._images: dict[tuple[Hashable, ...], Image] = {}
+        self._images: Images = {}
 
     def solid(self, _: Any, transform: Any, active: Any, letter: str) -> Solid:
         """The source as it is now; it has no vertices."""
@@ -178,8 +177,7 @@ class SourceLayers:
             found = self._images.get(key)
             if found is None:
                 found = self._draw(device, solid, view)
-                current = [(k, v) for k, v in self._images.items() if v.solid.token == solid.token]
-                self._images = dict([*current[1 - KEPT_IMAGES :], (key, found)])
+                self._images = with_latest(self._images, key, found)
             return found
 
     def _draw(self, device: Device, solid: Solid, view: View) -> Image:
