@@ -894,7 +894,9 @@ def test_query_options_are_checked():
         detector.query(colour="red")
     with pytest.raises(OptionError, match=r"b is None, but an overlap needs two bodies; LayeredDepth\(a\) finds"):
         impinge.overlap_volume(shapes.box(1.0), None)
-    with pytest.raises(OptionError, match="unknown option transform_b"):
+    with pytest.raises(
+        OptionError, match=r"unknown option transform_b; expected any of transform_a, active_a, cancel$"
+    ):
         LayeredDepth(shapes.box(1.0)).query(transform_b=np.eye(4))
     with pytest.raises(OptionError, match="rule is 'odd'"):
         points_inside_sampled(shapes.box(1.0), [[0.0, 0.0, 0.0]], 8, rule="odd")

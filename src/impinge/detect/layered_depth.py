@@ -429,8 +429,8 @@ def volume_options(options: dict[str, Any], *, is_self: bool) -> PairOptions:
     for name in ("ignore", "max_pairs"):
         if name in options:
             raise OptionError(f"{name} means nothing for a volume; leave it out")
-    unknown = sorted(set(options) - set(VOLUME_OPTIONS))
+    known = [name for name in VOLUME_OPTIONS if not (is_self and name.endswith("_b"))]
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        known = [name for name in VOLUME_OPTIONS if not (is_self and name.endswith("_b"))]
         raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
     return pair_options(options, is_self=is_self)
