@@ -28,9 +28,9 @@ Self        ``LayeredDepth(a)`` (7, Ongoing Work): where entries and exits diffe
 Three axes  ``axes=3`` looks along x, y and z; the volume is the mean. It is the default for one body; 1 is for two.
 Error       A ray stands for its pixel. What it cannot see shows as jumps between neighbours, so that the estimate is
             made from second differences of the lengths per ray, pixel by pixel (as if independent) and of their sums
-            per row and per column (where an edge runs along one, pixels err alike). With three axes it is at least
-            their spread. Where nothing was found it is what a single ray would stand for. (Comparing two resolutions,
-            or three axes alone, says 0 for a symmetric body.)
+            per row, per column and along slopes of 1, 2 and 3 to 1: where an edge runs along such a line of pixels,
+            they err alike. With three axes it is at least their spread. Where nothing was found it is what a single ray
+            would stand for. (Comparing two resolutions, or three axes alone, says 0 for a symmetric body.)
 Passes      "peeling" renders the body once per layer as the paper must, each pass keeping the next fragment in drawing
             order, for comparing costs; the image is the same bits. There is no limit of 255 layers.
 Sources     Bodies need not be triangles: see ``layered_depth_sources``.
@@ -62,7 +62,7 @@ from impinge.backend.stages import Stages, start_stages
 from impinge.detect.layered_depth_bodies import Layers
 from impinge.detect.layered_depth_images import MOST_BITS, Cpu, Device, Image, Passes, Solid, Spans, View
 from impinge.detect.layered_depth_sources import DepthSource, SourceLayers
-from impinge.detect.layered_depth_spans_kernels import INVERTED, OVERLAP, PARITY, WINDING
+from impinge.detect.layered_depth_spans_kernels import INVERTED, OVERLAP, PARITY, WINDING, squares_of_bends
 from impinge.detect.layered_depth_touching import without_touching
 from impinge.detect.pair_query import PairOptions, pair_options
 from impinge.detect.results import VolumeOverlap
@@ -81,6 +81,8 @@ FEWEST_PIXELS = 4
 """Pixels per side from which neighbours say anything about the error."""
 CERTAINTY = 2.0
 """Standard deviations that the error estimate stands for."""
+STEEPEST_EDGE = 3
+"""Slopes of edges, as whole numbers of pixels to one, along which pixels are taken to err alike."""
 
 
 @dataclass(frozen=True)
@@ -130,16 +132,10 @@ class Look:
             return max(self.volume, area * n**2 * (largest - least) - self.volume)
         per_ray = np.bincount(self.spans.pixel, weights=self.spans.length, minlength=n * n)
         length = per_ray.astype(np.float64, copy=False).reshape(n, n)
-        jumps = [_square_of_jumps(line) for line in (length, length.T, length.sum(axis=0), length.sum(axis=1))]
+        bends = sum(squares_of_bends(each, STEEPEST_EDGE) for each in (length, np.ascontiguousarray(length.T)))
         # A jump shows in two second differences, and moves the integral by up to half of it either way: a
         # variance of 1 / 12 each.
-        return CERTAINTY * area * math.sqrt(sum(jumps) / 24.0)
-
-
-def _square_of_jumps(values: Floats) -> float:
-    """Sum of the squares of second differences along the last axis."""
-    jump = np.diff(values, n=2, axis=-1)
-    return float(np.square(jump).sum())
+        return CERTAINTY * area * math.sqrt(bends / 24.0)
 
 
 class LayeredDepth:
