@@ -22,7 +22,7 @@ from impinge.detect.distance import distance as find_distance
 from impinge.detect.edge_crossings import edge_crossings as find_edge_crossings
 from impinge.detect.gjk_cut import GjkCut
 from impinge.detect.intersection_curves import intersection_curves as find_intersection_curves
-from impinge.detect.layered_depth import LayeredDepth, Rule
+from impinge.detect.layered_depth import DeviceName, LayeredDepth, Rule
 from impinge.detect.layered_depth_points import points_inside_sampled
 from impinge.detect.narrow_phase import Neighbours
 from impinge.detect.pair_query import PairOptions, Side, pair_options
@@ -251,7 +251,15 @@ def closest_points(a: Any, points: Any, *, inside: bool = True, **options: Any) 
     return find_closest_points(as_surface(a, name="a"), points, _options_of_a(options, "cancel"), inside=inside)
 
 
-def points_inside(a: Any, points: Any, resolution: int | None = None, **options: Any) -> Bools:
+def points_inside(
+    a: Any,
+    points: Any,
+    resolution: int | None = None,
+    *,
+    rule: Rule = "winding",
+    device: DeviceName = "cpu",
+    **options: Any,
+) -> Bools:
     """Which of ``points`` (n, 3) are inside ``a`` or on its surface: exactly, or up to a pixel by a ``resolution``.
 
     What has an inside: pieces that are closed as they are indexed, whatever else touches them, and pieces that are
@@ -261,12 +269,17 @@ def points_inside(a: Any, points: Any, resolution: int | None = None, **options:
     ``cancel``, since a mask cannot say that it is not complete: ask about fewer points at once, or ``closest_points``.
 
     With a resolution points are looked up in a layered depth image of that many pixels along each side, which is much
-    faster for many points; those that are told apart wrongly are nearer to the surface than the width of a pixel.
+    faster for many points; those that are told apart wrongly are nearer to the surface than the longer side of a pixel.
     The body must be closed and oriented then, else it is refused; it may be a depth source, such as a ``Sphere``.
+    ``rule="parity"`` leaves out what a body covers twice, and ``device="cuda"`` draws the image on a GPU.
     """
     wanted = _options_of_a(options)
     if resolution is not None:
-        return points_inside_sampled(a, points, resolution, wanted)
+        return points_inside_sampled(a, points, resolution, wanted, rule=rule, device=device)
+    if (rule, device) != ("winding", "cpu"):
+        raise OptionError(
+            f"rule is {rule!r} and device {device!r}, but exact answers go by winding, on the CPU; pass a resolution"
+        )
     return find_points_inside(as_surface(a, name="a"), points, wanted)
 
 
@@ -301,6 +314,8 @@ def overlap_volume(
     along all three axes. ``rule="winding"`` is for bodies that overlap themselves. Options: ``transform_a``,
     ``transform_b``, ``active_a``, ``active_b``, ``cancel``, as in ``triangle_pairs``.
     """
+    if b is None:
+        raise OptionError("b is None, but an overlap needs two bodies; LayeredDepth(a) finds that of a with itself")
     return LayeredDepth(a, b, resolution=resolution, axes=axes, rule=rule).query(**options)
 
 

@@ -137,6 +137,24 @@ def test_bodies_without_vertices_have_no_gradient():
     np.testing.assert_allclose(result.normal, [0.0, 0.0, 1.0], atol=1e-9)
 
 
+def test_balls_without_vertices_are_pushed_apart():
+    """Find the way out of two balls that both have no vertices."""
+    result = volume_gradient(Sphere((0.0, 0.0, 0.0), 1.0), Sphere((1.2, 0.0, 0.0), 1.0))
+
+    np.testing.assert_allclose(result.normal, [1.0, 0.0, 0.0], atol=1e-9)
+    np.testing.assert_allclose(result.depth, result.volume / (np.pi * (1.0 - 0.36)), rtol=5e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_way_out_in_any_unit(scale):
+    """Find the same direction and depth in units so small that squares of gradients vanish, or overflow."""
+    small = [TriMesh(scale * body.vertices, body.faces) for body in knot_and_ball()]
+    result, expected = volume_gradient(*small, resolution=32), volume_gradient(*knot_and_ball(), resolution=32)
+
+    np.testing.assert_allclose(result.normal, expected.normal, atol=1e-3)
+    np.testing.assert_allclose(result.depth / scale, expected.depth, rtol=1e-3)
+
+
 def test_what_is_refused():
     """Refuse one body, open bodies and comparisons, each with a sentence."""
     box = shapes.box(1.0)

@@ -228,6 +228,19 @@ def test_resolution_asks_for_the_sampled_answer():
         impinge.points_inside(shapes.cloth_grid(2, 2), points, 64)
 
 
+def test_rules_of_sampled_answers():
+    """Leave out what a body covers twice if parity is asked for, which exact answers do not offer."""
+    two = joined(shapes.box(1.0), shapes.box(1.0, (0.5, 0.0, 0.0)))
+    points = [[0.0, 0.1, 0.2], [-0.3, 0.1, 0.2], [0.3, 0.1, 0.2], [2.0, 0.0, 0.0]]
+    assert impinge.points_inside(two, points, 16).tolist() == [True, True, True, False]
+    assert impinge.points_inside(two, points, 16, rule="parity").tolist() == [False, True, False, False]
+    with pytest.raises(OptionError, match="rule is 'odd', expected one of 'parity', 'winding'"):
+        impinge.points_inside(two, points, 16, rule="odd")
+    for option in ({"rule": "parity"}, {"device": "cuda"}):
+        with pytest.raises(OptionError, match="but exact answers go by winding, on the CPU; pass a resolution"):
+            impinge.points_inside(two, points, **option)
+
+
 def test_options_of_other_queries_are_refused():
     """Refuse options of other queries in a sentence."""
     with pytest.raises(OptionError, match="unknown option cancel"):

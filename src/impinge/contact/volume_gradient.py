@@ -35,9 +35,6 @@ from impinge.detect.layered_depth_spans_kernels import SIDE_A, SIDE_B
 from impinge.detect.results import Changes, Result
 from impinge.errors import OptionError
 
-NO_GRADIENT = 1e-9
-"""Sum of a gradient below which it is noise, as a share of the sum of its sizes: opposite faces cancel."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VolumeGradient(Result):
@@ -93,7 +90,7 @@ class VolumeGradients:
         cancelled = wanted.cancelled
         overlap = self._detector.overlap(a, b, looks)
         gradient_a, gradient_b = (_gradient(side, solid, looks) for side, solid in ((SIDE_A, a), (SIDE_B, b)))
-        normal, depth = _way_out(overlap.volume, gradient_a if len(gradient_a) else -gradient_b)
+        normal, depth = _way_out(overlap.volume, looks)
         return VolumeGradient(
             volume=overlap.volume,
             error=overlap.error,
@@ -119,19 +116,25 @@ def _gradient(side: int, solid: Solid, looks: list[Look]) -> Floats:
     gradient = np.zeros((len(solid.x), 3))
     for look in looks if len(solid.faces) else ():
         view, spans = look.view, look.spans
-        area = view.pixel_size[0] * view.pixel_size[1]
-        kernels.add_span_ends(
-            side, view.axis, view.centres, area, spans.pixel, spans.tri, spans.side, solid.x, solid.faces, gradient
-        )
+        where = (side, view.axis, view.centres, look.pixel_area)
+        kernels.add_span_ends(*where, spans.pixel, spans.tri, spans.side, solid.x, solid.faces, gradient)
     return gradient
 
 
-def _way_out(volume: float, gradient_a: Floats) -> tuple[Floats, float]:
-    """Direction in which b leaves, and how far at the present rate; the gradients of both add up to zero."""
+def _way_out(volume: float, looks: list[Look]) -> tuple[Floats, float]:
+    """Direction in which b leaves, and how far at the present rate.
+
+    The weights of corners add up to one, so that a's gradient sums to A times the number of far ends of spans on a less
+    that of near ones: whole numbers, which cancel exactly. Bodies without corners are pushed, too.
+    """
     if not volume > 0.0:
         return np.full(3, np.nan), 0.0
-    g = gradient_a.sum(axis=0)
-    rate = float(np.linalg.norm(g))
-    if not rate > NO_GRADIENT * float(np.abs(gradient_a).sum()):
+    g = np.zeros(3)
+    for look in looks:
+        near, far = np.count_nonzero(look.spans.side == SIDE_A, axis=0)
+        g[look.view.axis] = look.pixel_area * (int(far) - int(near))
+    largest = float(np.abs(g).max())
+    if not largest > 0.0:
         return np.full(3, np.nan), np.inf
-    return g / rate, volume / rate
+    share = float(np.linalg.norm(g / largest))  # of numbers near one: squares of tiny ones would vanish
+    return g / largest / share, volume / largest / share

@@ -12,6 +12,7 @@
 3. Combine  (3.3) Walk along both lists of a pixel: entries and exits tell where both bodies are inside. The volume is
             the area of a pixel times the length of all such spans. Vertices of one body are looked up in the image of
             the other; crossings near a vertex are moved along their plane to its own ray (``layered_depth_points``).
+            Spans no longer than depths are rounded are none (``layered_depth_touching``).
 
 Watertight  An edge function of whole numbers is exact, and of the two directions of an edge one owns the points on it:
             two triangles on either side of an edge cover a centre on it once, two on the same side twice or never. So
@@ -20,16 +21,16 @@ Watertight  An edge function of whole numbers is exact, and of the two direction
             signs of doubles are found exactly, with the same rule. Triangles are never clipped.
 Rules       "parity": inside is where the number of crossings is odd (the paper). "winding": where entries and exits
             do not cancel; a body that overlaps itself counts there. They agree for bodies that do not.
-Self        ``LayeredDepth(a)`` (7, Ongoing Work): where entries outnumber exits by two or more a body overlaps itself,
+Self        ``LayeredDepth(a)`` (7, Ongoing Work): where entries and exits differ by two or more a body overlaps itself,
             where exits come first it is inside out. The region is the whole body. Vertices on or within half a pixel of
             such spans are listed: a vertex is on the surface itself, and its ray is not quite that of its pixel. Rays
             may miss sheets, and vertices of sheets, that stand on edge, so that all three axes are looked along.
 Three axes  ``axes=3`` looks along x, y and z; the volume is the mean. It is the default for one body; 1 is for two.
 Error       A ray stands for its pixel. What it cannot see shows as jumps between neighbours, so that the estimate is
             made from second differences of the lengths per ray, pixel by pixel (as if independent) and of their sums
-            per row and per column (where an edge runs along one, pixels err alike). With three axes it is at least
-            their spread. Where nothing was found it is what a single ray would stand for. (Comparing two resolutions,
-            or three axes alone, says 0 for a symmetric body.)
+            per row, per column and along slopes of 1, 2 and 3 to 1: where an edge runs along such a line of pixels,
+            they err alike. With three axes it is at least their spread. Where nothing was found it is what a single ray
+            would stand for. (Comparing two resolutions, or three axes alone, says 0 for a symmetric body.)
 Passes      "peeling" renders the body once per layer as the paper must, each pass keeping the next fragment in drawing
             order, for comparing costs; the image is the same bits. There is no limit of 255 layers.
 Sources     Bodies need not be triangles: see ``layered_depth_sources``.
@@ -59,9 +60,10 @@ import numpy as np
 from impinge.arrays import NONE, Floats, Ints
 from impinge.backend.stages import Stages, start_stages
 from impinge.detect.layered_depth_bodies import Layers
-from impinge.detect.layered_depth_images import Cpu, Device, Image, Passes, Solid, Spans, View
+from impinge.detect.layered_depth_images import MOST_BITS, Cpu, Device, Image, Passes, Solid, Spans, View
 from impinge.detect.layered_depth_sources import DepthSource, SourceLayers
-from impinge.detect.layered_depth_spans_kernels import INVERTED, OVERLAP, PARITY, WINDING
+from impinge.detect.layered_depth_spans_kernels import INVERTED, OVERLAP, PARITY, WINDING, squares_of_bends
+from impinge.detect.layered_depth_touching import without_touching
 from impinge.detect.pair_query import PairOptions, pair_options
 from impinge.detect.results import VolumeOverlap
 from impinge.errors import MeshError, OptionError
@@ -71,6 +73,7 @@ from impinge.mesh.tri_mesh import TriMesh
 DeviceName: TypeAlias = Literal["cpu", "cuda"]
 Rule: TypeAlias = Literal["parity", "winding"]
 
+VOLUME_OPTIONS = ("transform_a", "transform_b", "active_a", "active_b", "cancel")
 RULES: dict[Rule, int] = {"parity": PARITY, "winding": WINDING}
 LARGEST_RESOLUTION = 1 << 13
 """Pixels per side: 2^26 in all, and 2^29 with the bits of a snapped coordinate that must be left."""
@@ -78,6 +81,8 @@ FEWEST_PIXELS = 4
 """Pixels per side from which neighbours say anything about the error."""
 CERTAINTY = 2.0
 """Standard deviations that the error estimate stands for."""
+STEEPEST_EDGE = 3
+"""Slopes of edges, as whole numbers of pixels to one, along which pixels are taken to err alike."""
 
 
 @dataclass(frozen=True)
@@ -94,21 +99,26 @@ class Look:
         return self.a.view
 
     @property
-    def volume(self) -> float:
-        """Area of a pixel times the length of all spans."""
-        return float(self.spans.length.sum()) * math.prod(self.view.pixel_size)
+    def pixel_area(self) -> float:
+        """What each ray stands for."""
+        return math.prod(self.view.pixel_size)
 
     @property
-    def moment(self) -> Floats:
-        """Volume times centroid."""
+    def volume(self) -> float:
+        """Area of a pixel times the length of all spans."""
+        return float(self.spans.length.sum()) * self.pixel_area
+
+    @property
+    def centre(self) -> Floats:
+        """Mean of all places within the spans."""
         view, length = self.view, self.spans.length
         (u, v), (row, column) = view.window_axes, np.divmod(self.spans.pixel, view.resolution)
         at_u, at_v = view.centres
-        moment = np.zeros(3)
+        share, centre = length / length.sum(), np.zeros(3)
         # Sums, not products of linear algebra, which depend on the number of threads.
-        moment[u], moment[v] = (length * at_u[column]).sum(), (length * at_v[row]).sum()
-        moment[view.axis] = 0.5 * (length * (self.spans.span[:, 0] + self.spans.span[:, 1])).sum()
-        return moment * math.prod(view.pixel_size)
+        centre[u], centre[v] = (share * at_u[column]).sum(), (share * at_v[row]).sum()
+        centre[view.axis] = (share * (0.5 * self.spans.span[:, 0] + 0.5 * self.spans.span[:, 1])).sum()
+        return centre
 
     @property
     def error(self) -> float:
@@ -122,16 +132,10 @@ class Look:
             return max(self.volume, area * n**2 * (largest - least) - self.volume)
         per_ray = np.bincount(self.spans.pixel, weights=self.spans.length, minlength=n * n)
         length = per_ray.astype(np.float64, copy=False).reshape(n, n)
-        jumps = [_square_of_jumps(line) for line in (length, length.T, length.sum(axis=0), length.sum(axis=1))]
+        bends = sum(squares_of_bends(each, STEEPEST_EDGE) for each in (length, np.ascontiguousarray(length.T)))
         # A jump shows in two second differences, and moves the integral by up to half of it either way: a
         # variance of 1 / 12 each.
-        return CERTAINTY * area * math.sqrt(sum(jumps) / 24.0)
-
-
-def _square_of_jumps(values: Floats) -> float:
-    """Sum of the squares of second differences along the last axis."""
-    jump = np.diff(values, n=2, axis=-1)
-    return float(np.square(jump).sum())
+        return CERTAINTY * area * math.sqrt(bends / 24.0)
 
 
 class LayeredDepth:
@@ -153,7 +157,7 @@ class LayeredDepth:
         self.a = as_depth_body(a, "a")
         self.b = None if b is None else as_depth_body(b, "b")
         self._resolution = check_resolution(resolution)
-        if axes not in (1, 3, None):
+        if axes not in (1, 3, None) or isinstance(axes, bool):
             raise OptionError(f"axes is {axes!r}, expected 1 (the shortest way through) or 3 (all of them)")
         check_option("rule", rule, Rule)
         check_option("passes", passes, Passes)
@@ -206,10 +210,12 @@ class LayeredDepth:
             if self.b is not None:
                 image_b = self._layers_b.image(self._device, b, view_b, self._passes)
             stages.done("images")
-            rule = OVERLAP if self.b is None else self._rule
-            looks.append(Look(image_a, image_b, self._device.spans(image_a, image_b, rule)))
+            looks.append(self._look(image_a, image_b, OVERLAP if self.b is None else self._rule))
             stages.done("spans")
         return looks
+
+    def _look(self, a: Image, b: Image, rule: int) -> Look:
+        return _measurable(Look(a, b, without_touching(self._device.spans(a, b, rule), a, b)))
 
     def assert_valid(self) -> None:
         """Check all images of the bodies as they are now: sorted, and every ray leaves as often as it enters."""
@@ -230,7 +236,7 @@ class LayeredDepth:
         return VolumeOverlap(
             volume=volume,
             volumes=volumes,
-            error=_error(volume, looks),
+            error=_error(volume, looks, _common_box(a.bounds, b.bounds)),
             centroid=_centroid(looks),
             inverted_volume=self._inverted_volume(looks),
             resolution=self._resolution,
@@ -260,14 +266,26 @@ class LayeredDepth:
     def _inverted_volume(self, looks: list[Look]) -> float:
         if self.b is not None or not looks:
             return 0.0
-        inverted = [Look(look.a, look.b, self._device.spans(look.a, look.b, INVERTED)) for look in looks]
-        return float(np.mean([look.volume for look in inverted]))
+        return float(np.mean([self._look(look.a, look.b, INVERTED).volume for look in looks]))
 
     def _depth_complexity(self, main: Look) -> Ints:
         n = self._resolution
         images = (main.a,) if self.b is None else (main.a, main.b)
         counts = [np.diff(self._device.download(image.pixel_start)).reshape(n, n) for image in images]
         return np.stack(counts).astype(np.int32)
+
+
+def _measurable(look: Look) -> Look:
+    """What rays have seen, but nothing if its volume is less than any double; refused if that is due to the units."""
+    if not len(look.spans.span) or 0.0 < look.volume < math.inf:
+        return look
+    sides = [np.ptp(image.solid.bounds, axis=0).tolist() for image in (look.a, look.b)]
+    if look.volume > 0.0 or not all(map(math.prod, sides)):
+        raise MeshError(
+            f"the bodies are {max(sides[0]):.3g} and {max(sides[1]):.3g} wide, so that the volume that they share is "
+            "beyond the range of doubles; use other units"
+        )
+    return replace(look, spans=look.spans.only(slice(0)))
 
 
 def _spans_of(main: Look | None, box: Floats) -> dict[str, Any]:
@@ -289,17 +307,19 @@ def _spans_of(main: Look | None, box: Floats) -> dict[str, Any]:
 
 
 def _centroid(looks: list[Look]) -> Floats:
-    total = sum(look.volume for look in looks)
-    if not total > 0.0:
+    seen = [look for look in looks if look.volume > 0.0]
+    if not seen:
         return np.full(3, np.nan)
-    centroid: Floats = np.sum([look.moment for look in looks], axis=0) / total
+    largest = max(look.volume for look in seen)
+    share = np.array([look.volume / largest for look in seen])
+    centroid: Floats = np.sum([look.centre * part for look, part in zip(seen, share / share.sum())], axis=0)
     return centroid
 
 
-def _error(volume: float, looks: list[Look]) -> float:
-    """Mean of the axes' own estimates, at least their spread; 0 where the boxes have no volume in common."""
+def _error(volume: float, looks: list[Look], box: Floats) -> float:
+    """Mean of the axes' own estimates, at least their spread; without any look all that the boxes have in common."""
     if not looks:
-        return 0.0
+        return float(np.prod(np.maximum(box[1] - box[0], 0.0)))
     own = float(np.mean([look.error for look in looks]))
     return max(own, *(abs(look.volume - volume) for look in looks))
 
@@ -332,9 +352,9 @@ def views(bounds_a: Floats, bounds_b: Floats, resolution: int, is_self: bool) ->
     for axis in range(3):
         a_first, b_first = high_b[axis] - low_a[axis], high_a[axis] - low_b[axis]
         ways.append((min(a_first, b_first), axis, a_first <= b_first))
-        if math.isinf(max(a_first, b_first)):
+        if math.isinf(max(a_first, b_first, high_a[axis] - low_a[axis], high_b[axis] - low_b[axis])):
             raise MeshError("the bodies are larger than doubles can measure; use smaller units")
-        if math.isinf(resolution / (high[axis] - low[axis])):
+        if math.isinf(resolution * 2.0**MOST_BITS / (high[axis] - low[axis])):
             return []  # thinner than any number can tell: no volume
     found = []
     for _, axis, a_is_low in sorted(ways):
@@ -352,6 +372,12 @@ def views(bounds_a: Floats, bounds_b: Floats, resolution: int, is_self: bool) ->
 def as_depth_body(x: Any, name: str) -> TriMesh | DepthSource:
     """A surface, or a source of depths as it is."""
     if hasattr(x, "crossings"):
+        missing = [wanted for wanted in ("version", "bounds") if not hasattr(x, wanted)]
+        if missing:
+            raise MeshError(
+                f"{name} is a {type(x).__name__} with crossings but without {' and '.join(missing)}; a depth source "
+                "has version, bounds and crossings"
+            )
         source: DepthSource = x
         return source
     return as_surface(x, name=name)
@@ -399,4 +425,8 @@ def volume_options(options: dict[str, Any], *, is_self: bool) -> PairOptions:
     for name in ("ignore", "max_pairs"):
         if name in options:
             raise OptionError(f"{name} means nothing for a volume; leave it out")
+    known = [name for name in VOLUME_OPTIONS if not (is_self and name.endswith("_b"))]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
     return pair_options(options, is_self=is_self)

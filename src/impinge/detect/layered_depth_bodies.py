@@ -32,6 +32,21 @@ Item = TypeVar("Item", bound=np.generic)
 
 KEPT_IMAGES = 6
 """Images that one body keeps: three axes of two pairs."""
+KEPT_SIZE = 1 << 26
+"""Pixels and fragments of all images that one body keeps, some 700 MB; the latest is kept, however large it is."""
+
+Images = dict[tuple[Hashable, ...], Image]
+
+
+def with_latest(images: Images, key: tuple[Hashable, ...], latest: Image) -> Images:
+    """Images of the same version, as many of the later ones as there is room for, and the latest at the end."""
+    kept, room = [(key, latest)], KEPT_SIZE - latest.size
+    for each, image in reversed(images.items()):
+        room -= image.size
+        if image.solid.token[0] != latest.solid.token[0] or room < 0 or len(kept) == KEPT_IMAGES:
+            break
+        kept.append((each, image))
+    return dict(reversed(kept))
 
 
 class Topology(NamedTuple):
@@ -63,7 +78,7 @@ class Layers:
         self.lock = threading.RLock()
         self._topology: Topology | None = None
         self._solid: Solid | None = None
-        self._images: dict[tuple[Hashable, ...], Image] = {}
+        self._images: Images = {}
         self._scratch = Scratch()
 
     def solid(self, body: TriMesh, transform: Any, active: Any, letter: str) -> Solid:
@@ -95,10 +110,11 @@ class Layers:
             found = self._images.get(key)
             if found is None:
                 found = device.draw(solid, view, passes, self._scratch)
-                if numba.config.BOUNDSCHECK:
+                if numba.config.BOUNDSCHECK:  # where fragments were cut off, only the whole body is crossed evenly
+                    whole = view._replace(cut=False)
+                    device.draw(solid, whole, passes, self._scratch).assert_valid(device)
                     found.assert_valid(device)
-                current = [(k, v) for k, v in self._images.items() if v.solid.token[0] == solid.token[0]]
-                self._images = dict([*current[1 - KEPT_IMAGES :], (key, found)])
+                self._images = with_latest(self._images, key, found)
             return found
 
     def _topology_of(self, snapshot: Snapshot, chosen: Ints | None) -> Topology:

@@ -129,6 +129,10 @@ class Spans(NamedTuple):
         length: Floats = self.span[:, 1] - self.span[:, 0]
         return length
 
+    def only(self, rows: Any) -> Spans:
+        """Some of them."""
+        return Spans(self.span[rows], self.pixel[rows], self.tri[rows], self.side[rows])
+
 
 @dataclass(frozen=True)
 class Solid:
@@ -164,6 +168,11 @@ class Image:
     def layers(self) -> tuple[Any, ...]:
         """The arrays as kernels take them."""
         return self.pixel_start, self.depth, self.face, self.view.from_low
+
+    @property
+    def size(self) -> int:
+        """Pixels and fragments."""
+        return self.view.resolution**2 + self.count
 
     @property
     def has_planes(self) -> bool:

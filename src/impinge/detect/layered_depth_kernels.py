@@ -238,11 +238,13 @@ def _covers(p, q, r):
 @compiled
 def _depth_at(p, a, b, c, za, zb, zc):
     """Depth of a triangle above a point inside of its projection, in doubles, and never beyond its corners."""
-    wb = (c[0] - p[0]) * (a[1] - p[1]) - (c[1] - p[1]) * (a[0] - p[0])
-    wc = (a[0] - p[0]) * (b[1] - p[1]) - (a[1] - p[1]) * (b[0] - p[0])
-    wa = (b[0] - p[0]) * (c[1] - p[1]) - (b[1] - p[1]) * (c[0] - p[0])
+    ax, bx, cx, ay, by, cy = a[0] - p[0], b[0] - p[0], c[0] - p[0], a[1] - p[1], b[1] - p[1], c[1] - p[1]
+    size = max(abs(ax), abs(bx), abs(cx), abs(ay), abs(by), abs(cy))
+    if not 1e-100 < size < 1e100:  # products would overflow or vanish
+        ax, bx, cx, ay, by, cy = ax / size, bx / size, cx / size, ay / size, by / size, cy / size
+    wa, wb, wc = bx * cy - by * cx, cx * ay - cy * ax, ax * by - ay * bx
     area = wa + wb + wc
-    z = za + (wb * (zb - za) + wc * (zc - za)) / area if area > 0.0 else za
+    z = za + ((wb / area) * (zb - za) + (wc / area) * (zc - za)) if area > 0.0 else za
     return min(max(z, min(za, zb, zc)), max(za, zb, zc))
 
 

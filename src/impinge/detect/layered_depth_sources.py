@@ -6,14 +6,16 @@ one method: given the rays of an image, return where they enter and leave the bo
 
 from __future__ import annotations
 
+import math
+import threading
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, as_positions
-from impinge.detect.layered_depth_bodies import read_only
+from impinge.arrays import Bools, Floats, as_length, as_numbers, as_positions, shown
+from impinge.detect.layered_depth_bodies import Images, read_only, with_latest
 from impinge.detect.layered_depth_images import Device, Image, Passes, Solid, View
 from impinge.errors import MeshError, OptionError
 
@@ -44,6 +46,10 @@ class DepthSource(Protocol):
         """Crossings with rays along ``axis``, at ``u`` along the next axis (columns), ``v`` along the third (rows)."""
 
 
+BOUNDS_SLACK = 1e-9
+"""Share of its size by which a source may round beyond its own bounds."""
+
+
 @dataclass(frozen=True)
 class Sphere:
     """A ball, as smooth as it gets."""
@@ -51,6 +57,10 @@ class Sphere:
     center: Any
     radius: float
     version: int = 0
+
+    def __post_init__(self) -> None:
+        _check_point("center of a Sphere", self.center)
+        _check_length("radius of a Sphere", self.radius)
 
     @property
     def bounds(self) -> Floats:
@@ -79,6 +89,16 @@ class HeightField:
     cell: float
     """Side of a column."""
     version: int = 0
+
+    def __post_init__(self) -> None:
+        _check_point("corner of a HeightField", self.corner)
+        _check_length("cell of a HeightField", self.cell)
+        heights = as_numbers(self.heights, "heights")
+        if heights.ndim != 2 or not (np.isfinite(heights) & (heights >= 0)).all():
+            raise MeshError(
+                f"heights of a HeightField have shape {heights.shape}, or one is negative or not finite; expected a "
+                "table of heights above the floor: lower the corner"
+            )
 
     @property
     def bounds(self) -> Floats:
@@ -114,12 +134,25 @@ class HeightField:
         return np.floor(offset / self.cell).astype(np.int64)
 
 
+def _check_point(name: str, x: Any) -> None:
+    point = as_numbers(x, name)
+    if point.shape != (3,) or not np.isfinite(point).all():
+        raise MeshError(f"{name} is {shown(x)}, expected three finite numbers")
+
+
+def _check_length(name: str, x: Any) -> None:
+    length = as_length(x)
+    if not length or not math.isfinite(length):
+        raise MeshError(f"{name} is {shown(x)}, expected a finite number above 0")
+
+
 class SourceLayers:
     """What a detector keeps for a depth source; the same interface as ``Layers``."""
 
     def __init__(self, source: DepthSource) -> None:
         self._source = source
-        self._images: dict[View, Image] = {}
+        self._lock = threading.RLock()
+        self._images: Images = {}
 
     def solid(self, _: Any, transform: Any, active: Any, letter: str) -> Solid:
         """The source as it is now; it has no vertices."""
@@ -128,25 +161,37 @@ class SourceLayers:
                 f"body {letter} is a depth source, which has no vertices to move and no triangles to choose from: "
                 f"leave out transform_{letter} and active_{letter}"
             )
-        bounds = as_positions(self._source.bounds, name=f"bounds of body {letter}", count=2)
+        bounds = as_positions(self._source.bounds, name=f"bounds of body {letter}")
+        if bounds.shape != (2, 3):
+            raise MeshError(
+                f"bounds of body {letter} have shape {bounds.shape}, expected (2, 3): lowest and highest corner"
+            )
         none = read_only(np.zeros(0, dtype=np.int32))
         token = (self._source.version, b"", None)
         return Solid(read_only(np.zeros((0, 3))), np.zeros((0, 3), dtype=np.int32), none, none, bounds, token)
 
     def image(self, device: Device, solid: Solid, view: View, _: Passes) -> Image:
         """The image of the source, made if it is not kept."""
-        found = self._images.get(view)
-        if found is None or found.solid.token != solid.token:
-            found = self._draw(device, solid, view)
-            self._images[view] = found
-            self._images = {k: v for k, v in self._images.items() if v.solid.token == solid.token}
-        return found
+        key = (solid.token, view, device.name)
+        with self._lock:
+            found = self._images.get(key)
+            if found is None:
+                found = self._draw(device, solid, view)
+                self._images = with_latest(self._images, key, found)
+            return found
 
     def _draw(self, device: Device, solid: Solid, view: View) -> Image:
-        ray, depth, enters = self._source.crossings(view.axis, *view.centres)
+        found = self._source.crossings(view.axis, *view.centres)
+        try:
+            ray, depth, enters = found
+        except (TypeError, ValueError) as error:
+            raise MeshError(
+                f"crossings of {type(self._source).__name__} are {shown(found)}, expected rays, depths and flags"
+            ) from error
         ray, depth = np.asarray(ray, dtype=np.int64), np.asarray(depth, dtype=np.float64)
         enters = np.asarray(enters, dtype=np.bool_)
         self._check(ray, depth, enters, view.resolution**2)
+        self._check_depths(depth, *solid.bounds[:, view.axis].tolist())
         least, largest = view.kept_depths
         kept = (depth >= least) & (depth <= largest)
         face = np.where(enters, 0, -1).astype(np.int32)
@@ -170,4 +215,14 @@ class SourceLayers:
             raise MeshError(
                 f"crossings of {name} enter and leave unequally often on {len(wrong)} rays, the first is ray "
                 f"{int(wrong[0])}; a closed body is left as often as it is entered"
+            )
+
+    def _check_depths(self, depth: Floats, low: float, high: float) -> None:
+        """Refuse crossings outside of the bounds: the region begins there, where the body must be outside."""
+        slack = BOUNDS_SLACK * max(abs(low), abs(high), high - low)
+        wrong = np.flatnonzero((depth < low - slack) | (depth > high + slack))
+        if len(wrong):
+            raise MeshError(
+                f"crossings of {type(self._source).__name__} are as far as {float(depth[wrong[0]]):.6g}, but its "
+                f"bounds go from {low:.6g} to {high:.6g} there; return a box around the whole body"
             )

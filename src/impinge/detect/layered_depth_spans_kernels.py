@@ -10,7 +10,7 @@ it by one, it is odd exactly where the number of crossings is.
 
 import numpy as np
 
-from impinge.backend.jit import inlined, kernel, prange
+from impinge.backend.jit import compiled, inlined, kernel, prange
 
 PARITY, WINDING, OVERLAP, INVERTED = 0, 1, 2, 3
 """Rules: which states count as inside."""
@@ -26,7 +26,7 @@ def is_inside(state, rule):
     if rule == WINDING:
         return state != 0
     if rule == OVERLAP:
-        return state >= 2
+        return state >= 2 or state <= -2
     return state < 0
 
 
@@ -108,6 +108,31 @@ def pack_spans(start_a, start_b, start, loose, span, span_pixel, span_tri, span_
                 span[m, end] = loose_span[k, end]
                 span_tri[m, end], span_side[m, end] = loose_tri[k, end], loose_side[k, end]
             k += 1
+
+
+@compiled
+def squares_of_bends(length, steepest):
+    """Sum of the squares of second differences along rows: of each pixel, and of their sums along lines of pixels.
+
+    Lines go any whole number of columns up to ``steepest`` to either side from row to row; each has a sum of its own.
+    """
+    n = len(length)
+    bend, total = np.zeros(n - 2), 0.0
+    lines = np.zeros((2 * steepest + 1, n - 2 + steepest * (n - 1)))
+    for row in range(n):
+        for c in range(n - 2):
+            bend[c] = (length[row, c + 2] - length[row, c + 1]) - (length[row, c + 1] - length[row, c])
+            total += bend[c] * bend[c]
+        for k in range(2 * steepest + 1):
+            slope = k - steepest
+            first = slope * row if slope >= 0 else -slope * (n - 1 - row)
+            line = lines[k, first : first + n - 2]
+            for c in range(n - 2):
+                line[c] += bend[c]
+    for k in range(lines.shape[0]):
+        for c in range(lines.shape[1]):
+            total += lines[k, c] * lines[k, c]
+    return total
 
 
 # Points -----------------------------------------------------------------------------------------------

@@ -275,6 +275,17 @@ class VolumeOverlap(Result):
         """Whether they overlap; bodies that only touch do not."""
         return self.volume > 0.0
 
+    def changes(self, previous: Result) -> Changes:
+        """Which rays have a span now, and which had one; refused if the rays were not the same."""
+        if isinstance(previous, VolumeOverlap):
+            same = (self.axis, self.resolution) == (previous.axis, previous.resolution)
+            if not same or not np.array_equal(self.region, previous.region):
+                raise OptionError(
+                    "the overlaps were looked at along different rays, which cannot be compared; compare their "
+                    "penetrating_a and penetrating_b"
+                )
+        return super().changes(previous)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SphereContacts(Result):

@@ -1,6 +1,7 @@
 """What a repeated experiment leaves behind: figures, tables of counters, claims with verdicts, a page and a picture.
 
-Times differ between machines, so that a claim is judged by order and growth within one run and never by milliseconds.
+Times differ between machines, so that a claim is judged by order and growth within one run and not by milliseconds,
+but for those that the paper itself claims, such as frames per second; a machine of today is no peer of the paper's.
 The rule that decides is fixed before the run and stands in the code that makes the verdict; the page tells the
 figures it was applied to.
 """

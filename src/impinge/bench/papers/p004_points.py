@@ -232,10 +232,10 @@ def _claim_on_lookup(found: Found, objects: tuple[ObjectRow, ...]) -> Claim:
         spread[shape] = max(ms) / min(ms)
         told.append(f"{shape}s {', '.join(f'{each:.2f}' for each in ms)} ms, spread {spread[shape]:.2f}")
     return judged(
-        "Stage 3b takes 26 to 28 ms for 100,000 points, whatever the body (Table 2; here: least times of spheres "
-        f"within {MOST_SPREAD:g} times).",
+        "Stage 3b takes 26 to 28 ms for 100,000 points, whatever the body (Table 2; here: least times of all knots "
+        f"within {MOST_SPREAD:g} times, and those of all spheres).",
         "; ".join(told),
-        spread[SPHERES] <= MOST_SPREAD,
+        max(spread.values()) <= MOST_SPREAD,
     )
 
 
