@@ -722,6 +722,16 @@ def test_penetrating_vertices_are_those_inside():
         assert len(wrong) < 0.05 * len(found)
 
 
+def test_vertices_inside_can_be_left_out():
+    """Find the same volume without looking for vertices, and say that nobody looked."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    result = LayeredDepth(a, b).query(vertices=False)
+    assert result.penetrating_a is None
+    assert result.penetrating_b is None
+    assert result.volume == LayeredDepth(a, b).query().volume > 0.0
+    assert impinge.overlap_volume(a, b, vertices=False).to_dict()["penetrating_a"] is None
+
+
 # Rules and self-collision -----------------------------------------------------------------------------
 
 

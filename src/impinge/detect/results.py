@@ -247,9 +247,10 @@ class VolumeOverlap(Result):
     """The triangles that each span begins and ends with, -1 of a body that has none, shape (k, 2)."""
     triangle_body: NDArray[np.int8] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int8))
     """Whose triangles they are: 0 a, 1 b, shape (k, 2)."""
-    penetrating_a: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    """Sorted ids of the vertices of a that are inside b; of one body, of those in its overlap with itself."""
-    penetrating_b: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    penetrating_a: Ints | None = None
+    """Sorted ids of the vertices of a that are inside b; of one body, of those in its overlap with itself. None if
+    the query was told not to look."""
+    penetrating_b: Ints | None = None
     """Sorted ids of the vertices of b that are inside a; none of one body."""
     inverted_volume: float = 0.0
     """Volume that is inside out; only asked for of one body."""
