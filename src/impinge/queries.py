@@ -312,7 +312,8 @@ def overlap_volume(
 
     Exact along rays and sampled across them; ``error`` of the result estimates how far off it may be. ``axes=3`` looks
     along all three axes. ``rule="winding"`` is for bodies that overlap themselves. Options: ``transform_a``,
-    ``transform_b``, ``active_a``, ``active_b``, ``cancel``, as in ``triangle_pairs``.
+    ``transform_b``, ``active_a``, ``active_b``, ``cancel``, as in ``triangle_pairs``; ``vertices=False`` does not look
+    for vertices inside, which saves a quarter of the time.
     """
     if b is None:
         raise OptionError("b is None, but an overlap needs two bodies; LayeredDepth(a) finds that of a with itself")
