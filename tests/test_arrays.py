@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from impinge import arrays
-from impinge.arrays import INDEX_LIMIT, as_ids, as_indices, as_numbers, as_positions, as_transform
+from impinge.arrays import (
+    INDEX_LIMIT,
+    as_ids,
+    as_indices,
+    as_numbers,
+    as_positions,
+    as_transform,
+    distinct_rows,
+    sorted_unique,
+)
 from impinge.errors import FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
@@ -449,3 +458,33 @@ def test_transforms_of_other_types_are_refused(matrix):
 def test_the_absent_index_is_no_id():
     """Keep the sign for no index out of the range of ids."""
     assert arrays.NONE < 0 < INDEX_LIMIT == np.iinfo(np.int32).max
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (500,), (40, 4)])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float64])
+def test_sorted_unique_is_unique(rng, shape, dtype):
+    """Find what ``np.unique`` finds, of the same type."""
+    values = rng.integers(0, 100, shape).astype(dtype)
+    found = sorted_unique(values)
+
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.unique(values))
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+@pytest.mark.parametrize("dtype", [np.int32, np.float64])
+def test_distinct_rows_are_those_of_unique(rng, count, dtype):
+    """Find the first of equal rows, and which of them each is, as ``np.unique`` does; minus zero is zero."""
+    rows = rng.integers(-2, 3, (count, 3)).astype(dtype)
+    if dtype == np.float64:
+        rows[rng.random(rows.shape) < 0.3] *= -0.0
+    first, group = distinct_rows(rows)
+    if not count:
+        assert len(first) == len(group) == 0
+        return
+    expected, expected_first, expected_group = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)
+
+    assert count == 1 or 20 < len(first) < count
+    np.testing.assert_array_equal(first, expected_first)
+    np.testing.assert_array_equal(group, expected_group.reshape(-1))
+    np.testing.assert_array_equal(rows[first], expected)

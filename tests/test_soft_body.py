@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import os
+import pickle
 import subprocess
 import sys
+import threading
 import zipfile
 
 import numpy as np
@@ -13,6 +16,7 @@ import pytest
 
 import impinge
 from impinge import FileError, Material, MeshError, MeshWarning, OptionError, SoftBody, TetMesh, TriMesh, shapes
+from impinge.backend import jit
 from impinge.deform.fem import Corotated, GreenStrain
 
 NO_GRAVITY = (0.0, 0.0, 0.0)
@@ -52,6 +56,7 @@ MODELS = pytest.mark.parametrize("model", ["green_strain", "corotated"])
 # motion ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.small
 @BOTH
 @MODELS
 def test_a_body_at_rest_stays_there(model, embedding):
@@ -83,6 +88,7 @@ def test_a_falling_body_falls_as_a_whole(model, embedding):
     assert soft.time == pytest.approx(0.06)
 
 
+@pytest.mark.small
 @BOTH
 def test_a_turning_body_turns_its_surface(embedding):
     """Follow a rigid motion of the coarse mesh to 1e-12, through ``coarse.update``."""
@@ -151,6 +157,7 @@ def test_moved_vertices_go_where_they_are_told():
     assert soft.energy().total < 0.02 * stretched
 
 
+@pytest.mark.small
 def test_velocities_belong_to_the_ids_as_given():
     """Keep rows of velocities with their ids, whatever the order; fixing and moving replace each other."""
     soft = soft_bar()
@@ -199,6 +206,7 @@ def test_energy_is_kept_without_damping_and_lost_with_it():
     assert total["damped"] < 0.9
 
 
+@pytest.mark.small
 def test_forces_of_the_caller_act():
     """Accelerate a free body by force over mass, whatever its shape does."""
     soft = soft_bar()
@@ -209,6 +217,7 @@ def test_forces_of_the_caller_act():
     np.testing.assert_allclose(soft.momentum().linear, (0.0, 0.2, 0.0), atol=1e-9)
 
 
+@pytest.mark.small
 def test_an_inverted_body_recovers():
     """Report inverted tets and push them back, without a number that is not finite."""
     soft = soft_bar()
@@ -224,6 +233,7 @@ def test_an_inverted_body_recovers():
     assert len(report.inverted) == 0
 
 
+@pytest.mark.small
 def test_everything_fixed_does_not_move():
     """Stay to the bit where nothing may move."""
     soft = soft_bar(fixed=np.ones(45, dtype=bool))
@@ -232,6 +242,7 @@ def test_everything_fixed_does_not_move():
     np.testing.assert_array_equal(soft.coarse.vertices, soft.model.rest)
 
 
+@pytest.mark.small
 @BOTH
 def test_one_tet_is_a_body(embedding):
     """Steer a surface by a single tet."""
@@ -242,6 +253,7 @@ def test_one_tet_is_a_body(embedding):
     np.testing.assert_allclose(soft.surface.vertices, soft.rest_surface - (0, 0, 0.5 * 9.81 * 1e-4), atol=1e-9)
 
 
+@pytest.mark.small
 def test_reset_goes_back_to_rest():
     """Restore positions to the bit; what is fixed stays so."""
     soft = soft_bar(fixed=[0, 1])
@@ -257,10 +269,11 @@ def test_reset_goes_back_to_rest():
 
 
 def test_same_bits_for_any_number_of_threads():
-    """Give the same state after some steps with one thread and with several."""
+    """Give the same state after some steps with one thread and with several, of a body large enough for threads."""
+    assert jit.PARALLEL_FROM <= 5 * 10**3
     code = (
         "import hashlib, impinge; from impinge import shapes;"
-        "soft = impinge.SoftBody(shapes.bumpy_sphere(4), shapes.tet_box(8, 8, 8, size=2.6), material='jelly');"
+        "soft = impinge.SoftBody(shapes.bumpy_sphere(5), shapes.tet_box(10, 10, 10, size=2.6), material='jelly');"
         "soft.fix(range(20)); [soft.step(0.01) for _ in range(3)];"
         "print(hashlib.sha256(soft.coarse.vertices.tobytes() + soft.surface.vertices.tobytes()).hexdigest())"
     )
@@ -328,6 +341,8 @@ def test_own_model_is_used():
     assert soft.model is model
     with pytest.raises(OptionError, match="model of its own cannot be saved; pass model='green_strain' or 'corotated'"):
         soft.save("nowhere.npz")
+    with pytest.raises(OptionError, match="model of its own cannot be saved"):
+        pickle.dumps(soft)
     with pytest.raises(
         OptionError, match=r"the model has 45 vertices and 80 tets, but the coarse mesh has 8 and 5; make"
     ):
@@ -343,6 +358,7 @@ def test_tets_wound_the_other_way_are_turned():
     np.testing.assert_array_equal(soft.coarse.tets, coarse.tets)
 
 
+@pytest.mark.small
 def test_pieces_are_told():
     """Warn of a coarse mesh in two pieces, and let each move by itself."""
     one = coarse_bar()
@@ -398,6 +414,84 @@ def test_a_file_brings_the_body_back_to_the_bit(tmp_path, model, embedding):
     assert_equal_states(again, soft)
 
 
+@pytest.mark.small
+def test_frames_of_straight_links_are_kept(tmp_path):
+    """Continue with the same bits where the coarse mesh was turned, and then pressed onto a line."""
+    soft = soft_bar()
+    soft.coarse.update(soft.coarse.vertices @ rotation().T)
+    soft.coarse.update(soft.coarse.vertices * (1.0, 0.0, 0.0))
+    soft.save(tmp_path / "line.npz")
+    again = SoftBody.load(tmp_path / "line.npz")
+
+    assert len(soft.embedding.straightened) == len(soft.surface.vertices)
+    for body in (soft, again):
+        body.coarse.update(body.coarse.vertices * (2.0, 0.0, 0.0))
+    assert_equal_states(again, soft)
+    with pytest.raises(MeshError, match=r"frames have shape \(1, 9\), expected finite numbers in the shape"):
+        soft.embedding.frames = np.zeros((1, 9))
+
+
+@pytest.mark.small
+@BOTH
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda body: pickle.loads(pickle.dumps(body))])
+def test_copies_go_their_own_way(copied, embedding):
+    """Copy and pickle a body in motion to the bit; what happens to one does not happen to the other."""
+    soft = soft_bar(embedding=embedding, fixed=[0, 1])
+    soft.step(0.02)
+    again, coarse = copied(soft), copied(soft.coarse)
+    assert_equal_states(again, soft)
+    np.testing.assert_array_equal(coarse.vertices, soft.coarse.vertices)
+    coarse.update(coarse.vertices + 1.0)
+    again.step(0.02)
+
+    assert again.time > soft.time
+    assert not np.array_equal(again.surface.vertices, soft.surface.vertices)
+    soft.step(0.02)
+    assert_equal_states(again, soft)
+
+
+class _Waiting(GreenStrain):
+    """A model whose step goes on until it is let go."""
+
+    begun, go = threading.Event(), threading.Event()
+
+    def forces(self, x, v, out=None):
+        self.begun.set()
+        assert self.go.wait(60.0)
+        return super().forces(x, v, out)
+
+
+def test_an_update_waits_for_the_step_of_another_thread():
+    """Let the later of two changes win whole: the surface belongs to the coarse mesh afterwards."""
+    coarse = coarse_bar()
+    soft = soft_bar(model=_Waiting(coarse.vertices, coarse.tets, SOFT))
+    threads = [
+        threading.Thread(target=lambda: soft.step(0.01)),
+        threading.Thread(target=lambda: soft.coarse.update(soft.model.rest + 5.0)),
+    ]
+    threads[0].start()
+    assert _Waiting.begun.wait(60.0)
+    threads[1].start()
+    threads[1].join(0.2)
+    assert threads[1].is_alive()
+    assert soft.coarse.version == 0
+    _Waiting.go.set()
+    for thread in threads:
+        thread.join(60.0)
+
+    np.testing.assert_array_equal(soft.coarse.vertices, soft.model.rest + 5.0)
+    np.testing.assert_allclose(soft.surface.vertices, soft.rest_surface + 5.0, atol=1e-12)
+    assert soft.velocities.any()
+
+
+def test_names_are_checked_before_the_long_steps(monkeypatch):
+    """Refuse unknown models and embeddings before anything is prepared; read a surface once."""
+    monkeypatch.setattr("impinge.soft_body.coarse_tets", lambda *_, **__: pytest.fail("began to prepare"))
+    for options in ({"model": None}, {"model": "magic"}, {"embedding": "glue"}):
+        with pytest.raises(OptionError, match="expected '"):
+            SoftBody.from_surface(dense_bar(), **options)
+
+
 def test_a_file_is_replaced_when_the_new_one_is_whole(tmp_path):
     """Save over a file, under any name, and leave nothing else behind."""
     soft = soft_bar()
@@ -407,6 +501,24 @@ def test_a_file_is_replaced_when_the_new_one_is_whole(tmp_path):
     with zipfile.ZipFile(tmp_path / "bar.soft") as file:
         for name in file.namelist():
             np.lib.format.read_array(io.BytesIO(file.read(name)), allow_pickle=False)
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    """Say that the disk is full, keep the file from before, and leave no part of the new one."""
+    soft = soft_bar()
+    soft.save(tmp_path / "bar.npz")
+    before = (tmp_path / "bar.npz").read_bytes()
+
+    def fail(file, **_):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(FileError, match=r"cannot be written \(No space left on device\); choose another place"):
+        soft.save(tmp_path / "bar.npz")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["bar.npz"]
+    assert (tmp_path / "bar.npz").read_bytes() == before
 
 
 def test_bad_files_get_a_sentence(tmp_path):
@@ -430,6 +542,7 @@ def test_bad_files_get_a_sentence(tmp_path):
     refuses(r"is damaged \(tets\[0\] refers to vertex 99", tets=np.full((80, 4), 99))
     refuses(r"is damaged \(model is 'magic'", model=np.array("magic"))
     refuses(r"is damaged \(poisson_ratio is", material=np.array([1.0, 0.7, 1.0, 0.0, 0.0]))
+    refuses(r"is damaged \(frames have shape", frames=np.zeros((2, 9)))
     refuses(r"is damaged", time=np.zeros(3))
     np.save(tmp_path / "array.npy", np.zeros(3))
     (tmp_path / "text.npz").write_text("solid nothing")
@@ -461,10 +574,24 @@ def test_bad_files_get_a_sentence(tmp_path):
         (lambda _: soft_bar(model="magic"), OptionError, "expected 'green_strain', 'corotated' or a ReducedModel"),
         (lambda _: soft_bar(embedding="glue"), OptionError, "is 'glue', expected 'rigid_links' or 'barycentric'"),
         (lambda _: soft_bar(fixed=[45]), OptionError, "ids contains id 45, but ids go from 0 to 44"),
-        (lambda s: s.step(-1.0), OptionError, "duration is -1.0, expected a number of seconds"),
+        (lambda s: s.step(-1.0), OptionError, "dt is -1.0, expected a number of seconds"),
+        (lambda s: s.step(10**400), OptionError, "dt is 1000.*, expected a number of seconds"),
         (lambda s: s.step(0.01, gravity=(0, 0)), OptionError, "gravity is .*, expected three finite numbers"),
-        (lambda s: s.step(0.01, forces=np.full((45, 3), np.nan)), MeshError, r"external\[0\] is \[nan, nan, nan\]"),
-        (lambda s: s.step(0.01, forces=np.zeros((3, 3))), MeshError, "external have 3 rows, but the body has 45"),
+        (lambda s: s.step(0.01, forces=np.full((45, 3), np.nan)), MeshError, r"forces\[0\] is \[nan, nan, nan\]"),
+        (
+            lambda s: s.step(0.01, forces=np.zeros_like(s.surface.vertices)),
+            OptionError,
+            r"forces have shape \(362, 3\), expected \(45, 3\): one row for each vertex of soft.coarse",
+        ),
+        (lambda s: s.step(0.01, forces="up"), MeshError, "forces hold strings; expected real numbers"),
+        (lambda _: soft_bar(model=None), OptionError, "model is None, expected .* an object that has rest, tets, mass"),
+        (lambda _: soft_bar(model=object()), OptionError, "model is <object object.*, expected 'green_strain', "),
+        (lambda s: s.coarse.update(np.full((45, 3), np.nan), check=False), MeshError, "vertices of the surface.*nan"),
+        (
+            lambda s: s.coarse.update(1.7e308 * (-1.0) ** np.arange(135).reshape(45, 3)),
+            MeshError,
+            "vertices of the surface.* must be finite; move the coarse mesh nearer",
+        ),
         (lambda s: s.coarse.update(np.full((45, 3), np.inf)), MeshError, "all coordinates must be finite"),
         (lambda s: s.coarse.remove_tets([0]), MeshError, "cannot lose tets; make a new SoftBody"),
         (lambda s: s.coarse.compact(), MeshError, "has no dead tets to forget; make a new SoftBody"),

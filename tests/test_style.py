@@ -17,7 +17,8 @@ STAGES = ["io", "mesh", "deform", "detect", "contact", "respond"]
 FOUNDATION = {"errors", "arrays", "exact", "backend"}
 """Serve all and import none of the stages."""
 ABOVE = {
-    "soft_body": {"mesh", "deform", "io", "soft_body_file"},
+    "soft_body": {"mesh", "deform", "io", "soft_body_file", "soft_body_meshes"},
+    "soft_body_meshes": {"mesh"},
     "soft_body_file": {"mesh", "deform", "io", "soft_body"},
     "scenes": {"mesh", "deform"},
     "queries": {"io", "mesh", "deform", "detect", "contact", "auto"},

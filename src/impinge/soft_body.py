@@ -7,6 +7,7 @@
 3. Steer.  Once per step the dense surface follows through its embedding, rigid links or barycentric weights.
 
 The surface is never stale: ``coarse.update(...)`` by the caller steers it too, at once; velocities stay as they are.
+A change waits for a step that goes on in another thread, so that both meshes always belong together.
 Its own positions cannot be set, and the coarse mesh cannot lose tets, of which the model has a copy.
 """
 
@@ -15,16 +16,17 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints, as_ids, as_numbers, as_positions, check_finite
+from impinge.arrays import Bools, Floats, Ints, as_ids, as_numbers, as_positions, check_finite, shown
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
 from impinge.deform.fem import Corotated, GreenStrain, ReducedModel
-from impinge.deform.integrate import Integrator, StepReport
+from impinge.deform.integrate import Integrator, StepReport, as_seconds
 from impinge.deform.materials import Material, material_of
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, MeshWarning, OptionError
@@ -33,7 +35,7 @@ from impinge.mesh.body import as_body
 from impinge.mesh.cubes import as_surface
 from impinge.mesh.prepare import TIME_LIMIT, Method, coarse_tets
 from impinge.mesh.tet_mesh import TetMesh
-from impinge.mesh.tri_mesh import TriMesh
+from impinge.soft_body_meshes import DrivingTets, SteeredSurface
 
 EARTH = (0.0, 0.0, -9.81)
 """Gravity on Earth, z pointing upwards [m / s²]."""
@@ -42,6 +44,8 @@ MODELS: dict[str, Callable[[Floats, Ints, Material], ReducedModel]] = {
     "green_strain": GreenStrain,
     "corotated": Corotated,
 }
+MODEL_PARTS = ("rest", "tets", "masses", "forces", "energy", "stable_step", "inverted")
+"""What a ``ReducedModel`` has."""
 EMBEDDINGS = ("rigid_links", "barycentric")
 
 EmbeddingName: TypeAlias = Literal["rigid_links", "barycentric"]
@@ -94,6 +98,7 @@ class SoftBody:
         embedding: EmbeddingName = "rigid_links",
         fixed: Any = None,
     ) -> None:
+        _check_names(model, embedding)
         dense, (rest, tets) = as_surface(surface), _coarse_arrays(coarse)
         self._lock = threading.RLock()
         self.model_name = model if isinstance(model, str) else None
@@ -103,7 +108,7 @@ class SoftBody:
         self._rest_surface: Floats = self.surface.vertices
         self._steered: Floats = np.zeros_like(self._rest_surface)
         _check_places(self.surface.bounds, rest)
-        self.coarse: DrivingTets = DrivingTets(rest, tets, self.steer)
+        self.coarse: DrivingTets = DrivingTets(rest, tets, self)
         self.pieces = _count_pieces(tets, len(rest))
         self.embedding_name = embedding
         self.embedding: Embedding = self._embed(embedding)
@@ -141,6 +146,8 @@ class SoftBody:
         The other options are those of ``mesh.prepare.coarse_tets`` and of the class.
         """
         chosen = _material(material, youngs_modulus, poisson_ratio, density)
+        _check_names(model, embedding)  # before the long steps
+        surface = as_surface(surface)
         found = coarse_tets(
             surface, coarse_faces=coarse_faces, method=method, mesh_size=mesh_size, cells=cells, time_limit=time_limit
         )
@@ -171,21 +178,35 @@ class SoftBody:
         ``forces`` [N], shape (n, 3), act on the coarse vertices all the while. The report tells sub-steps and inverted
         tets. If the motion cannot be followed, an error says so and the body is as before the call.
         """
+        duration, external = as_seconds(dt, "dt"), _as_forces(forces, len(self._velocities))
         with self._lock:
             x, v = self.coarse.vertices.copy(), self._velocities.copy()
             report = self._integrator.advance(
-                x, v, dt, external=forces, gravity=gravity, fixed=self._fixed, max_substep=max_substep,
+                x, v, duration, external=external, gravity=gravity, fixed=self._fixed, max_substep=max_substep,
                 prescribed=(np.flatnonzero(self._moved), self._motion[self._moved]) if self._moved.any() else None,
             )  # fmt: skip
-            self._velocities = v
-            self.time += float(dt)
             self.coarse.update(x, check=False)
+            self._velocities = v
+            self.time += duration
         return report
 
     def steer(self) -> None:
         """Bring the surface to where the coarse mesh takes it; ``step`` and ``coarse.update`` do so by themselves."""
         with self._lock:
-            self.surface.follow(self.embedding.steer(self.coarse.vertices, self._steered))
+            self.surface.follow(self.steered_by(self.coarse.vertices))
+
+    def steered_by(self, coarse: Floats) -> Floats:
+        """Where the surface is for other positions of the coarse mesh; a buffer that the next call writes anew."""
+        with self._lock:
+            dense = self.embedding.steer(coarse, self._steered)
+            check_finite(dense, "vertices of the surface", remedy="; move the coarse mesh nearer")
+        return dense
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other threads from changing the body."""
+        with self._lock:
+            yield
 
     def reset(self) -> None:
         """Go back to rest: positions as at first, no velocity, time 0; what is fixed or moved stays so."""
@@ -263,11 +284,20 @@ class SoftBody:
 
         return load(path)
 
-    def restore(self, coarse: Any, surface: Any, velocities: Any, time: float) -> None:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle what a file would hold; locks and compiled code belong to a process."""
+        from impinge.soft_body_file import content_of, restored
+
+        with self._lock:
+            return restored, (content_of(self),)
+
+    def restore(self, coarse: Any, surface: Any, frames: Any, velocities: Any, time: float) -> None:
         """Put the body into a state that was saved, the surface to the bit."""
         with self._lock:
             self.coarse.update(coarse)
             self.surface.follow(as_positions(surface, name="surface", count=len(self._rest_surface)))
+            if isinstance(self.embedding, RigidLinks):
+                self.embedding.frames = frames
             self.velocities = velocities
             self.time = time
 
@@ -281,58 +311,7 @@ class SoftBody:
     def _embed(self, embedding: str) -> Embedding:
         if embedding == "rigid_links":
             return RigidLinks(self.model.rest, self.coarse.surface.used_vertices, self._rest_surface)
-        if embedding == "barycentric":
-            return Barycentric(self.model.rest, self.coarse.tets, self._rest_surface)
-        raise OptionError(f"embedding is {embedding!r}, expected {' or '.join(map(repr, EMBEDDINGS))}")
-
-
-class DrivingTets(TetMesh):
-    """The coarse mesh of a soft body: whoever updates it moves the surface too."""
-
-    def __init__(self, vertices: Floats, tets: Ints, steer: Callable[[], None]) -> None:
-        super().__init__(vertices, tets)
-        self._steer = steer
-
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:
-        """Set new positions, shape (n, 3), as ``TetMesh.update`` does, and steer the dense surface."""
-        super().update(vertices, copy=copy, check=check)
-        self._steer()
-
-    def remove_tets(self, ids: Any) -> NoReturn:  # noqa: ARG002
-        """Refuse: the model has a copy of the tets."""
-        raise MeshError("the coarse mesh of a soft body cannot lose tets; make a new SoftBody of what is left")
-
-    def compact(self) -> NoReturn:
-        """Refuse: the model has a copy of the tets."""
-        raise MeshError("the coarse mesh of a soft body has no dead tets to forget; make a new SoftBody to renumber")
-
-
-class SteeredSurface(TriMesh):
-    """The dense surface of a soft body: its triangles may come and go, its vertices follow the coarse mesh."""
-
-    def __init__(self, surface: TriMesh) -> None:
-        snapshot = surface.snapshot()
-        super().__init__(snapshot.vertices, snapshot.elements, validate="trust")
-        if len(snapshot.live) < len(snapshot.elements):
-            self.remove_triangles(np.setdiff1d(np.arange(len(snapshot.elements)), snapshot.live))
-
-    def follow(self, vertices: Floats) -> None:
-        """Take the positions that the embedding gave."""
-        super().update(vertices)
-
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> NoReturn:  # noqa: ARG002
-        """Refuse: the coarse mesh owns the motion."""
-        raise MeshError(
-            "this surface is steered by a soft body and cannot be updated by itself; update the soft body's coarse mesh"
-        )
-
-    def add_vertices(self, vertices: Any) -> NoReturn:  # noqa: ARG002
-        """Refuse: a new vertex would have no link."""
-        raise MeshError("this surface is steered by a soft body and cannot gain vertices; make a new SoftBody")
-
-    def add_triangles(self, faces: Any, vertices: Any = None) -> Ints:
-        """Add triangles between vertices that are there; new vertices are refused."""
-        return self.add_vertices(vertices) if vertices is not None else super().add_triangles(faces)
+        return Barycentric(self.model.rest, self.coarse.tets, self._rest_surface)
 
 
 # border checks -------------------------------------------------------------------------------------------
@@ -352,8 +331,6 @@ def _coarse_arrays(coarse: Any) -> tuple[Floats, Ints]:
 
 def _model_of(model: str | ReducedModel, rest: Floats, tets: Ints, material: Material | str) -> ReducedModel:
     if isinstance(model, str):
-        if model not in MODELS:
-            raise OptionError(f"model is {model!r}, expected {', '.join(map(repr, MODELS))} or a ReducedModel")
         return MODELS[model](rest, tets, material_of(material))
     if np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
         raise OptionError(
@@ -361,6 +338,32 @@ def _model_of(model: str | ReducedModel, rest: Floats, tets: Ints, material: Mat
             f"{len(rest)} and {len(tets)}; make the model of that mesh"
         )
     return model
+
+
+def _check_names(model: Any, embedding: Any) -> None:
+    """Refuse models and embeddings that do not exist."""
+    if isinstance(model, str):
+        is_model = model in MODELS
+    else:
+        is_model = all(hasattr(model, name) for name in MODEL_PARTS)
+    if not is_model:
+        raise OptionError(
+            f"model is {shown(model)}, expected {', '.join(map(repr, MODELS))} or a ReducedModel, "
+            f"an object that has {', '.join(MODEL_PARTS)}"
+        )
+    if embedding not in EMBEDDINGS:
+        raise OptionError(f"embedding is {shown(embedding)}, expected {' or '.join(map(repr, EMBEDDINGS))}")
+
+
+def _as_forces(forces: Any, count: int) -> Floats | None:
+    """One finite force per coarse vertex, or none."""
+    if forces is None:
+        return None
+    if np.shape(as_numbers(forces, "forces")) != (count, 3):
+        raise OptionError(
+            f"forces have shape {np.shape(forces)}, expected ({count}, 3): one row for each vertex of soft.coarse"
+        )
+    return as_positions(forces, name="forces")
 
 
 def _check_places(bounds: Floats, rest: Floats) -> None:

@@ -1,12 +1,12 @@
 """One file for one soft body: plain arrays in an npz, no pickle, the same bits when read again.
 
-The model and the embedding are made anew from the rest shapes, which gives the same numbers. Only what a triple of
-rigid links remembers while it lies on a line (``RigidLinks.straightened``) is not kept: such vertices are where they
-were, and go on from the frame that they had at rest.
+The model and the embedding are made anew from the rest shapes, which gives the same numbers. Frames of rigid links are
+kept too, since a triple on a line goes on from the one that it had last. Copying and pickling a body go the same way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zipfile
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.deform.materials import Material
+from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError, ImpingeError, OptionError
 
 if TYPE_CHECKING:
@@ -27,12 +28,12 @@ VERSION = 1
 
 FIELDS = (
     "surface_rest", "surface", "faces", "alive", "coarse_rest", "coarse", "tets", "velocities", "fixed", "moved",
-    "motion", "time", "material", "model", "embedding", "prepared",
+    "motion", "time", "material", "model", "embedding", "frames", "prepared",
 )  # fmt: skip
 
 
-def save(body: SoftBody, path: str | os.PathLike[str]) -> None:
-    """Write a body; a file of that name is replaced only when the new one is whole."""
+def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
+    """All that makes a body, as plain arrays."""
     material = getattr(body.model, "material", None)
     if body.model_name is None or not isinstance(material, Material):
         raise OptionError(
@@ -40,8 +41,6 @@ def save(body: SoftBody, path: str | os.PathLike[str]) -> None:
             "coarse.vertices and velocities yourself"
         )
     content: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
         "surface_rest": body.rest_surface,
         "surface": body.surface.vertices,
         "faces": body.surface.faces,
@@ -60,8 +59,15 @@ def save(body: SoftBody, path: str | os.PathLike[str]) -> None:
         ],
         "model": body.model_name,
         "embedding": body.embedding_name,
+        "frames": body.embedding.frames if isinstance(body.embedding, RigidLinks) else np.zeros((0, 9)),
         "prepared": body.prepared,
     }  # fmt: skip
+    return {name: np.array(value) for name, value in content.items()}
+
+
+def save(body: SoftBody, path: str | os.PathLike[str]) -> None:
+    """Write a body; a file of that name is replaced only when the new one is whole."""
+    content: dict[str, Any] = {"format": FORMAT, "version": VERSION, **content_of(body)}
     target = Path(path)
     part = target.with_name(target.name + ".part")
     try:
@@ -69,6 +75,8 @@ def save(body: SoftBody, path: str | os.PathLike[str]) -> None:
             np.savez(file, **content)
         part.replace(target)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise FileError(f"{path} cannot be written ({error.strerror}); choose another place") from error
 
 
@@ -76,7 +84,7 @@ def load(path: str | os.PathLike[str]) -> SoftBody:
     """Read a body, or say what is wrong with the file."""
     content = _read(path)
     try:
-        return _restore(content)
+        return restored(content)
     except (ImpingeError, TypeError, ValueError) as error:
         raise FileError(f"{path} holds a soft body that is damaged ({error}); save it again") from error
 
@@ -101,7 +109,8 @@ def _read(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         raise FileError(f"{path} cannot be read ({error.strerror or error}); check the path") from error
 
 
-def _restore(content: dict[str, NDArray[Any]]) -> SoftBody:
+def restored(content: dict[str, NDArray[Any]]) -> SoftBody:
+    """Make the body that ``content_of`` told of."""
     from impinge.mesh.tet_mesh import TetMesh
     from impinge.mesh.tri_mesh import TriMesh
     from impinge.soft_body import SoftBody
@@ -117,6 +126,8 @@ def _restore(content: dict[str, NDArray[Any]]) -> SoftBody:
         fixed=content["fixed"],
     )
     body.move(content["moved"], content["motion"])
-    body.restore(content["coarse"], content["surface"], content["velocities"], float(content["time"]))
+    body.restore(
+        content["coarse"], content["surface"], content["frames"], content["velocities"], float(content["time"])
+    )
     body.prepared = str(content["prepared"])
     return body

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.spatial.transform import Rotation
 
 from impinge.backend import jit
-from impinge.deform.fem import BARRIER_FROM, SAFETY, STABLE_RADIUS, Corotated, GreenStrain
+from impinge.deform.fem import BARRIER_FROM, SAFETY, STABLE_RADIUS, SYMMETRIC, Corotated, GreenStrain, _eigenvalues
 from impinge.deform.materials import Material
 from impinge.deform.matrices_kernels import nearest_rotation
 from impinge.errors import MeshError, OptionError
@@ -287,6 +287,33 @@ def test_masses_and_odd_bodies(rng):
     np.testing.assert_array_equal(one.masses, one.masses[0])
     np.testing.assert_allclose(apart[:4], one.forces(x, np.zeros((4, 3))), rtol=1e-12)
     assert np.abs(apart[4:]).max() < 1e-9 * np.abs(apart[:4]).max()
+
+
+@pytest.mark.small
+@MODELS
+def test_a_body_pressed_into_a_point(kind):
+    """Bear any step, or a finite one, where nothing is left that could swing."""
+    model = block(kind)
+    point = np.zeros_like(model.rest)
+
+    assert model.stable_step(point) > 0.0
+    assert np.isfinite(model.forces(point, point)).all()
+
+
+@pytest.mark.small
+@pytest.mark.tiny
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_eigenvalues_in_closed_form(rng, scale):
+    """Agree with a library on matrices with single, double and threefold eigenvalues, large and small."""
+    turns = Rotation.random(300, rng=rng).as_matrix()
+    values = rng.random((300, 3))
+    values[::3, 1] = values[::3, 0]
+    values[1::3, 1] = values[1::3, 2]
+    values[::30] = 1.0
+    matrices = scale * (turns * values[:, None, :]) @ turns.transpose(0, 2, 1)
+    found = _eigenvalues([matrices[:, i, j] for i, j in SYMMETRIC])
+
+    np.testing.assert_allclose(found.T / scale, np.sort(values, axis=1), rtol=0.0, atol=1e-7)
 
 
 CORNERS = [[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]]

@@ -279,3 +279,73 @@ def test_states_that_cannot_be_moved_in_place():
     model.masses[3] = 0.0
     with pytest.raises(MeshError, match="the mass of vertex 3 is 0, expected a positive number"):
         Integrator(model)
+
+
+class _Aloof(GreenStrain):
+    """A model that leaves the array alone which it is offered."""
+
+    def forces(self, x, v, out=None):  # noqa: ARG002
+        return super().forces(x, v).tolist()
+
+
+@pytest.mark.small
+def test_forces_that_come_in_an_array_of_their_own_count():
+    """Follow the same path whether a model writes to the array offered or returns another."""
+    paths = []
+    for kind in (GreenStrain, _Aloof):
+        model = block(kind)
+        x, v = at_rest(model)
+        x *= [1.2, 0.9, 1.0]
+        advance(model, x, v, 0.02)
+        paths.append(x.tobytes())
+
+    assert paths[0] == paths[1]
+    assert paths[0] != model.rest.tobytes()
+
+
+@pytest.mark.small
+@MODELS
+def test_a_body_pressed_into_a_point_goes_on(kind):
+    """Survive a state in which no tet has any size."""
+    model = block(kind)
+    x, v = np.zeros_like(model.rest), np.zeros_like(model.rest)
+    report = advance(model, x, v, 0.01, gravity=(0.0, 0.0, -9.81))
+
+    assert report.substeps > 0
+    assert np.isfinite(x).all()
+    assert model.masses @ x[:, 2] == pytest.approx(-0.5 * 9.81 * 1e-4 * model.masses.sum())
+
+
+@pytest.mark.small
+def test_soft_bodies_may_move_quickly():
+    """Take steps far below the stable one at rest where the body hardly resists, and do not take it for lost."""
+    model = block(material=Material(1e-6, 0.3, 1000.0, 0.0, 0.0))
+    x, v = at_rest(model)
+    v[:, 0] = 1e5 * x[:, 2]
+    report = advance(model, x, v, 1e-3)
+
+    assert report.shortest_substep < 1e-6 * model.stable_step()
+    np.testing.assert_allclose(x[:, 0], model.rest[:, 0] + 100.0 * model.rest[:, 2], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.small
+def test_models_that_bear_any_step():
+    """Cross the whole duration in one step where the model has no bound."""
+    model = _Exploding()
+    model.stable_step = lambda _x=None, _v=None: math.inf
+    x, v = at_rest(model)
+
+    assert advance(model, x, v, 0.25).substeps == 1
+    assert x[2, 2] == pytest.approx(0.5 * 0.25**2)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("force", [1e308, -1e308])
+def test_forces_that_overflow_get_a_sentence(force):
+    """Refuse accelerations beyond the range of doubles, without a warning."""
+    model = block()
+    x, v = at_rest(model)
+    with pytest.raises(ImpingeError, match="vertex 0, accelerated by inf m/s², would not stay finite"):
+        advance(model, x, v, 0.01, external=np.full_like(x, force))
+
+    np.testing.assert_array_equal(x, model.rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from impinge.deform.materials import DAMPING_LENGTH, MATERIALS, Material, material_of
@@ -53,6 +54,8 @@ def test_presets_are_of_the_right_order():
         ((1e4, 0.3, -1.0), r"density is -1.0, expected a positive number \[kg/m³\]"),
         ((1e4, 0.3, 1.0, -1.0), r"damping_dilation is -1.0, expected a number of at least 0 \[Pa s\]"),
         ((1e4, 0.3, 1.0, 1.0, math.inf), "damping_shear is inf, expected a number of at least 0"),
+        ((10**400, 0.3, 1000.0), "youngs_modulus is 10+.*, expected a positive number"),
+        ((True, 0.3, 1000.0), "youngs_modulus is True, expected a positive number"),
         ((1e308, 0.4999999, 1e-300), "has Lamé constants beyond the range of doubles; choose other units"),
     ],
 )
@@ -67,3 +70,11 @@ def test_unknown_names_are_refused(name):
     """Name the presets to whoever asks for another."""
     with pytest.raises(OptionError, match="expected any of rubber, liver, jelly, or a Material"):
         material_of(name)
+
+
+def test_numbers_of_any_type_become_doubles():
+    """Take whole numbers and those of NumPy as what they are worth; kernels are compiled for doubles alone."""
+    material = Material(np.float32(5000.0), 0, np.int64(1000), 0, np.uint8(3))
+
+    assert material == Material(5000.0, 0.0, 1000.0, 0.0, 3.0)
+    assert {type(value) for value in vars(material).values()} == {float}

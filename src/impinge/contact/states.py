@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import NONE, Bools, Floats, Ints, as_transform
+from impinge.arrays import NONE, Bools, Floats, Ints, as_transform, sorted_unique
 from impinge.detect.pair_query import moved
 from impinge.mesh.adjacency import Adjacency, grouped, tet_face_neighbours
 from impinge.mesh.body import Body
@@ -44,7 +44,7 @@ class Topology:
         """The vertices that share an edge of a live element with each vertex, each once: (start, vertex)."""
         rows = self.elements[self.live].astype(np.int64)
         sides = [np.sort(rows[:, pair], axis=1) for pair in combinations(range(rows.shape[1]), 2)]
-        keys = np.unique(np.concatenate([low << 32 | high for low, high in (side.T for side in sides)]))
+        keys = sorted_unique(np.concatenate([low << 32 | high for low, high in (side.T for side in sides)]))
         low, high = keys >> 32, keys & 0xFFFFFFFF
         low, high = low[low != high], high[low != high]
         start, order = grouped(np.concatenate([low, high]), self.boundary.vertex_count)

@@ -16,6 +16,7 @@ Guarantee   Positions and velocities are finite afterwards, or an error says whe
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -29,7 +30,7 @@ from impinge.errors import ImpingeError, MeshError, OptionError
 LENIENCE = 1.5
 """How much longer than the bound of the new state a step may have been: the bound has this much safety."""
 SHORTEST = 1e-6
-"""Steps this much shorter than the stable one at rest mean that the state is lost."""
+"""Steps this much shorter than the stable one at rest, and than the whole call, mean that the state is lost."""
 ROUNDING = 1e-9
 """By this share a step may exceed its bound, so that ten steps of 0.1 s fit into a second."""
 NO_GRAVITY = (0.0, 0.0, 0.0)
@@ -87,13 +88,14 @@ class Integrator:
         n = len(self._inverse_mass)
         for name, state in (("x", x), ("v", v)):
             check_finite(as_buffer(state, name=name, count=n), name)
-        duration = _number(duration, "duration", zero=True)
-        longest = math.inf if max_substep is None else _number(max_substep, "max_substep", zero=False)
+        duration = as_seconds(duration, "duration")
+        longest = math.inf if max_substep is None else as_seconds(max_substep, "max_substep", zero=False)
         held, velocity = _held(fixed, prescribed, n)
         inverse_mass = self._inverse_mass.copy()
         base = np.tile(_gravity(gravity), (n, 1))
         if external is not None:
-            base += as_positions(external, name="external", count=n) * inverse_mass[:, None]
+            with np.errstate(over="ignore"):  # what is not finite gets its sentence
+                base += as_positions(external, name="external", count=n) * inverse_mass[:, None]
         base[held] = inverse_mass[held] = 0.0
         v[held] = velocity
         return self._advance(x, v, duration, longest, inverse_mass, base)
@@ -103,7 +105,7 @@ class Integrator:
     ) -> StepReport:
         left, taken, rejected, shortest = duration, 0, 0, math.inf
         bound = min(self.model.stable_step(x, v), longest)
-        too_short = SHORTEST * min(self.model.stable_step(), longest)
+        too_short = SHORTEST * min(self.model.stable_step(), longest, duration)
         while left > 0.0:
             if not bound > too_short:
                 self._give_up(x, v, inverse_mass, base, f"sub-step {taken + 1}, {duration - left:g} s after the start")
@@ -124,9 +126,8 @@ class Integrator:
         stage = kernels.stage.over(len(x))
         self._stage_x[...], self._stage_v[...] = x, v
         for k, (weight, onwards) in enumerate(((1.0, 0.5), (2.0, 0.5), (2.0, 1.0), (1.0, 0.0))):
-            self.model.forces(self._stage_x, self._stage_v, self._force)
             stage(
-                k == 0, weight, onwards * step, x, v, self._force, inverse_mass, base,
+                k == 0, weight, onwards * step, x, v, self._forces(), inverse_mass, base,
                 self._stage_x, self._stage_v, self._sum_v, self._sum_a,
             )  # fmt: skip
         finish = kernels.finish.over(len(x))
@@ -134,6 +135,13 @@ class Integrator:
         if not (np.isfinite(self._new_x).all() and np.isfinite(self._new_v).all()):
             return 0.0
         return self.model.stable_step(self._new_x, self._new_v)
+
+    def _forces(self) -> Floats:
+        """Forces at the present stage; a model may return another array than the one it was offered."""
+        found = self.model.forces(self._stage_x, self._stage_v, self._force)
+        if found is not self._force:
+            self._force[...] = as_positions(found, name="forces of the model", count=len(self._force), check=False)
+        return self._force
 
     def _give_up(self, x: Floats, v: Floats, inverse_mass: Floats, base: Floats, when: str) -> NoReturn:
         """Name the vertex that is pushed hardest in the last good state."""
@@ -151,9 +159,10 @@ def advance(model: ReducedModel, x: Floats, v: Floats, duration: float, **option
     return Integrator(model).advance(x, v, duration, **options)
 
 
-def _number(value: Any, name: str, *, zero: bool) -> float:
+def as_seconds(value: Any, name: str, *, zero: bool = True) -> float:
+    """Turn ``value`` into a finite length of time, or say what was expected."""
     is_number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-    if not is_number or not 0.0 <= value < math.inf or (value == 0.0 and not zero):
+    if not is_number or not 0.0 <= value <= sys.float_info.max or (value == 0.0 and not zero):
         raise OptionError(f"{name} is {shown(value)}, expected a {'' if zero else 'positive '}number of seconds")
     return float(value)
 

@@ -13,8 +13,11 @@ Damping     Where φ and ψ are not given, they are λ and μ times the time in 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from impinge.arrays import shown
 from impinge.errors import OptionError
@@ -23,8 +26,14 @@ DAMPING_LENGTH = 0.002
 """Distance that a pressure wave travels in the time that relates viscous to elastic stress, by default [m]."""
 
 
-def _is_number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+def _as_number(x: Any) -> float:
+    """A finite number as a double; NaN for anything else, which no range holds."""
+    if isinstance(x, bool) or not isinstance(x, int | float | np.integer | np.floating):
+        return math.nan
+    try:
+        return float(x) if math.isfinite(x) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 @dataclass(frozen=True)
@@ -44,21 +53,27 @@ class Material:
 
     def __post_init__(self) -> None:
         for name, unit in (("youngs_modulus", "Pa"), ("density", "kg/m³")):
-            if not (_is_number(getattr(self, name)) and getattr(self, name) > 0.0):
-                raise OptionError(f"{name} is {shown(getattr(self, name))}, expected a positive number [{unit}]")
-        if not (_is_number(self.poisson_ratio) and -1.0 < self.poisson_ratio < 0.5):
-            raise OptionError(
-                f"poisson_ratio is {shown(self.poisson_ratio)}, expected a number above -1 and below 0.5; "
-                "take 0.45 to 0.49 for what hardly changes its volume"
-            )
+            self._take(name, f"a positive number [{unit}]", lambda x: x > 0.0)
+        self._take(
+            "poisson_ratio",
+            "a number above -1 and below 0.5; take 0.45 to 0.49 for what hardly changes its volume",
+            lambda x: -1.0 < x < 0.5,
+        )
         if not (self.lame_mu > 0.0 and math.isfinite(self.lame_lambda + self.wave_speed)):
             raise OptionError(f"{self} has Lamé constants beyond the range of doubles; choose other units")
         travel_time = DAMPING_LENGTH / self.wave_speed
         for name, elastic in (("damping_dilation", max(self.lame_lambda, 0.0)), ("damping_shear", self.lame_mu)):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, travel_time * elastic)
-            if not (_is_number(getattr(self, name)) and getattr(self, name) >= 0.0):
-                raise OptionError(f"{name} is {shown(getattr(self, name))}, expected a number of at least 0 [Pa s]")
+            self._take(name, "a number of at least 0 [Pa s]", lambda x: x >= 0.0)
+
+    def _take(self, name: str, expected: str, is_right: Callable[[float], bool]) -> None:
+        """Make a constant a double, or say what was expected."""
+        found = getattr(self, name)
+        number = _as_number(found)
+        if not is_right(number):
+            raise OptionError(f"{name} is {shown(found)}, expected {expected}")
+        object.__setattr__(self, name, number)
 
     @property
     def lame_lambda(self) -> float:

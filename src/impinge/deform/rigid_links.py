@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from impinge.arrays import Bools, Floats, Ints, as_buffer, as_ids, as_positions
+from impinge.arrays import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
 from impinge.deform import rigid_links_kernels as kernels
 from impinge.errors import MeshError
 
@@ -51,18 +51,16 @@ class RigidLinks:
         ids = as_ids(surface_vertex_ids, name="surface_vertex_ids", count=len(coarse))
         self._now: Floats = coarse.copy()
         triples = _nearest_triples(self._now, _without_duplicates(coarse, ids), dense)
-        distinct, link_triple = np.unique(triples, axis=0, return_inverse=True)
-        self._triple: Ints = np.ascontiguousarray(distinct, dtype=np.int32)
-        self._frame: Floats = np.zeros((len(distinct), 9))
-        self._straight: Bools = np.zeros(len(distinct), dtype=np.bool_)
+        first, link_triple = distinct_rows(triples)
+        self._triple: Ints = triples[first]
+        self._frame: Floats = np.zeros((len(first), 9))
+        self._straight: Bools = np.zeros(len(first), dtype=np.bool_)
         self._place_frames()
-        link_triple = link_triple.reshape(-1)
         self._link_vertex: Ints = np.argsort(link_triple, kind="stable").astype(np.int32)
         self._link_triple: Ints = link_triple[self._link_vertex].astype(np.int32)
-        counts = np.bincount(link_triple, minlength=len(distinct))
+        counts = np.bincount(link_triple, minlength=len(first))
         self._triple_link_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        chunks = np.arange(0, len(dense) + CHUNK, CHUNK, dtype=np.int64).clip(max=len(dense))
-        self._chunk_start = np.unique(chunks)
+        self._chunk_start = np.append(np.arange(0, len(dense), CHUNK, dtype=np.int64), len(dense))
         self._chunk_triple: Ints = self._link_triple[self._chunk_start[:-1]]
         self._coefficient = _coefficients(coarse, dense, triples, self._frame[link_triple])[self._link_vertex]
 
@@ -77,6 +75,18 @@ class RigidLinks:
     def straightened(self) -> Ints:
         """Dense vertices whose triple lay on a line when last steered, rising: their frame is a guess."""
         return np.sort(self._link_vertex[self._straight[self._link_triple]])
+
+    @property
+    def frames(self) -> Floats:
+        """Frame of each distinct triple when last steered, rows of nine; all that links remember of the past."""
+        return self._frame.copy()
+
+    @frames.setter
+    def frames(self, frames: Any) -> None:
+        rows = as_numbers(frames, "frames")
+        if rows.shape != self._frame.shape or not np.isfinite(rows).all():
+            raise MeshError(f"frames have shape {rows.shape}, expected finite numbers in the shape {self._frame.shape}")
+        self._frame[...] = rows
 
     def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
         """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
@@ -97,8 +107,7 @@ class RigidLinks:
 
 def _without_duplicates(coarse: Floats, ids: Ints) -> Ints:
     """The lowest id of each place."""
-    first = np.unique(coarse[ids] + 0.0, axis=0, return_index=True)[1]
-    return np.sort(ids[first])
+    return np.sort(ids[distinct_rows(coarse[ids])[0]])
 
 
 def _nearest_triples(coarse: Floats, ids: Ints, dense: Floats) -> Ints:

@@ -68,7 +68,7 @@ def _put_frame(frame, n, u, a):
 def _transport(frame, u):
     """Turn a frame by the smallest rotation that takes its second vector to the direction of u."""
     length = math.sqrt(_square(u))
-    if not length > 0.0:
+    if not 0.0 < length < math.inf:
         return
     p = (frame[3], frame[4], frame[5])
     q = (u[0] / length, u[1] / length, u[2] / length)

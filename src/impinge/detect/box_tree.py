@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.arrays import Bools, Floats, Ints, sorted_unique
 from impinge.backend.jit import thread_count
 from impinge.backend.simd import WIDTH
 from impinge.backend.stages import Stages, start_stages
@@ -348,7 +348,7 @@ def _where_tested(placed: Placed, triangles: Ints) -> tuple[Floats, Ints]:
     if placed.matrix is None:
         return placed.x, placed.frame.faces
     faces = placed.frame.faces
-    used = np.unique(faces[triangles])
+    used = sorted_unique(faces[triangles])
     x = np.zeros_like(placed.x)
     x[used] = transform_points(placed.matrix, placed.x[used])
     x.flags.writeable = False

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.arrays import Floats, as_length, shown
+from impinge.arrays import Floats, as_length, shown, sorted_unique
 from impinge.backend.jit import thread_count
 from impinge.detect import distance_kernels as kernels
 from impinge.detect.box_tree import BoxTree
@@ -114,7 +114,7 @@ def _rows(corners: Floats) -> tuple[tuple[float, ...], ...]:
 def _nearest(a: Placed, b: Placed, options: PairOptions, upper: float) -> tuple[_Found, dict[str, Any], Reason | None]:
     (a, b), factor = fit_in_range([a, b])
     whole_a, whole_b = whole_tree(a, only=a.active), whole_tree(b, only=b.active)
-    ignored = NO_KEYS if options.ignore is None else np.unique(ignored_keys(options.ignore, is_self=False))
+    ignored = NO_KEYS if options.ignore is None else sorted_unique(ignored_keys(options.ignore, is_self=False))
     row, stats = _search(whole_a, whole_b, ignored, factor * upper, options)
     if row is None:
         return _Found(), stats, "cancelled"

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, as_numbers, as_positions
+from impinge.arrays import Floats, as_numbers, as_positions, sorted_unique
 from impinge.detect import hull_distance_kernels as kernels
 from impinge.detect.results import HullDistance
 from impinge.detect.unit_box import origin_and_factor
@@ -74,7 +74,7 @@ def _points(x: Any, name: str) -> Floats:
         points = as_positions(x, name=name)
     else:
         snapshot = as_body(x, name=name).snapshot()
-        points = snapshot.vertices[np.unique(snapshot.elements[snapshot.live])]
+        points = snapshot.vertices[sorted_unique(snapshot.elements[snapshot.live])]
     if not len(points):
         raise MeshError(f"{name} has no points, and nothing has no hull; pass at least one point or live element")
     return points

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.arrays import Bools, Floats, Ints, distinct_rows
 from impinge.detect import intersection_curves_kernels as kernels
 from impinge.detect.edge_crossings import Meeting, meeting_of
 from impinge.detect.results import Curves, Kind
@@ -73,7 +73,7 @@ def _segments(met: Meeting, pairs: Ints) -> tuple[Ints, Ints, Floats]:
 
 def _join_ends(feature: Ints, place: Floats) -> tuple[Floats, Ints]:
     """Coordinates of all different ends, and the numbers of both ends of each segment."""
-    _, first, number = np.unique(feature.reshape(-1, 4), axis=0, return_index=True, return_inverse=True)
+    first, number = distinct_rows(feature.reshape(-1, 4))
     return place.reshape(-1, 3)[first], number.reshape(-1, 2).astype(np.int32)
 
 

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Ints, as_length, shown
+from impinge.arrays import Ints, as_length, shown, sorted_unique
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import start_stages
 from impinge.detect import proximity_kernels as kernels
@@ -234,7 +234,7 @@ class _Search:
                 tri_a, tri_b = np.minimum(tri_a, tri_b), np.maximum(tri_a, tri_b)
             keys = pack(tri_a.astype(np.int32), tri_b.astype(np.int32), np.zeros(len(row), dtype=np.int8))
             is_wanted = np.isin(keys, without_ignored(keys, options, is_self=self.is_self))
-            yield pairs[np.unique(row[is_wanted])]
+            yield pairs[sorted_unique(row[is_wanted])]
 
     def _measured(self, options: PairOptions, *found: Ints) -> dict[str, Any]:
         """Pairs, distances and weights, by the names that the result has for them."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.arrays import Bools, Floats, Ints, distinct_rows, sorted_unique
 from impinge.errors import OptionError
 from impinge.exact import kinds
 
@@ -100,8 +100,7 @@ def _plain(value: Any) -> Any:
 
 def _rows_in(rows: NDArray[np.int64], others: NDArray[np.int64]) -> Bools:
     """Which of ``rows`` occur among ``others``."""
-    _, group = np.unique(np.concatenate([others, rows]), axis=0, return_inverse=True)
-    group = group.reshape(-1)
+    _, group = distinct_rows(np.concatenate([others, rows]))
     known = np.zeros(len(group) + 1, dtype=np.bool_)
     known[group[: len(others)]] = True
     found: Bools = known[group[len(others) :]]
@@ -129,12 +128,12 @@ class TrianglePairs(Result):
     @property
     def faces_a(self) -> Ints:
         """Sorted ids of a's triangles that occur in a pair."""
-        return np.unique(self.pairs[:, 0])
+        return sorted_unique(self.pairs[:, 0])
 
     @property
     def faces_b(self) -> Ints:
         """Sorted ids of b's triangles that occur in a pair."""
-        return np.unique(self.pairs[:, 1])
+        return sorted_unique(self.pairs[:, 1])
 
     def count_by_kind(self) -> dict[str, int]:
         """How many pairs touch, cross and are coplanar."""

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats
+from impinge.arrays import Floats, sorted_unique
 from impinge.backend.stages import Stages
 from impinge.detect import spatial_hash_published_kernels as kernels
 from impinge.detect.spatial_hash_cells import Keys, Scratch, farthest_of, mean_edge_of, orientations
@@ -108,7 +108,7 @@ class PublishedSearch:
             cell_size=cell_size, table_size=table_size, vertices_met=met, inside_tests=in_box, flat_tets=flat,
             inverted_tets=surely + inverted,
         )  # fmt: skip
-        return np.unique(keys[:count])
+        return sorted_unique(keys[:count])
 
     def _run(
         self, x: Floats, arena: Arena, cell_size: float, table_size: int, keys: Keys, tally: NDArray[np.int64],

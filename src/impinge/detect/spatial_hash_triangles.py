@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats, Ints
+from impinge.arrays import Floats, Ints, sorted_unique
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import start_stages
 from impinge.detect import spatial_hash_triangles_kernels as kernels
@@ -93,7 +93,7 @@ def candidate_pairs(
     kernels.choose_levels.over(len(box))(box, 1.0 / size, least_level(size, farthest), level)
     used = np.unique(level).tolist()
     found = [_pairs_of_level(box, level, each, split, 1.0 / size / LEVEL_STEP**each, stats) for each in used]
-    keys = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *found]))
+    keys = sorted_unique(np.concatenate([np.zeros(0, dtype=np.uint64), *found]))
     stats.update(cell_size=size, candidates=len(keys))
     return (keys >> np.uint64(32)).astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, as_numbers
+from impinge.arrays import Floats, Ints, as_numbers, distinct_rows
 from impinge.errors import MeshError, OptionError
 from impinge.io import files
 from impinge.mesh.tet_mesh import TetMesh
@@ -60,9 +60,9 @@ def weld_vertices(x: Floats, elements: Ints) -> tuple[Floats, Ints]:
     Ids out of range stay so, for the bodies to complain about.
     """
     x = np.asarray(x, dtype=np.float64)
-    _, first, group = np.unique(x + 0.0, axis=0, return_index=True, return_inverse=True)  # + 0.0: minus zero is zero
+    first, group = distinct_rows(x)
     rank = np.argsort(np.argsort(first, kind="stable"), kind="stable")
-    new_id = rank[group.reshape(-1)].astype(np.int32)
+    new_id = rank[group].astype(np.int32)
     welded = np.array(elements, dtype=np.int32)
     valid = (welded >= 0) & (welded < len(x))
     welded[valid] = new_id[welded[valid]]

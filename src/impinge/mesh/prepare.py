@@ -5,7 +5,8 @@
 2. Fill.      NetGen [Schoeberl1997] fills the simplified surface and keeps its triangles. It runs in a process of its
               own (``netgen_worker.py``): what it prints, and a crash or an endless loop, stay there.
 3. Thicken.   Vertices are moved a little where tets are flat (``thicken.py``), since the flattest one decides how short
-              the steps of the model must be.
+              the steps of the model must be. Thin blades swell by that; where the volume is more than a tenth off,
+              other simplifications are tried and the nearest one is taken.
 4. Fall back. A surface that is open, not oriented, folded through itself, or that NetGen gives up on, is enclosed by
               cubes instead (``cubes.py``), which works for every surface that has a size.
 
@@ -36,7 +37,7 @@ import numpy as np
 from impinge.arrays import Floats, Ints, as_length, shown
 from impinge.errors import MeshError, MissingExtra, OptionError
 from impinge.mesh.adjacency import Adjacency
-from impinge.mesh.cubes import as_count, as_surface, box_of, tets_of_cubes
+from impinge.mesh.cubes import MAX_CELLS, as_count, as_surface, box_of, tets_of_cubes
 from impinge.mesh.tet_mesh import TetMesh, signed_volumes
 from impinge.mesh.thicken import least_height, thicken
 from impinge.mesh.tri_mesh import TriMesh
@@ -54,11 +55,17 @@ NEAR = 1.5
 TIME_LIMIT = 120.0
 """Seconds after which NetGen is stopped; a thousand faces take two."""
 
+LONGEST_WAIT = 1e6
+"""Seconds that the operating system can wait for."""
+
 THIN = 0.02
 """Least height of a tet, in mean edges, with which a body can be simulated; the stable step falls with its square."""
 
 VOLUME_AGREES = 1e-6
 """Largest relative difference between the volumes of a surface and of the tets that fill it."""
+
+VOLUME_NEAR = 0.1
+"""Change of volume, by simplifying and thickening, beyond which other simplifications are tried, and the best told."""
 
 _simplifying = threading.Lock()
 """fast-simplification keeps the mesh in global variables."""
@@ -97,6 +104,9 @@ def coarse_tets(
         raise OptionError(f"method is {method!r}, expected 'auto', 'netgen' or 'cubes'")
     surface = as_surface(surface)
     coarse_faces = as_count(coarse_faces, "coarse_faces", least=4)
+    _as_limits(mesh_size, time_limit)
+    if cells is not None:
+        as_count(cells, "cells", least=1, most=MAX_CELLS)
     if method == "cubes":
         return _by_cubes(surface, coarse_faces, cells, "as asked")
     try:
@@ -104,12 +114,14 @@ def coarse_tets(
     except (MeshError, MissingExtra) as error:
         if method == "netgen":
             raise
-        return _by_cubes(surface, coarse_faces, cells, f"because {error.args[0].split(';')[0]}")
+        reason = str(error) if isinstance(error, MissingExtra) else str(error).partition(";")[0]
+        return _by_cubes(surface, coarse_faces, cells, f"because {reason}")
 
 
 def _by_netgen(surface: TriMesh, coarse_faces: int, mesh_size: float | None, time_limit: float) -> CoarseTets:
     _check_fillable(surface)
     last: MeshError | None = None
+    best: tuple[float, TetMesh, int] | None = None
     for patience in PATIENCE:
         simple = simplify(surface, coarse_faces, aggressiveness=patience)
         if len(simple) > NEAR * coarse_faces:
@@ -122,15 +134,30 @@ def _by_netgen(surface: TriMesh, coarse_faces: int, mesh_size: float | None, tim
             if len(simple) == len(surface):
                 break
             continue
-        pieces = _pieces(mesh)
-        parts = f" in {pieces} pieces that move each by itself" if pieces > 1 else ""
-        why = f"NetGen filled a surface of {len(simple)} triangles with {len(mesh)} tets{parts}"
-        return CoarseTets(mesh, "netgen", why, pieces)
+        change = abs(_relative_volume(mesh, surface) - 1.0)
+        if best is None or change < best[0]:
+            best = (change, mesh, len(simple))
+        if change <= VOLUME_NEAR or len(simple) == len(surface):
+            break
+    if best is not None:
+        return _filled(surface, *best)
     raise (
         last
         if last is not None
         else MeshError(f"the surface cannot be simplified to {coarse_faces} triangles; ask for more of them")
     )
+
+
+def _filled(surface: TriMesh, change: float, mesh: TetMesh, faces: int) -> CoarseTets:
+    pieces = _pieces(mesh)
+    parts = f" in {pieces} pieces that move each by itself" if pieces > 1 else ""
+    note = f" ({_relative_volume(mesh, surface):.2g} times the volume of the surface)" if change > VOLUME_NEAR else ""
+    why = f"NetGen filled a surface of {faces} triangles with {len(mesh)} tets{parts}{note}"
+    return CoarseTets(mesh, "netgen", why, pieces)
+
+
+def _relative_volume(mesh: TetMesh, surface: TriMesh) -> float:
+    return mesh.volume / abs(surface.volume) if surface.volume else math.inf
 
 
 def _check_thick(mesh: TetMesh) -> None:
@@ -148,7 +175,7 @@ def _by_cubes(surface: TriMesh, coarse_faces: int, cells: int | None, because: s
     pieces = _pieces(mesh)
     notes = [f"{pieces} pieces that move each by itself"] if pieces > 1 else []
     if surface.adjacency.is_oriented and surface.volume:
-        notes.append(f"{mesh.volume / abs(surface.volume):.2g} times the volume of the surface")
+        notes.append(f"{_relative_volume(mesh, surface):.2g} times the volume of the surface")
     note = f" ({', '.join(notes)})" if notes else ""
     return CoarseTets(mesh, "cubes", f"{len(mesh) // 5} cubes enclose the surface{note}, {because}", pieces)
 
@@ -191,11 +218,7 @@ def tetrahedralise(surface: Any, *, mesh_size: float | None = None, time_limit: 
     refused with a sentence that tells what it said.
     """
     surface = as_surface(surface)
-    size_limit = math.inf if mesh_size is None else as_length(mesh_size)
-    if not size_limit:
-        raise OptionError(f"mesh_size is {shown(mesh_size)}, expected a positive length")
-    if not as_length(time_limit):
-        raise OptionError(f"time_limit is {shown(time_limit)}, expected a positive number of seconds")
+    longest, seconds = _as_limits(mesh_size, time_limit)
     _check_fillable(surface)
     if importlib.util.find_spec("netgen") is None:
         raise MissingExtra("filling a surface with tets needs netgen-mesher; install impinge[soft]")
@@ -206,8 +229,8 @@ def tetrahedralise(surface: Any, *, mesh_size: float | None = None, time_limit: 
         filled, tets = _run_netgen(
             (x - middle) / size,
             triangles[:, ::-1] if inside_out else triangles,
-            min(size_limit / size, 1e10),
-            time_limit,
+            min(longest / size, 1e10),
+            seconds,
         )
     vertices = middle + size * filled
     vertices[: len(x)] = x  # to the bit
@@ -216,6 +239,17 @@ def tetrahedralise(surface: Any, *, mesh_size: float | None = None, time_limit: 
         raise MeshError(_refusal("NetGen returned tets that do not fill the surface"))
     used, ids = np.unique(tets, return_inverse=True)  # where the surface folds flat, a vertex may have no tet
     return TetMesh(vertices[used], ids.reshape(-1, 4))
+
+
+def _as_limits(mesh_size: Any, time_limit: Any) -> tuple[float, float]:
+    """Longest edge and longest time, or a sentence that says what was expected."""
+    longest = math.inf if mesh_size is None else as_length(mesh_size)
+    if not longest:
+        raise OptionError(f"mesh_size is {shown(mesh_size)}, expected a positive length")
+    seconds = as_length(time_limit)
+    if not seconds:
+        raise OptionError(f"time_limit is {shown(time_limit)}, expected a positive number of seconds")
+    return longest, seconds
 
 
 def _check_fillable(surface: TriMesh) -> None:
@@ -243,13 +277,16 @@ def _run_netgen(x: Floats, faces: Ints, mesh_size: float, time_limit: float) -> 
     with tempfile.TemporaryDirectory(prefix="impinge-") as folder:
         source, target = Path(folder) / "surface.npz", Path(folder) / "tets.npz"
         np.savez(source, vertices=x, faces=faces)
-        command = [sys.executable, "-m", "impinge.mesh.netgen_worker", str(source), str(target), repr(mesh_size)]
+        python = sys.executable or "python"  # a program that embeds Python may not know it
+        command = [python, "-m", "impinge.mesh.netgen_worker", str(source), str(target), repr(mesh_size)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         try:
             ended = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace",
-                stdin=subprocess.DEVNULL, timeout=time_limit, check=False,
+                stdin=subprocess.DEVNULL, timeout=min(time_limit, LONGEST_WAIT), check=False,
             )  # fmt: skip
+        except OSError as error:
+            raise MeshError(_refusal(f"NetGen cannot be started ({error.strerror})")) from error
         except subprocess.TimeoutExpired:
             raise MeshError(_refusal(f"NetGen did not end within {time_limit:g} seconds")) from None
         if ended.returncode != 0 or not target.exists():

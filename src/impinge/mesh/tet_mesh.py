@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from impinge.arrays import NONE, Bools, Floats, Ints, as_ids, as_positions
+from impinge.arrays import NONE, Bools, Floats, Ints, as_ids, as_positions, sorted_unique
 from impinge.errors import MeshError
 from impinge.mesh.adjacency import TET_FACES, tet_face_neighbours
 from impinge.mesh.elements import Elements
@@ -207,7 +207,7 @@ class TetSurface(TriMesh):
         gone = self._slot_triangle[own]
         self._elements.remove(gone[gone >= 0])
         self._slot_triangle[own] = -1
-        behind = np.unique(self._neighbour[removed])
+        behind = sorted_unique(self._neighbour[removed])
         behind = behind[behind >= 0]
         behind = behind[self._tets.alive[behind]]
         # A live tet forgets a dead neighbour at once, so that those which it still has were removed just now.

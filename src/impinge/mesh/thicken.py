@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.arrays import Floats, Ints, sorted_unique
 from impinge.mesh.adjacency import TET_FACES
 from impinge.mesh.tet_mesh import TetMesh
 
@@ -45,7 +45,7 @@ def thicken(mesh: TetMesh) -> TetMesh:
             over = height.min(axis=1) <= 0.0
             if not over.any():
                 break
-            step[np.unique(tets[over])] *= 0.5
+            step[sorted_unique(tets[over])] *= 0.5
         else:
             break
         x = moved

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.arrays import Bools, Floats, Ints, distinct_rows
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.body import as_body
 from impinge.mesh.tet_mesh import TetMesh
@@ -138,7 +138,7 @@ def _later_copies(rows: Any) -> Bools:
     """Mark rows that equal an earlier one."""
     later = np.ones(len(rows), dtype=np.bool_)
     if len(rows):
-        later[np.unique(rows, axis=0, return_index=True)[1]] = False
+        later[distinct_rows(rows)[0]] = False
     return later
 
 
