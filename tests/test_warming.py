@@ -68,6 +68,7 @@ CASES = {
             impinge.triangle_pairs(a, b, method="gjk_cut", active_a=[0, 1], active_b=np.arange(3))
             impinge.self_pairs(a, method="gjk_cut")
             impinge.cut_along_direction(a, b, [0, 0, 1])
+            impinge.hull_distance(a, b), impinge.hull_distance([[0, 0, 0]], np.eye(3))
             options = {"direction": "gjk", "stop": "and", "threshold": 1, "split": "median", "worth": 0}
             impinge.GjkCut(a, b, leaf_pairs=np.int64(500), coherent=True, box_first=False, **options).query()
     """,

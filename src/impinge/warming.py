@@ -24,6 +24,7 @@ from impinge.deform.fem import GreenStrain
 from impinge.deform.integrate import advance
 from impinge.deform.rigid_links import RigidLinks
 from impinge.detect.gjk_cut import cut_along_direction
+from impinge.detect.hull_distance import hull_distance
 from impinge.detect.layered_depth import LayeredDepth
 from impinge.detect.sphere_build import build_spheres
 from impinge.errors import ImpingeError
@@ -71,6 +72,7 @@ def _pairs_without_structure() -> None:
         queries.triangle_pairs(a, b, method="gjk_cut")
     queries.self_pairs(scenes.get("boxes_overlapping_by_half").surfaces[0], method="gjk_cut")
     cut_along_direction(a, b, (1.0, 0.0, 0.0))
+    hull_distance(a, b)
 
 
 def _self_pairs() -> None:

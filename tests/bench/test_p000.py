@@ -23,7 +23,7 @@ from impinge.bench.papers.p000_bodies import (
     blobs,
     knots,
 )
-from impinge.bench.papers.p000_frames import Candidate, Session, against, box_tree, cut, measure, refit_tree
+from impinge.bench.papers.p000_frames import PUBLISHED, Candidate, Session, against, box_tree, cut, measure, refit_tree
 from impinge.bench.papers.p000_quads import Flipping, Quads
 from impinge.bench.papers.p000_refit_tree import RefitTree
 from impinge.detect.brute_force import BruteForce
@@ -159,6 +159,28 @@ def test_all_candidates_agree_and_are_timed():
     for series in found.values():
         assert len(series.ms) == 5
         assert 0.0 < min(series.ms) <= series.mean_ms <= series.row.median_ms
+
+
+def test_the_published_recursion_has_nothing_of_ours():
+    """Cut bodies that are apart where the paper does, though the axes alone would tell, and go down to single pairs."""
+    pair = blobs(8, 7)
+    ours, paper = measure(
+        "scene", [cut("ours", pair), cut("paper", pair, **PUBLISHED)], [pair.frames(5)[0]], rounds=1
+    ).values()
+
+    assert ours.counters["cuts"] == 0
+    assert paper.counters["cuts"] > 0
+
+    near = measure("scene", [cut("paper", pair, **PUBLISHED)], [pair.frames(5)[2]], rounds=1)["paper"]
+    assert 20 < near.counters["triangle_tests"] <= near.counters["leaves"]
+
+
+@pytest.mark.parametrize("group", p000_variants.GROUPS)
+def test_candidates_of_a_group_have_names_of_their_own(group):
+    """Compare no candidate with itself under the same name, which would hide one of the two."""
+    names = [candidate.name for candidate in p000_variants.GROUPS[group](blobs(8, 7))]
+
+    assert len(names) == len(set(names)) > 1
 
 
 def test_no_time_counts_where_candidates_differ():

@@ -404,6 +404,24 @@ def test_cut_along_direction(rng):
 
 
 @pytest.mark.small
+@pytest.mark.parametrize("power", [-1060, -500, 0, 900, 984])
+def test_cut_keeps_touching_triangles_at_the_ends_of_the_range(rng, power):
+    """Keep a corner that touches the middle of a face, in the direction across it, up to the largest doubles."""
+    kept = 0
+    for _ in range(100):
+        o, u, v = 4.0 * rng.integers(-(2**36), 2**36, (3, 3))
+        n = np.cross(u, v) / np.linalg.norm(np.cross(u, v))
+        touch = o + 0.25 * u + 0.5 * v  # all of it exact
+        face = np.array([o, o + u, o + v])
+        corner = np.array([touch, touch - 2.0**36 * n, touch - 2.0**37 * n + 0.1 * u])
+        a, b = ((np.ldexp(x, power), [[0, 1, 2]]) for x in (corner, face))
+        assert len(impinge.BruteForce(a, b).query()) == 1
+        kept += sum(len(ids) for ids in cut_along_direction(a, b, n))
+
+    assert kept == 200
+
+
+@pytest.mark.small
 def test_cut_keeps_touching_triangles(rng):
     """Keep triangles that touch in one point, in any direction, however the point was rounded."""
     for _ in range(200):

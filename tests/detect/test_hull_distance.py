@@ -143,13 +143,28 @@ def test_integer_clouds(a, b):
 
 
 @pytest.mark.tiny
-@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1.0, 1e8, 1e150])
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e-8, 1.0, 1e8, 1e150, 5e307])
 def test_any_scale(rng, scale):
-    """Scale with the input, from 1e-150 to 1e150."""
+    """Scale with the input, from 1e-300 to the largest doubles."""
     a, b = rng.random((20, 3)), rng.random((20, 3)) + 1.5
     one, scaled = hull_distance(a, b), hull_distance(scale * a, scale * b)
 
     np.testing.assert_allclose(scaled.distance, scale * one.distance, rtol=1e-12)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_plates_close_to_each_other(rng, gap):
+    """Know the gap and the direction of plates that all but touch, in a few steps: little is left of a difference."""
+    for _ in range(40):
+        q = rotation(rng)
+        plates = [np.column_stack([rng.standard_normal((9, 2)), np.full(9, z)]) @ q.T for z in (0.0, gap)]
+        result = hull_distance(*plates)
+        apart = (plates[1] @ result.direction).min() - (plates[0] @ result.direction).max()
+        np.testing.assert_allclose(apart, result.distance, rtol=0.0, atol=1e-14)
+        assert result.distance > 0.0
+        assert result.iterations < 32
+        if hull_distance(plates[0], plates[1] - gap * q[:, 2]).distance == 0.0:  # they overlap in their plane
+            np.testing.assert_allclose(result.distance, gap, rtol=0.0, atol=1e-14)
 
 
 @pytest.mark.tiny

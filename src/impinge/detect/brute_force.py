@@ -67,7 +67,8 @@ class BruteForce:
         is_self = self.b is None
         box_a = _boxes(a)
         box_b = box_a if is_self else _boxes(b)
-        extent = _largest(box_a) + _largest(box_b)  # boxes that overlap lie in a box of this size
+        with np.errstate(over="ignore"):
+            extent = _largest(box_a) + _largest(box_b)  # boxes that overlap lie in a box of this size
         stages.done("boxes")
         count = np.zeros(len(a.ids), dtype=np.int64)
         kernels.count_overlaps.over(len(count))(box_a, box_b, is_self, count)

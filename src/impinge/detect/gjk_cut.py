@@ -38,7 +38,8 @@ Options    ``stop="and"`` goes on while both lists get shorter, as printed; ``"o
            cut again). ``threshold`` cuts a list only where the common region takes up at most that share of it (Fig. 2;
            1: always), along the axes too. ``split="median"`` parts at the median of all corners instead of the middle
            barycentre. ``coherent=True`` starts each of the upper nodes with the direction that removed most there in
-           the frame before. No option changes the result.
+           the frame before; it saves nothing by default, where a slab takes a cut or two, and did not save cuts in
+           the paper's recursion either (``p000_variants``). No option changes the result.
            ``leaf_pairs=1, stop="and", worth=0, box_first=False`` is the paper's recursion down to single triangles.
 Departures Line 10 of Algorithm 4.2 is left out: with line 15 it would mirror the direction back. Directions start
            from centre to centre (of a sample), not between any two vertices. Step 0 and slabs are ours. The middle of a
@@ -170,7 +171,8 @@ def cut_along_direction(a: Any, b: Any, direction: Any, *, device: Device = "cpu
 
     Algorithm 4.1: ``a`` keeps the triangles that reach the nearest point of ``b`` along ``direction``, and ``b`` those
     that begin before ``a`` ends. Both are empty if the direction separates the bodies. No triangle that meets one of
-    the other body is cut, whatever the direction; the best one points from a to b.
+    the other body is cut, whatever the direction; the best one points from a to b. Triangles that miss the other body
+    by less than some 2^-17 of the size of both are kept, too: that much is left for rounding.
     """
     if device not in ("cpu", "cuda"):
         raise OptionError(f"device is {device!r}, expected 'cpu' or 'cuda'")

@@ -29,7 +29,8 @@ def _bound_run(r, x, faces, ids, box):
 @kernel(parallel_from=64)
 def bound_runs(a, b, runs_a, box):
     """The boxes around all runs, those of a first."""
-    for r in prange(len(box)):
+    for i in prange(len(box)):
+        r = np.int64(i)  # threads count in unsigned numbers, for which all would be compiled anew
         if r < runs_a:
             _bound_run(r, a[0], a[1], a[2], box[r])
         else:
@@ -73,7 +74,7 @@ def cut_runs(box, runs_a, threshold, kept, whole, region):
     ``whole`` becomes the boxes around what is left of each body, and ``region`` what its triangles have to meet.
     """
     for _ in range(ROUNDS):
-        left_a = _bound_kept(box, kept, 0, runs_a, whole[0])
+        left_a = _bound_kept(box, kept, np.int64(0), runs_a, whole[0])
         if not (left_a and _bound_kept(box, kept, runs_a, len(box), whole[1])):
             return False
         _allow(whole[0], whole[1], threshold, region[0])

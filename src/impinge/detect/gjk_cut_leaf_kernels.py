@@ -13,6 +13,8 @@ from impinge.backend.jit import compiled
 from impinge.backend.simd import WIDTH, lowest_bit, node_box, overlap_mask
 
 ONE = np.uint64(1)
+OF_A, OF_B = np.int64(0), np.int64(3)
+"""Where the largest boxes of a and of b begin."""
 
 
 @compiled
@@ -36,10 +38,10 @@ def _fit_nodes(box, listed, count, extent, boxes):
     """Boxes of the listed triangles, eight to a node, and behind these the boxes of nodes, eight to a node."""
     for k in range(count):
         t = listed[k]
-        _grow(extent, 3, box[t])
+        _grow(extent, OF_B, box[t])
         for i in range(6):
             boxes[k // WIDTH, i, k % WIDTH] = box[t, i]
-    _close_node(boxes, count, 0)
+    _close_node(boxes, count, np.int64(0))
     nodes = (count + WIDTH - 1) // WIDTH
     for n in range(nodes):
         around = node_box(boxes, n)
@@ -82,5 +84,5 @@ def join_leaf(arena, a, listed_a, count_a, b, listed_b, count_b, is_alone, is_se
                         candidate[1, found] = max(id_a, id_b) if is_self else id_b
                     found += 1
         if found > before:
-            _grow(scratch.extent, 0, box)
+            _grow(scratch.extent, OF_A, box)
     return found

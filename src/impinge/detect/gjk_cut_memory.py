@@ -127,10 +127,12 @@ class Memory:
         pieces = loaded.pieces
         vertices, triangles = int(pieces[:, 1].sum()), int(pieces[:, 3].sum())
         self._make_room(threads, vertices, triangles)
-        # Copies of halves: a split leaves at most three quarters of a list, so that all levels have four times as many.
+        # Copies of halves: a split leaves at most three quarters of a list, so that all levels have four times as many;
+        # a single triangle is copied at every level. The last vertex of a copy is written once more, and not meant.
         vertex_top, tri_top = int((pieces[:, 0] + pieces[:, 1]).max()), int((pieces[:, 2] + pieces[:, 3]).max())
         copies = 4 + is_copied
-        vertex_room, tri_room = min(3 * copies * triangles, DEEPEST * vertices), copies * triangles
+        tri_room = copies * triangles + DEEPEST
+        vertex_room = min(3 * tri_room, DEEPEST * vertices) + 1
         self._reserve(vertex_top + threads * vertex_room, tri_top + threads * tri_room, vertex_top, tri_top)
         thread = np.arange(threads)
         return np.stack([vertex_top + vertex_room * thread, tri_top + tri_room * thread], axis=1)

@@ -21,8 +21,10 @@ from impinge.detect.gjk_cut_kernels import NO_HINT, Scratch, combined_cut, list_
 from impinge.detect.gjk_cut_leaf_kernels import join_leaf
 from impinge.detect.gjk_cut_split_kernels import longest_across, longest_axis, make_piece, parts_of, split
 
-PAIR, ALONE = 0, 1
-"""Two pieces against each other, or one against itself."""
+PAIR, ALONE = np.int64(0), np.int64(1)
+"""Two pieces against each other, or one against itself. (Functions are compiled anew for each Python int they get.)"""
+FIRST, SECOND = np.int64(0), np.int64(4)
+"""Where the two pieces of a task begin."""
 SLABS = WIDTH
 """Parts of a body that threads search side by side, at most."""
 TASK = 10
@@ -43,8 +45,8 @@ def _piece(row, place):
 
 @compiled
 def _set_task(task, a, b, kind, number):
-    _set_piece(task, 0, a)
-    _set_piece(task, 4, b)
+    _set_piece(task, FIRST, a)
+    _set_piece(task, SECOND, b)
     task[8], task[9] = kind, number
 
 
@@ -67,7 +69,7 @@ def _cut_node(arena, a, b, hints, node, choices, scratch, counter):
 @merged
 def _visit(arena, task, is_self, choices, hints, scratch, vertex_top, tri_top, frame, counter, candidate):
     """One node: cut, then a leaf (False), or halves at the top of the arena and in ``frame`` (True)."""
-    a, b, kind, node = _piece(task, 0), _piece(task, 4), task[8], task[9]
+    a, b, kind, node = _piece(task, FIRST), _piece(task, SECOND), task[8], task[9]
     listed_a, listed_b = scratch.listed_a, scratch.listed_b
     counter[1] += 1
     if kind == ALONE:
@@ -109,12 +111,12 @@ def _next_child(frame, task):
         c = frame[18]
         frame[18] += 1
         number = 4 * frame[17] + 1 + c if frame[17] < 1 << 40 else frame[17]
+        place_a, place_b, kind = 4 * (c % 2), 8 + 4 * (c // 2), PAIR
         if alone and c < 2:
-            _set_task(task, _piece(frame, 4 * c), _piece(frame, 4 * c), ALONE, number)
+            place_a, place_b, kind = 4 * c, 4 * c, ALONE
         elif alone:
-            _set_task(task, _piece(frame, 0), _piece(frame, 4), PAIR, number)
-        else:
-            _set_task(task, _piece(frame, 4 * (c % 2)), _piece(frame, 8 + 4 * (c // 2)), PAIR, number)
+            place_a, place_b = FIRST, SECOND
+        _set_task(task, _piece(frame, place_a), _piece(frame, place_b), kind, number)
         if task[3] > 0 and task[7] > 0:
             return True
     return False
@@ -206,7 +208,7 @@ def _search_slab(
     for kind in range(ALONE if is_self else PAIR, -1, -1):
         if a[3] == 0 or (kind == PAIR and (b[3] == 0 or (is_self and slabs == 1))):
             continue
-        _set_task(scratch.child, a, a if kind == ALONE else b, kind, 0)
+        _set_task(scratch.child, a, a if kind == ALONE else b, kind, np.int64(0))
         _search_below(
             arena, scratch.child, is_self, choices, hints, scratch, vertex_top, tri_top, frames, counter, candidate
         )
@@ -228,12 +230,12 @@ def search_slabs(
 ):  # fmt: skip
     """Search all slabs; a thread has its own part of the arena, its own frames and its own candidates."""
     for thread in prange(threads):
-        scratch = scratch_of(room, thread)
+        scratch = scratch_of(room, np.int64(thread))
         t = claim(counter)
         while t < slabs:
             _search_slab(
-                arena, _piece(pieces[0], 0), _piece(pieces[1], 0), t, slabs, bits, is_self, choices, hints[t], scratch,
-                tops[thread, 0], tops[thread, 1], frames[thread * DEEPEST : (thread + 1) * DEEPEST], counters[thread],
-                candidate[thread],
+                arena, _piece(pieces[0], FIRST), _piece(pieces[1], FIRST), t, slabs, bits, is_self, choices, hints[t],
+                scratch, tops[thread, 0], tops[thread, 1], frames[thread * DEEPEST : (thread + 1) * DEEPEST],
+                counters[thread], candidate[thread],
             )  # fmt: skip
             t = claim(counter)

@@ -12,7 +12,7 @@ RANK, MEDIAN = 0, 1
 """Ways to halve a list."""
 ENOUGH_FOR_LENGTH = 128
 """Triangles that are looked at to see in which direction a list is longer."""
-SAMPLE = 129
+SAMPLE = np.int64(129)
 """Triangles of a list whose middle stands for the middle of all."""
 
 

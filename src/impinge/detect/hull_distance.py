@@ -4,8 +4,9 @@ The difference a - b of two hulls is the hull of all differences of their points
 is from the origin, and meet if it contains the origin. It is never made: a direction s is enough to find its farthest
 point, the support of a along s less the support of b along -s.
 
-1. Look    from the nearest point v found so far towards the origin: s = -v / |v|. The support w along s joins the
-           simplex.
+1. Look    from the nearest point v found so far towards the origin: s = -v / |v|, made to stand at right angles on the
+           edges of the simplex, since little but rounding is left of v where hulls all but touch. The support w along s
+           joins the simplex.
 2. Descend to the point of the simplex nearest to the origin, and leave out the points that do not carry it
            (``simplex_kernels``, which trusts no flat face and needs no backup procedure).
 3. Stop    if the distance is known: no point of a - b is nearer than v·w / |v|, the simplex has one at |v|. Or if w
@@ -18,7 +19,8 @@ point, the support of a along s less the support of b along -s.
 Symbols    v·w as in the paper; a cloud of n points costs n dot products for each look, some 20 looks in all
 Departures none of the hulls is built, and no neighbour is walked: clouds may change from call to call
 Error      distances and points are right to about 1e-13 of the size of both clouds together; distances below that
-           are 0
+           are 0. Not so of needles thinner than 1e-9 of that size and as near: the distance is
+           then off by about their thickness, and the direction may not separate them
 Guarantee  ``penetration`` is never less than the true one (but for rounding); it may be more, since the least overlap
            found may be a local one. It is found by trial, not by expanding a polytope.
 """

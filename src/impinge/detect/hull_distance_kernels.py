@@ -11,10 +11,12 @@ import numpy as np
 
 from impinge.backend.jit import compiled
 from impinge.detect.simplex_kernels import closest_on_simplex
-from impinge.exact.triangle_triangle import cross, dot
+from impinge.exact.triangle_triangle import cross, dot, minus
 
 MOST_STEPS = 256
 """Steps of GJK; some 20 are met, and a simplex that repeats ends the search before."""
+GAP = 2.0**-50
+"""Gap between the bounds on the distance at which it is found, where all coordinates are within -1 .. 1."""
 RELATIVE_GAP = 2.0**-45
 """Gap between the bounds on the distance at which it is found, relative to it."""
 TOUCHING = 2.0**-46
@@ -73,6 +75,37 @@ def _nearest(simplex, weight, count):
 
 
 @compiled
+def _without(s, e):
+    """``s`` less its part along ``e``."""
+    share = dot(s, e) / dot(e, e)
+    return s[0] - share * e[0], s[1] - share * e[1], s[2] - share * e[2]
+
+
+@compiled
+def _direction(simplex, count, v, length):
+    """From the nearest point ``v`` towards the origin, at right angles to the edges that carry it.
+
+    Where v is short, little but rounding is left of v / |v|. Edges are long and tell the direction; an edge that hardly
+    differs from the first one tells less than v does, and is not asked.
+    """
+    s = (-v[0] / length, -v[1] / length, -v[2] / length)
+    if count == 1:
+        return s
+    p = (simplex[0, 0], simplex[0, 1], simplex[0, 2])
+    e = minus((simplex[1, 0], simplex[1, 1], simplex[1, 2]), p)
+    if count == 3:
+        f = minus((simplex[2, 0], simplex[2, 1], simplex[2, 2]), p)
+        if dot(f, f) > dot(e, e):
+            e, f = f, e
+        across = _without(f, e)
+        if dot(across, across) > length * length * dot(f, f):
+            s = _without(s, across)
+    s = _without(s, e)
+    factor = 1.0 / math.sqrt(dot(s, s))
+    return s[0] * factor, s[1] * factor, s[2] * factor
+
+
+@compiled
 def find_distance(a, b, pairs, weight):
     """GJK: the distance of two hulls and the steps taken; 0 where they meet.
 
@@ -92,11 +125,11 @@ def find_distance(a, b, pairs, weight):
         upper = math.sqrt(dot(v, v))
         if upper <= TOUCHING:
             return 0.0, step, count, s
-        s = (-v[0] / upper, -v[1] / upper, -v[2] / upper)
+        s = _direction(simplex, count, v, upper)
         i, top_a = support(a, s[0], s[1], s[2])
         j, top_b = support(b, -s[0], -s[1], -s[2])
         lower = max(lower, -(top_a + top_b))
-        if upper - lower <= RELATIVE_GAP * upper or _is_known(pairs, count, i, j):
+        if upper - lower <= max(GAP, RELATIVE_GAP * upper) or _is_known(pairs, count, i, j):
             return upper, step + 1, count, s
         old_pairs, old_weight, old_count = pairs.copy(), weight.copy(), count
         for axis in range(3):

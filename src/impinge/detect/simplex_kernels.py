@@ -10,11 +10,11 @@ procedure of [GilbertJohnsonKeerthi1988], run always: at most 15 faces, none of 
 
 import numpy as np
 
-from impinge.backend.jit import compiled
+from impinge.backend.jit import compiled, merged
 from impinge.exact.triangle_triangle import cross, dot, minus
 
 
-@compiled
+@merged
 def _row(points, i):
     return points[i, 0], points[i, 1], points[i, 2]
 

@@ -30,8 +30,11 @@ from impinge.detect.box_tree import BoxTree
 from impinge.detect.gjk_cut import GjkCut
 from impinge.detect.results import TrianglePairs
 
-PUBLISHED: dict[str, Any] = {"stop": "and", "split": "median", "leaf_pairs": 1, "threads": 1}
-"""The recursion as printed: on while both lists get shorter, medians of corners, single triangles, one thread."""
+PUBLISHED: dict[str, Any] = {
+    "stop": "and", "split": "median", "leaf_pairs": 1, "worth": 0.0, "box_first": False, "threads": 1,
+}  # fmt: skip
+"""The recursion as printed: on while both lists get shorter at all, medians of corners, single triangles, one thread,
+and nothing that is ours before it."""
 COUNTERS = ("nodes", "cuts", "leaves", "box_tests", "triangle_tests")
 """What detectors count, if they do."""
 

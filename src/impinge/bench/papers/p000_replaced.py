@@ -23,7 +23,7 @@ import numpy as np
 
 from impinge.arrays import Ints
 from impinge.bench.papers.experiment import Claim, Experiment, Plot, judged
-from impinge.bench.papers.p000_frames import Candidate, Series, Session, against, measure
+from impinge.bench.papers.p000_frames import Candidate, Series, Session, against, is_faster, measure
 from impinge.bench.papers.p000_quads import DISTANCE, Flipping, Frame, Quads
 from impinge.bench.papers.p000_refit_tree import RefitTree
 from impinge.detect.box_tree import BoxTree
@@ -344,7 +344,7 @@ def _claim_on_refinement(found: dict[str, Series]) -> Claim:
         "faster than with all fine triangles).",
         f"it {against(found[CUT], found[FINE_CUT])} with all fine triangles; "
         f"it {against(found[CUT], found[TREE])} BoxTree on the same active sets",
-        found[CUT].mean_ms < found[FINE_CUT].mean_ms,
+        is_faster(found[CUT], found[FINE_CUT]),
     )
 
 
@@ -358,7 +358,7 @@ def _claim_on_box_tree(found: Found, what: str) -> Claim:
     return judged(
         f"Not the paper's: with {what}, it is faster than BoxTree.",
         "; ".join(told),
-        all(each[CUT].mean_ms < each[TREE].mean_ms for each in found.values()),
+        all(is_faster(each[CUT], each[TREE]) for each in found.values()),
     )
 
 

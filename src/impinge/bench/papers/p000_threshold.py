@@ -16,6 +16,7 @@ from typing import Any
 from impinge.bench.papers.experiment import Claim, Experiment, Plot, Table, judged
 from impinge.bench.papers.p000_bodies import LARGE, LARGE_KNOT, Frame, Pair, blobs, knots
 from impinge.bench.papers.p000_frames import PUBLISHED, Candidate, Series, cut, measure
+from impinge.detect.gjk_cut import LEAF_PAIRS
 
 THRESHOLDS = (1.0, 0.85, 0.7, 0.55, 0.4)
 FEW = 0.1
@@ -29,7 +30,8 @@ by a path of our own in place of a hand on a haptic device. The paper's bodies w
 with bumps, knots are trefoil tubes. {rounds} rounds; the time of a frame is the least of them.
 
 "as published": lists are cut while both get shorter, split at the median of their corners, down to single triangles,
-on one thread. "default": what a user gets, on all threads, where lists of up to 65,536 pairs are compared box by box.
+on one thread. "default": what a user gets, on all threads: cut along the axes first, where T_max counts too; lists of
+up to {leaf:,} pairs are compared box by box.
 """
 
 Found = dict[tuple[str, str], dict[str, Series]]
@@ -48,7 +50,7 @@ def run(*, quick: bool = False) -> Experiment:
     return Experiment(
         name="p000_threshold",
         title="GJK with cut: is a cut always worth it?",
-        protocol=PROTOCOL.format(count=count, rounds=rounds, near=pairs[0].near, far=pairs[0].far),
+        protocol=PROTOCOL.format(count=count, rounds=rounds, near=pairs[0].near, far=pairs[0].far, leaf=LEAF_PAIRS),
         rows=[series.row for each in found.values() for series in each.values()],
         claims=_claims(found),
         tables=[_table(found, frames)],

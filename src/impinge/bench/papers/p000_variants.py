@@ -40,7 +40,8 @@ the median of their corners, down to single triangles, on one thread.
 
 Hints see neighbouring frames of the same approach made in {close}. The search for a first direction projects all
 vertices on {directions} directions, evenly spread, in one matrix product, takes the one along which the bodies
-overlap least, cuts along it (`cut_along_direction`) and goes on with the triangles that remain.
+overlap least, cuts along it (`cut_along_direction`) and goes on with the triangles that remain; all three of that group
+leave out the cut along the axes, which would come before any direction.
 """
 
 Found = dict[tuple[str, str], dict[str, Series]]
@@ -78,11 +79,15 @@ def _split(pair: Pair) -> list[Candidate]:
 
 
 def _leaf(pair: Pair) -> list[Candidate]:
-    return [cut(f"{count:,} pairs", pair, leaf_pairs=count) for count in (LEAF_PAIRS, 1, 64, 1024, 4096, 16_384, 2**20)]
+    return [cut(f"{count:,} pairs", pair, leaf_pairs=count) for count in (LEAF_PAIRS, 1, 64, 1024, 2**14, 2**16, 2**18)]
 
 
 def _hints(pair: Pair) -> list[Candidate]:
     return [cut("without", pair), cut("with", pair, coherent=True)]
+
+
+def _hints_published(pair: Pair) -> list[Candidate]:
+    return [cut("without", pair, **PUBLISHED), cut("with", pair, **PUBLISHED, coherent=True)]
 
 
 def _threads(pair: Pair) -> list[Candidate]:
@@ -91,7 +96,7 @@ def _threads(pair: Pair) -> list[Candidate]:
 
 def _first_direction(pair: Pair) -> list[Candidate]:
     return [
-        cut(PLAIN, pair),
+        cut(PLAIN, pair, box_first=False),
         _with_search(SEARCHED, pair, timed=True),
         _with_search(KNOWN, pair, timed=False),
     ]
@@ -107,6 +112,7 @@ GROUPS: dict[str, Callable[[Pair], list[Candidate]]] = {
     "split": _split,
     "leaf": _leaf,
     "hints": _hints,
+    "hints, as published": _hints_published,
     "threads": _threads,
 }
 
@@ -141,7 +147,7 @@ def _with_search(name: str, pair: Pair, *, timed: bool) -> Candidate:
 
     def begin() -> Session:
         a, b = pair.make()
-        detector = GjkCut(a, b)
+        detector = GjkCut(a, b, box_first=False)
         detector.query()
         many = evenly_spread(DIRECTIONS)
         remaining: tuple[Any, Any] = (None, None)
@@ -191,7 +197,7 @@ def run(*, quick: bool = False) -> Experiment:
     for group, candidates in GROUPS.items():
         for pair in pairs:
             label = f"{group}: {pair.name}"
-            frames = _close_frames(pair, count) if group == "hints" else pair.frames(count)
+            frames = _close_frames(pair, count) if group.startswith("hints") else pair.frames(count)
             found[group, pair.name] = measure(label, candidates(pair), frames, rounds=rounds)
     return Experiment(
         name="p000_variants",
@@ -299,12 +305,15 @@ def _claim_on_leaves(found: Found) -> Claim:
 
 
 def _claim_on_hints(found: Found) -> Claim:
-    ratio = _ratio(found, "hints", "with", "without")
+    told = [
+        f"{way} hints make the time {_ratio(found, group, 'with', 'without'):.2f} times that without, with "
+        f"{_work(found, group, 'cuts', 'with', 'without'):.2f} times the cuts"
+        for way, group in (("by default,", "hints"), ("as published,", "hints, as published"))
+    ]
     return judged(
-        "Not the paper's: directions kept from the frame before are worth it.",
-        f"with hints the time is {ratio:.2f} times that without, with "
-        f"{_work(found, 'hints', 'cuts', 'with', 'without'):.2f} times the cuts",
-        ratio < 1.0 - NOISE,
+        "Not the paper's: directions kept from the frame before are worth it (here: by default).",
+        "; ".join(told),
+        _ratio(found, "hints", "with", "without") < 1.0 - NOISE,
     )
 
 
