@@ -28,9 +28,9 @@ from impinge.detect.results import SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree import Order, SphereTree
 
-TESTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+TESTS = (30, 100, 300, 1_000, 2_000, 4_000, 8_000, 16_000, 100_000)
 TESTS_QUICK = (30, 300, 3_000, 1_000_000)
-TIMED = 10_000
+TIMED = 4_000
 AMPLITUDE = 0.02
 POSES, POSES_QUICK = 6, 1
 CAP = 3
