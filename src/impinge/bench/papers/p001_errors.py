@@ -45,7 +45,7 @@ from impinge.detect.sphere_tree import SphereTree
 from impinge.respond.penalty import penalty
 
 MODES: tuple[Tracking, ...] = ("bound", "refit", "affine", "paper")
-PUSHED = 0.1
+PUSHED = 0.2
 """How far the bodies are in each other at rest."""
 AMPLITUDE = 0.03
 """Where the budget, not the deformation, is varied."""
@@ -76,7 +76,7 @@ class _Sizes:
 
 FULL = _Sizes(
     6, 14, 4, {"levels": 4, "samples": 4000}, 4, 12, (30, 100, 300, 1_000, 3_000, 10_000, 100_000),
-    (0.0, 0.005, 0.01, 0.02, 0.05, 0.1), (1, 2, 4, 8, 16, 32), 10_000,
+    (0.0, 0.01, 0.02, 0.05, 0.1, 0.15), (1, 2, 4, 8, 16, 32), 10_000,
 )  # fmt: skip
 QUICK = _Sizes(3, 5, 2, {"levels": 1, "samples": 100}, 1, 1, (30, 3_000, 1_000_000), (0.0, 0.05), (1, 4), 300)
 BUDGETS_MS = (0.1, 1.0, 10.0)

@@ -35,7 +35,7 @@ AMPLITUDE = 0.02
 POSES, POSES_QUICK = 6, 1
 CAP = 3
 """Level that the capped depth-first search ends at."""
-PUSHED = 0.1
+PUSHED = 0.2
 
 PROTOCOL = """
 Substitute geometry. {bodies}. {regions} exact contact regions with {pairs:,} pairs of crossing triangles, in {poses}
@@ -174,9 +174,12 @@ def claims(curves: Curves) -> list[Claim]:
     return [
         judged(
             'depth-first: if "suddenly interrupted, many branches may remain untested, leading to missed collisions" '
-            "(here: it misses regions at every number of tests that does not end the search)",
-            "regions missed: " + ", ".join(f"{each.missed_regions:.0%}" for each in curves["depth-first"]),
-            bool(early) and all(each.missed_regions > 0.0 for each in early),
+            "(here: it misses crossing triangles at every number of tests that does not end the search)",
+            "pairs missed: "
+            + ", ".join(
+                f"{each.missed_pairs:.0%}{' (ended)' if each.complete else ''}" for each in curves["depth-first"]
+            ),
+            bool(early) and all(each.missed_pairs > 0.0 for each in early),
         ),
         judged(
             'breadth-first tests "approximations of the object without missing any branch" (here: no pair of crossing '
