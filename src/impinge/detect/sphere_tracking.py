@@ -57,6 +57,8 @@ SUMMED = ("affine", "bound")
 
 NEVER = np.iinfo(np.int64).max
 """A time that does not come."""
+SLOT_NS = 6
+"""What it takes to let a sphere hold one of its children's."""
 _OWN_REFERENCES = 2
 _CAN_REUSE = getattr(sys, "_is_gil_enabled", lambda: True)() and sys.implementation.name == "cpython"
 
@@ -231,6 +233,8 @@ class TrackedSpheres:
         stale = self._stamp != self._now
         if not stale.any():
             return True
+        if self.is_whole and deadline != NEVER:
+            deadline -= SLOT_NS * len(self.layout.slot_parent)
         kernels.track_all.over(len(stale))(*self._arrays, deadline)
         if (self._stamp != self._now).any():
             return False
