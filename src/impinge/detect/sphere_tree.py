@@ -44,6 +44,7 @@ from impinge.detect.results import Reason, SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tracking import NEVER, TrackedSpheres, Tracking
 from impinge.detect.sphere_tree_bodies import PlacedSpheres, place, steered_body
+from impinge.detect.sphere_tree_choice import Choice
 from impinge.detect.sphere_tree_exact import ExactStage
 from impinge.errors import OptionError
 
@@ -179,13 +180,21 @@ class SphereTree:
         level: int | None = None,
         transform_a: Any = None,
         transform_b: Any = None,
+        active_a: Any = None,
+        active_b: Any = None,
+        ignore: Any = None,
+        max_pairs: int | None = None,
         cancel: Cancel | None = None,
     ) -> SphereContacts:
         """Search until done, or until ``budget_ms`` milliseconds or ``max_tests`` tests are used up.
 
         Without either the search ends when all is tested. ``level`` is the finest level to go to: pairs that meet there
-        are possible, unless they are leaves. With ``max_tests`` the answer is the same on every machine.
+        are possible, unless they are leaves. With ``max_tests`` the answer is the same on every machine. ``active_a``,
+        ``active_b`` (ids or mask): pairs without active triangles below both are left out. ``ignore`` and ``max_pairs``
+        are about pairs of triangles, and need ``exact``.
         """
+        choice = Choice(active_a, active_b, ignore, max_pairs)
+        choice.check(exact=self.exact)
         limits = _limits(budget_ms, max_tests, level, cancel)
         if self._sides[0].is_empty or self._sides[1].is_empty:
             return self._nothing(limits)
@@ -200,7 +209,7 @@ class SphereTree:
                 return self._no_time(limits)
             try:
                 placed = (place(a, tracked_a, frame_a, transform_a), place(b, tracked_b, frame_b, transform_b))
-                result = self._search(placed, limits)
+                result = self._search(placed, limits, choice)
             finally:
                 second.lock.release()
         finally:
@@ -219,7 +228,7 @@ class SphereTree:
 
     # the search --------------------------------------------------------------------------------------
 
-    def _search(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits) -> SphereContacts:
+    def _search(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits, choice: Choice) -> SphereContacts:
         stages = start_stages()
         deadline = limits.end - max(self._after_ns - SLACK_NS, 0)
         in_time = all(side.tracked.track_all(deadline) for side in placed if side.tracked.is_whole)
@@ -230,7 +239,7 @@ class SphereTree:
         answer = search(placed, limits, deadline) if in_time else _roots("budget")
         stages.done("search")
         stats = self._stats(placed, in_time)
-        result = self._result(placed, answer, limits, deadline, stats)
+        result = self._result(placed, answer, limits, choice, deadline, stats)
         stages.done("list")
         result.stats.update(stages.times())
         return result
@@ -334,19 +343,25 @@ class SphereTree:
         placed: tuple[PlacedSpheres, PlacedSpheres],
         answer: Answer,
         limits: Limits,
+        choice: Choice,
         deadline: int,
         stats: dict[str, Any],
     ) -> SphereContacts:
         possible, certain, level, reason = answer.waiting, answer.leaves, answer.level, answer.reason
         if limits.level is not None:
             possible, certain, level, reason = _above_leaves(placed, answer, limits.level)
+        if not choice.is_all:
+            possible, certain = choice.nodes(placed, possible), choice.nodes(placed, certain)
+            reason = reason if len(possible) else None
         pairs, kind = None, None
         if self.exact:
-            settled = self._exact.settle(placed, certain, limits, deadline, stats)
+            settled = self._exact.settle(placed, certain, limits, choice, deadline, stats)
             self._stopped = settled.stopped or self._stopped
             certain, pairs, kind = settled.certain, settled.pairs, settled.kind
             possible = np.concatenate([settled.untested, possible]) if len(settled.untested) else possible
             reason = reason or settled.reason
+            if choice.max_pairs is not None and len(pairs) > choice.max_pairs:
+                pairs, kind, reason = pairs[: choice.max_pairs], kind[: choice.max_pairs], reason or "limit"
         return SphereContacts(
             certain=certain,
             possible=possible,

@@ -25,6 +25,7 @@ from impinge.detect.pair_query_kernels import KIND_BITS
 from impinge.detect.results import Reason
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree_bodies import PlacedSpheres, leaf_triangles
+from impinge.detect.sphere_tree_choice import Choice
 
 FIRST_KEYS = 1 << 14
 SETTLED_AT_ONCE = 8
@@ -68,6 +69,7 @@ class ExactStage:
         placed: tuple[PlacedSpheres, PlacedSpheres],
         leaves: Ints,
         limits: Any,
+        choice: Choice,
         deadline: int,
         stats: dict[str, Any],
     ) -> Settled:
@@ -91,7 +93,14 @@ class ExactStage:
                 self._grow(sides, leaves[state[kernels.CURSOR]])
         count, done = int(state[kernels.FOUND]), int(state[kernels.CURSOR])
         keys, rows = self._key[:count], self._row[:count]
+        if not choice.is_all:
+            kept = choice.triangles(placed, keys)
+            keys, rows = keys[kept], rows[kept]
         is_open = keys & np.uint64((1 << KIND_BITS) - 1) == 0
+        if not choice.is_all:
+            status[:done] = kernels.MISSED
+            status[rows[is_open]] = kernels.OPEN
+            status[rows[~is_open]] = kernels.HIT
         open_count = int(is_open.sum())
         hits = keys if not open_count else keys[~is_open]
         latest -= KEY_NS * count
