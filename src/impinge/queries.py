@@ -345,9 +345,10 @@ def sphere_contacts(
     The first question about a body builds its tree, outside of the budget; it stays with the body. ``exact`` goes on to
     the triangles below spheres that meet. Options: ``tree_a``, ``tree_b`` (of ``build_spheres``), ``tracking``,
     ``controls``, ``order``, ``queue_limit``, ``retest``, as of ``SphereTree``; ``level``, ``transform_a``,
-    ``transform_b``, ``cancel``, as of its query.
+    ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``max_pairs``, ``cancel``, as of its query.
     """
-    asked = {name: options.pop(name) for name in ("level", "transform_a", "transform_b", "cancel") if name in options}
+    of_query = ("level", "transform_a", "transform_b", "active_a", "active_b", "ignore", "max_pairs", "cancel")
+    asked = {name: options.pop(name) for name in of_query if name in options}
     known = ("tree_a", "tree_b", "tracking", "controls", "order", "queue_limit", "retest")
     unknown = sorted(set(options) - set(known))
     if unknown:

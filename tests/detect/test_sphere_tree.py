@@ -522,6 +522,50 @@ def test_moved_bodies(rng):
     np.testing.assert_array_equal(twin.pairs, impinge.triangle_pairs(a, a, transform_b=matrices[1]).pairs)
 
 
+def test_active_and_ignored_triangles(rng):
+    """Report what the oracle does of active triangles, without ignored pairs; of spheres those above active ones."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    detector, whole = SphereTree(a, b, exact=True), impinge.triangle_pairs(a, b)
+    for _ in range(4):
+        options = {
+            "active_a": rng.random(len(a)) < 0.5,
+            "active_b": np.flatnonzero(rng.random(len(b)) < 0.7),
+            "ignore": whole.pairs[rng.random(len(whole)) < 0.3],
+        }
+        expected = impinge.triangle_pairs(a, b, **options)
+        result = detector.query(**options)
+        np.testing.assert_array_equal(result.pairs, expected.pairs)
+        np.testing.assert_array_equal(result.kind, expected.kind)
+        assert result.complete
+        assert 5 < len(expected) < 0.6 * len(whole)
+        below = [
+            {(i, j) for i in trees_of(detector)[0].triangles_under(p) for j in trees_of(detector)[1].triangles_under(q)}
+            for p, q in result.certain
+        ]
+        met = set(rows(expected.pairs))
+        assert all(pairs & met for pairs in below)
+        assert met <= set().union(*below)
+    few = detector.query(max_pairs=5)
+    np.testing.assert_array_equal(few.pairs, whole.pairs[:5])
+    assert (few.complete, few.reason, len(few.kind)) == (False, "limit", 5)
+
+
+def test_active_triangles_below_spheres(rng):
+    """Leave out spheres without active triangles below, also of a search that was cut short."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    detector = SphereTree(a, b)
+    chosen = np.unique(impinge.triangle_pairs(a, b).pairs[:4, 0])
+    tree = trees_of(detector)[0]
+    whole, few = detector.query(), detector.query(active_a=chosen)
+    has_any = [bool(np.isin(tree.triangles_under(node), chosen).any()) for node in whole.certain[:, 0]]
+    np.testing.assert_array_equal(few.certain, whole.certain[has_any])
+    assert 0 < len(few.certain) < len(whole.certain)
+    short = detector.query(active_a=chosen, max_tests=200)
+    assert 0 < len(short.possible) < len(detector.query(max_tests=200).possible)
+    nothing = detector.query(active_a=[], max_tests=200)
+    assert (len(nothing.possible), nothing.complete, nothing.reason) == (0, True, None)
+
+
 # Results --------------------------------------------------------------------------------------------------
 
 
@@ -693,6 +737,10 @@ def test_many_threads(rng):
         ({"budget_ms": "1"}, "budget_ms is '1', expected a positive number"),
         ({"max_tests": 0}, "max_tests is 0, expected a whole number from 1"),
         ({"max_tests": 1.5}, "max_tests is 1.5, expected a whole number from 1"),
+        ({"ignore": [[0, 0]]}, "ignore is about pairs of triangles, but this search ends at spheres; pass exact=True"),
+        ({"max_pairs": 3}, "max_pairs is about pairs of triangles, but this search ends at spheres"),
+        ({"max_pairs": 0}, "max_pairs is 0, expected a whole number from 1"),
+        ({"active_a": [99]}, "active_a"),
         ({"level": -1}, "level is -1, expected a whole number from 0, the root's level"),
         ({"cancel": 1}, r"cancel is 1, expected an object with is_set\(\)"),
         ({"transform_a": np.eye(3)}, r"transform_a has shape \(3, 3\), expected \(4, 4\)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -142,6 +143,19 @@ def test_volumes_push_bodies_apart():
     assert np.abs(found.total).max() < 1e-9
     with pytest.raises(OptionError, match="vertices_a have 3 rows, but the gradient has 162"):
         penalty(gradient, a.vertices[:3], b.vertices, stiffness=3.0)
+
+
+def test_overlaps_push_bodies_apart():
+    """Take an overlap volume itself: the forces of its gradient, where the bodies were then."""
+    a, b = balls()
+    overlap, gradient = impinge.overlap_volume(a, b, resolution=64), volume_gradient(a, b, resolution=64)
+    a.update(a.vertices + 5.0)
+    found = penalty(overlap, a.vertices, b.vertices, stiffness=3.0)
+    assert found.force_b[:, 0].sum() > 0.0
+    np.testing.assert_array_equal(found.force_a, gradient.force_a(3.0))
+    np.testing.assert_array_equal(found.force_b, gradient.force_b(3.0))
+    with pytest.raises(OptionError, match="this VolumeOverlap knows 0 bodies, expected the two that overlap"):
+        penalty(pickle.loads(pickle.dumps(overlap)), a.vertices, b.vertices, stiffness=3.0)
 
 
 def test_no_contacts():

@@ -63,3 +63,13 @@ else:
     def monotonic_ns():
         """Nanoseconds on a clock that never goes back."""
         return _system_clock()
+
+
+if hasattr(time, "clock_gettime_ns") and not numba.config.DISABLE_JIT:
+
+    def now_ns() -> int:
+        """Nanoseconds on the clock of ``monotonic_ns``, for Python: to ask it there takes a microsecond less."""
+        return time.clock_gettime_ns(_CLOCK_MONOTONIC)
+
+else:
+    now_ns = monotonic_ns

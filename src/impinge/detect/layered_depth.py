@@ -163,6 +163,7 @@ class LayeredDepth:
         check_option("passes", passes, Passes)
         self._axes = axes or (3 if b is None else 1)
         self._rule, self._passes = RULES[rule], passes
+        self._rule_name: Rule = rule
         self._device = find_device(device)
         self._layers_a = layers_of(self.a)
         self._layers_b = self._layers_a if self.b is None else layers_of(self.b)
@@ -241,6 +242,7 @@ class LayeredDepth:
             centroid=_centroid(looks),
             inverted_volume=self._inverted_volume(looks),
             resolution=self._resolution,
+            rule=self._rule_name,
             method=self.name,
             stats=_stats(looks),
             depth_complexity=self._depth_complexity(looks[0]) if looks else None,

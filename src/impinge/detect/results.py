@@ -238,6 +238,8 @@ class VolumeOverlap(Result):
     """The axis that spans lie along; columns go along the next one, rows along the one after."""
     resolution: int = 0
     """Columns and rows of rays within the region."""
+    rule: Literal["parity", "winding"] = "parity"
+    """What counted as inside."""
     volumes: Floats = field(default_factory=lambda: np.full(3, np.nan))
     """The volume as rays along x, y and z see it, NaN where none were sent; ``volume`` is their mean, shape (3,)."""
     error: float = math.nan

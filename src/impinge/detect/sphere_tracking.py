@@ -8,7 +8,7 @@ A sphere with centre c and radius r at rest follows some vertices q, its *contro
 "affine"  c' = Σ w q' with the least weights for which Σ w = 1 and Σ w q = c, r' = |F| r with F the affine map that fits
           q to q' best. Follows every affine motion; not conservative for others.
 "bound"   For bodies whose surface is embedded in a coarse mesh, p = Σ w_ij q_j: all j that occur in the sphere are its
-          controls, F their best affine map, u_j = q_j' - F q_j - t what it leaves, b_j weights with Σ b = 1:
+          controls, F their best affine map, u_j = q_j' - c' - F (q_j - c) what it leaves, b_j weights with Σ b = 1:
               p_i' - c' = F (p_i - c) + Σ_j (w_ij - b_j) u_j,   c' = Σ b_j q_j'
               r' = |F| r + Σ_j max_i |w_ij - b_j| |u_j|
           holds every p_i' whatever the motion; nothing is added under an affine one. (The idea of bounding what a
@@ -18,7 +18,7 @@ A sphere with centre c and radius r at rest follows some vertices q, its *contro
 
 Wrapped   Each sphere is found by itself, so that only those are that a query visits.
 Layered   A sphere must hold its children: all are found at once, leaves as above, the others from their children.
-|F|       is bounded by the two invariants of FᵀF (``largest_stretch``), at most 12% too large, exact for turns.
+|F|       is bounded by the two invariants of FᵀF (``simd_tracking``), at most 16% too large, exact for turns.
 Flat      The centre of a refitted sphere may be far off a flat patch of controls; the offset is kept along the
           normal of the patch, since an affine fit would amplify how the patch bends.
 Rounding  Conservative modes round radii outwards.
@@ -32,28 +32,33 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from impinge.arrays import NONE, Floats, Ints
 from impinge.backend.simd import WIDTH
+from impinge.backend.simd_tracking import HALF
 from impinge.detect import sphere_tracking_kernels as kernels
+from impinge.detect.sphere_controls import (
+    NO_POINTS,
+    Controls,
+    Steering,
+    bound_controls,
+    nearest_controls,
+    padded,
+    points_below,
+    spread_controls,
+)
 from impinge.detect.sphere_hierarchy import SphereHierarchy
-from impinge.errors import OptionError
 
 Tracking: TypeAlias = Literal["paper", "affine", "refit", "bound"]
 MODES = {"paper": kernels.PAPER, "affine": kernels.AFFINE, "bound": kernels.BOUND, "refit": kernels.REFIT}
-COLUMNS = {"paper": 1, "affine": 4, "bound": 5, "refit": 3}
-"""Numbers that each control has in a mode."""
 CONSERVATIVE = ("refit", "bound")
+SUMMED = ("affine", "bound")
+"""Modes whose radii round as the sums do that they are made of."""
 
-FLAT = 0.3
-"""Controls whose third extent is below this share of the first are a patch: their normal carries the centre."""
-NO_EXTENT = 1e-6
-"""Extents of controls below this share of the largest are none."""
-TIES = 8
-"""How many controls beyond those wanted are looked at for equal distances."""
 NEVER = np.iinfo(np.int64).max
 """A time that does not come."""
+SLOT_NS = 6
+"""What it takes to let a sphere hold one of its children's."""
 _OWN_REFERENCES = 2
 _CAN_REUSE = getattr(sys, "_is_gil_enabled", lambda: True)() and sys.implementation.name == "cpython"
 
@@ -100,19 +105,6 @@ class Layout:
         return self.child, self._capped[level]
 
 
-class Steering(NamedTuple):
-    """What steers the spheres of one body: its own vertices, or those of a coarse mesh that it is embedded in."""
-
-    rest: Floats
-    """Controls at rest, shape (m, 3)."""
-    used: Ints
-    """Sorted ids of those that may be controls."""
-    weight_column: Ints | None = None
-    """Controls that each vertex of the surface hangs on, shape (n, 4); None if it is not embedded."""
-    weight: Floats | None = None
-    """Their weights, shape (n, 4)."""
-
-
 class Spheres(NamedTuple):
     """The spheres of one tree as a query saw them."""
 
@@ -126,6 +118,48 @@ class Spheres(NamedTuple):
         return np.asarray(self.sphere[slot // WIDTH, :, slot % WIDTH])
 
 
+class Rows(NamedTuple):
+    """The controls of blocks as kernels take them: one control of each of eight siblings side by side."""
+
+    start: NDArray[np.int64]
+    """First row of each block, and their number."""
+    control: Ints
+    """Shape (rows, 8)."""
+    coefficient: Floats
+    """Shape (rows, columns, 8)."""
+    share: Floats
+    """Shape (blocks, 4, 8)."""
+
+
+def _rows(layout: Layout, controls: Controls) -> Rows:
+    """Controls in rows; spheres with fewer than their siblings repeat their first one, without weight.
+
+    A sphere that is alone in its block, as the root is, has four controls in each row, but for the first row, around
+    whose control sums are taken.
+    """
+    count = np.diff(controls.start)
+    block, lane = layout.node_slot // WIDTH, layout.node_slot % WIDTH
+    is_alone = layout.lane_count[block] == 1
+    size = np.zeros(layout.block_count, dtype=np.int64)
+    np.maximum.at(size, block, np.where(is_alone, 1 - (-count // HALF), count))
+    start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+    first: Ints = np.zeros((layout.block_count, WIDTH), dtype=np.int32)
+    first[:] = controls.vertex[controls.start[layout.block_node]][:, None]
+    first[block, lane] = controls.vertex[controls.start[:-1]]
+    control = np.repeat(first, size, axis=0)
+    coefficient = np.zeros((start[-1], controls.coefficient.shape[1], WIDTH))
+    node = np.repeat(np.arange(len(count)), count)
+    nth = np.arange(len(node)) - controls.start[node]
+    row = start[block[node]] + np.where(is_alone[node], 1 + nth // HALF, nth)
+    column = np.where(is_alone[node], nth % HALF, lane[node])
+    control[row, column] = controls.vertex
+    coefficient[row, :, column] = controls.coefficient
+    share = np.zeros((layout.block_count, 4, WIDTH))
+    share[layout.lane_count == 1] = controls.share[layout.block_node[layout.lane_count == 1]][:, :, None]
+    share[block, :, lane] = controls.share
+    return Rows(start, control, coefficient, share)
+
+
 class TrackedSpheres:
     """The spheres of one body in one mode, up to date as far as queries have asked. Use it under its lock."""
 
@@ -134,11 +168,17 @@ class TrackedSpheres:
         self.tree = tree
         self.layout = Layout(tree)
         self.mode = mode
-        self.rest = steering.rest
-        self.points = _points_below(tree, faces) if mode in CONSERVATIVE else _NO_POINTS
-        self._steer(tree, faces, steering, controls)
-        if mode == "bound":
-            self.points = _NO_POINTS
+        points = points_below(tree, faces) if mode in CONSERVATIVE else NO_POINTS
+        if mode == "refit":
+            made = spread_controls(tree, faces, controls)
+        elif mode == "bound":
+            made = bound_controls(tree, points, steering)
+        else:
+            made = nearest_controls(tree, steering, controls, affine=mode == "affine")
+        self.rows = _rows(self.layout, made)
+        self.points = padded(points) if mode == "refit" else NO_POINTS
+        self._rest_size = kernels.largest_coordinate(steering.rest)
+        self._size = 0.0
         layout = self.layout
         self.sphere = np.zeros((layout.block_count, 4, WIDTH))
         slot = layout.node_slot
@@ -150,16 +190,6 @@ class TrackedSpheres:
         self._token: object = None
         self._arrays: tuple[Any, ...] = ()
 
-    def _steer(self, tree: SphereHierarchy, faces: Ints, steering: Steering, controls: int) -> None:
-        if self.mode == "refit":
-            made = _spread_controls(tree, faces, controls)
-        elif self.mode == "bound":
-            made = _bound_controls(tree, self.points, steering)
-        else:
-            made = _nearest_controls(tree, steering, controls, affine=self.mode == "affine")
-        self.control_start, self.control, coefficient, self.share = made
-        self.coefficient = np.ascontiguousarray(coefficient[:, : COLUMNS[self.mode]])
-
     # one state of the body ----------------------------------------------------------------------------
 
     def place(self, token: object, x: Floats, surface: Floats, placing: Floats) -> None:
@@ -170,11 +200,14 @@ class TrackedSpheres:
                 self._take_another_buffer()
             self._token = token
             self._now += 1
-        layout = self.layout
+            if self.mode in SUMMED:
+                self._size = max(self._rest_size, kernels.largest_coordinate(x))
+        layout, rows = self.layout, self.rows
         tree = (
-            self.sphere, self._stamp, layout.block_node, layout.lane_count, MODES[self.mode], self._now, placing,
+            self.sphere, self._stamp, layout.block_node, layout.lane_count, rows.start, MODES[self.mode], self._now,
+            placing, self._size,
         )  # fmt: skip
-        steering = (x, self.rest, self.control_start, self.control, self.coefficient, self.share, surface)
+        steering = (x, rows.control, rows.coefficient, rows.share, surface)
         self._arrays = (tree, steering, self.points)
 
     def _take_another_buffer(self) -> None:
@@ -200,6 +233,8 @@ class TrackedSpheres:
         stale = self._stamp != self._now
         if not stale.any():
             return True
+        if self.is_whole and deadline != NEVER:
+            deadline -= SLOT_NS * len(self.layout.slot_parent)
         kernels.track_all.over(len(stale))(*self._arrays, deadline)
         if (self._stamp != self._now).any():
             return False
@@ -220,188 +255,3 @@ class TrackedSpheres:
     def spheres(self) -> Spheres:
         """The spheres as they are; those that no query has visited since the body moved are outdated."""
         return Spheres(self.sphere, self.layout)
-
-
-# Points below a sphere ----------------------------------------------------------------------------------
-
-_NO_IDS: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-_NO_POINTS: tuple[Any, ...] = (
-    _NO_IDS, np.zeros(0, dtype=np.int32), _NO_IDS, np.zeros((0, 3), dtype=np.int32), np.zeros((0, 3)),
-)  # fmt: skip
-
-
-def _level_pieces(tree: SphereHierarchy) -> list[tuple[Ints, Ints]]:
-    """For each level the pieces below its nodes, and the node of each."""
-    levels = []
-    for first, stop in zip(tree.level_start[:-1], tree.level_start[1:]):
-        start, size = tree.piece_start[first:stop], tree.piece_stop[first:stop] - tree.piece_start[first:stop]
-        nth = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-        levels.append((np.repeat(start, size) + nth, np.repeat(np.arange(first, stop), size)))
-    return levels
-
-
-def _points_below(tree: SphereHierarchy, faces: Ints) -> tuple[Any, ...]:
-    """Distinct corners of the pieces below each node: vertices, and points that cutting made."""
-    corner_tri = np.repeat(tree.piece_triangle, 3)
-    weight = tree.piece_corner.reshape(-1, 3)
-    is_vertex = (weight == 1.0).any(axis=1)
-    vertex = faces[corner_tri, weight.argmax(axis=1)]
-    rows = np.concatenate([corner_tri[:, None], weight], axis=1)[~is_vertex]
-    distinct, cut = np.unique(rows, axis=0, return_inverse=True)
-    point = vertex.astype(np.int64)
-    point[~is_vertex] = cut.reshape(-1)
-    vertices, cuts = [], []
-    for piece, node in _level_pieces(tree):
-        corner = (3 * piece[:, None] + np.arange(3)).reshape(-1)
-        of = np.repeat(node, 3)
-        vertices.append(_distinct(of[is_vertex[corner]], point[corner][is_vertex[corner]]))
-        cuts.append(_distinct(of[~is_vertex[corner]], point[corner][~is_vertex[corner]]))
-    start, ids = _rows_by_node(np.concatenate(vertices), len(tree))
-    cut_start, cut_ids = _rows_by_node(np.concatenate(cuts), len(tree))
-    cut_tri = distinct[cut_ids, 0].astype(np.int64)
-    return start, ids.astype(np.int32), cut_start, faces[cut_tri], np.ascontiguousarray(distinct[cut_ids, 1:])
-
-
-def _distinct(node: Ints, item: Ints) -> NDArray[np.int64]:
-    """Distinct pairs as (node, item) rows, sorted."""
-    key = np.unique(node.astype(np.int64) << 32 | item.astype(np.int64))
-    return np.stack([key >> 32, key & 0xFFFFFFFF], axis=1)
-
-
-def _rows_by_node(rows: NDArray[np.int64], node_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows that are sorted by node, as starts by node and items."""
-    start = np.searchsorted(rows[:, 0], np.arange(node_count + 1))
-    return start.astype(np.int64), rows[:, 1]
-
-
-# Controls -----------------------------------------------------------------------------------------------
-
-
-def _spread_controls(tree: SphereHierarchy, faces: Ints, count: int) -> tuple[Any, ...]:
-    """Corners of the triangles below each node, far apart from each other, and how the centre follows them."""
-    rows = []
-    for piece, node in _level_pieces(tree):
-        rows.append(_distinct(np.repeat(node, 3), faces[tree.piece_triangle[piece]].reshape(-1)))
-    below_start, below = _rows_by_node(np.concatenate(rows), len(tree))
-    start = np.zeros(len(tree) + 1, dtype=np.int64)
-    control: Ints = np.zeros(count * len(tree), dtype=np.int32)
-    found = kernels.spread_controls(below_start, below, tree.rest, count, start, control)
-    control = control[:found].copy()
-    node = np.repeat(np.arange(len(tree)), np.diff(start))
-    mean, apart, extent, axis = _extents(tree.rest[control], start, node)
-    to_centre = tree.centre - mean
-    is_kept = extent > FLAT * extent[:, 2:]
-    along = np.einsum("jk,jki->ji", apart, axis[node])  # coordinates of each control along the axes of its node
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = np.where(is_kept[node], along / (extent * extent)[node], 0.0)
-    centre_along = np.einsum("nk,nki->ni", to_centre, axis)
-    coefficient = np.zeros((found, 5))
-    coefficient[:, 0] = 1.0 / np.diff(start)[node] + (slope * centre_along[node]).sum(axis=1)
-    coefficient[:, 1:3] = slope[:, [2, 1]]
-    is_patch = is_kept.sum(axis=1) == 2
-    share = np.zeros((len(tree), 4))
-    normal = np.cross(axis[:, :, 2], axis[:, :, 1])
-    share[:, 0] = np.where(is_patch, np.einsum("nk,nk->n", to_centre, normal), 0.0)
-    return start, control, coefficient, share
-
-
-def _extents(q: Floats, start: NDArray[np.int64], node: NDArray[Any]) -> tuple[Floats, Floats, Floats, Floats]:
-    """Means of the controls of each node, controls from there, their extents (root of sum of squares) and axes."""
-    count = np.diff(start)[:, None]
-    mean = np.add.reduceat(q, start[:-1]) / count
-    apart = q - mean[node]
-    moment = np.add.reduceat(apart[:, :, None] * apart[:, None, :], start[:-1])
-    value, axis = np.linalg.eigh(moment)
-    return mean, apart, np.sqrt(np.maximum(value, 0.0)), axis
-
-
-def _fit(q: Floats, start: NDArray[np.int64], node: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Means of the controls, and g for which Σ q' gᵀ is the affine map that fits q to q' best."""
-    mean, apart, extent, axis = _extents(q, start, node)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = np.where(extent > NO_EXTENT * extent[:, 2:], 1.0 / (extent * extent), 0.0)
-    along = np.einsum("jk,jki->ji", apart, axis[node])
-    return mean, np.einsum("ji,jki->jk", along * inverse[node], axis[node])
-
-
-def _nearest_controls(tree: SphereHierarchy, steering: Steering, count: int, *, affine: bool) -> tuple[Any, ...]:
-    """The controls nearest to each centre."""
-    count = min(count, len(steering.used))
-    some = np.arange(1, min(count + TIES, len(steering.used)) + 1)
-    distance, row = cKDTree(steering.rest[steering.used]).query(tree.centre, k=some)
-    order = np.lexsort(np.stack([row, distance]))[:, :count]  # of equal distances the lowest ids
-    control = np.ascontiguousarray(steering.used[np.take_along_axis(row, order, axis=1)], dtype=np.int32).reshape(-1)
-    start = count * np.arange(len(tree) + 1, dtype=np.int64)
-    node = np.repeat(np.arange(len(tree)), count)
-    coefficient = np.zeros((len(control), 5))
-    share = np.concatenate([tree.centre, tree.radius[:, None]], axis=1)
-    if not affine:
-        share[:, :3] -= np.add.reduceat(steering.rest[control], start[:-1]) / count
-        square = ((steering.rest[control] - tree.centre[node]) ** 2).sum(axis=1)
-        with np.errstate(divide="ignore"):
-            coefficient[:, 0] = np.where(square > 0.0, 1.0 / square, 0.0)
-    else:
-        mean, g = _fit(steering.rest[control], start, node)
-        coefficient[:, 0] = 1.0 / count + np.einsum("jk,jk->j", g, (tree.centre - mean)[node])
-        coefficient[:, 1:4] = g
-        share[:, :3] = mean
-    return start, control, coefficient, share
-
-
-def _bound_controls(tree: SphereHierarchy, points: tuple[Any, ...], steering: Steering) -> tuple[Any, ...]:
-    """All controls that the points below a node hang on, and how far their weights differ from the centre's."""
-    if steering.weight is None or steering.weight_column is None:
-        raise OptionError(
-            "tracking='bound' is for bodies whose surface is embedded in a coarse mesh (barycentric weights); "
-            "use tracking='refit' for others"
-        )
-    node, column, weight, point_node = _weights_by_point(points, steering.weight_column, steering.weight)
-    key, row = np.unique(node << 32 | column, return_inverse=True)
-    row = row.reshape(-1)
-    start, control = _rows_by_node(np.stack([key >> 32, key & 0xFFFFFFFF], axis=1), len(tree))
-    of = key >> 32
-    point_count = np.bincount(point_node, minlength=len(tree))
-    total, hits = np.bincount(row, weight), np.bincount(row)
-    highest, lowest = np.full(len(key), -np.inf), np.full(len(key), np.inf)
-    np.maximum.at(highest, row, weight)
-    np.minimum.at(lowest, row, weight)
-    some_lack_it = hits < point_count[of]
-    highest, lowest = (
-        np.where(some_lack_it, np.maximum(highest, 0.0), highest),
-        np.where(some_lack_it, np.minimum(lowest, 0.0), lowest),
-    )
-    q = steering.rest[control]
-    mean, g = _fit(q, start, of)
-    average = total / point_count[of]
-    middle = np.add.reduceat(average[:, None] * q, start[:-1])
-    b = average + np.einsum("jk,jk->j", g, (tree.centre - middle)[of])
-    coefficient = np.zeros((len(key), 5))
-    coefficient[:, 0], coefficient[:, 1:4] = b, g
-    coefficient[:, 4] = np.maximum(np.abs(highest - b), np.abs(lowest - b))
-    share = np.zeros((len(tree), 4))
-    share[:, :3] = mean
-    share[:, 3] = _farthest(tree, points, steering, np.add.reduceat(b[:, None] * q, start[:-1]))
-    return start, control.astype(np.int32), coefficient, share
-
-
-def _weights_by_point(points: tuple[Any, ...], column: Ints, weight: Floats) -> tuple[Any, Any, Any, Any]:
-    """Node, control and weight for every point below every node; and the node of every point."""
-    start, vertex, cut_start, cut_corner, cut_weight = points
-    of_vertex = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    of_cut = np.repeat(np.arange(len(start) - 1), np.diff(cut_start))
-    cuts = np.arange(len(of_cut))
-    point = np.concatenate([np.repeat(np.arange(len(vertex)), 4), len(vertex) + np.repeat(cuts, 12)])
-    columns = np.concatenate([column[vertex].reshape(-1), column[cut_corner].reshape(-1)]).astype(np.int64)
-    weights = np.concatenate([weight[vertex].reshape(-1), (cut_weight[:, :, None] * weight[cut_corner]).reshape(-1)])
-    key, row = np.unique(point << 32 | columns, return_inverse=True)  # a control may come from several corners
-    node = np.concatenate([of_vertex, of_cut])
-    return node[key >> 32], key & 0xFFFFFFFF, np.bincount(row.reshape(-1), weights), node
-
-
-def _farthest(tree: SphereHierarchy, points: tuple[Any, ...], steering: Steering, centre: Floats) -> Floats:
-    """Distance of the farthest point below each node at rest."""
-    assert steering.weight is not None
-    x = np.einsum("ij,ijk->ik", steering.weight, steering.rest[steering.weight_column])
-    radius = np.zeros(len(tree))
-    kernels.radii_around(centre, x, points, radius)
-    return radius

@@ -1,8 +1,8 @@
 """Where spheres are now: one block of eight siblings at a time, from the vertices that steer them.
 
-A sphere has *controls*, rows ``control_start[node] .. control_start[node + 1]`` of ``control`` (vertex ids) and of
-``coefficient``; what these mean depends on the mode, as ``sphere_tracking`` explains. ``share`` holds what a sphere has
-once: numbers of the mode, column by column.
+A block has rows ``row_start[block] .. row_start[block + 1]`` of ``control`` (vertex ids) and of ``coefficient``; what
+these mean depends on the mode, as ``sphere_tracking`` explains and ``simd_tracking`` computes. ``share`` holds what a
+sphere has once.
 """
 
 # mypy: ignore-errors
@@ -13,142 +13,43 @@ import numpy as np
 
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled, inlined, kernel, prange
+from impinge.backend.simd_tracking import (
+    HALF,
+    ROUNDING,
+    farthest_square,
+    follow_affine,
+    follow_as_published,
+    follow_bounded,
+    follow_patch,
+)
 
 PAPER, AFFINE, BOUND, REFIT = 0, 1, 2, 3
 
-CLOCK_EVERY = 2048
+CLOCK_EVERY = 4096
 """Points of a refitted sphere between two looks at the clock: some microseconds."""
-ROUNDING = 64 * 2.220446049250313e-16
-"""Radii grow by this share, and by this times the largest coordinate that they were computed from."""
+BLOCKS_AT_ONCE = 16
+"""Blocks between two looks at the clock: some microseconds too."""
 
 
-@inlined
-def largest_stretch(f):
-    """An upper bound of the largest singular value of a 3x3 matrix, exact if the two others are equal.
-
-    With m the mean of the eigenvalues of C = FᵀF and p² = |C - m I|² / 6, they are m + 2 p cos(t) for three t.
-    """
-    xx = f[0] * f[0] + f[3] * f[3] + f[6] * f[6]
-    yy = f[1] * f[1] + f[4] * f[4] + f[7] * f[7]
-    zz = f[2] * f[2] + f[5] * f[5] + f[8] * f[8]
-    xy = f[0] * f[1] + f[3] * f[4] + f[6] * f[7]
-    xz = f[0] * f[2] + f[3] * f[5] + f[6] * f[8]
-    yz = f[1] * f[2] + f[4] * f[5] + f[7] * f[8]
-    m = (xx + yy + zz) / 3.0
-    apart = (xx - m) ** 2 + (yy - m) ** 2 + (zz - m) ** 2 + 2.0 * (xy * xy + xz * xz + yz * yz)
-    return math.sqrt(m + 2.0 * math.sqrt(apart / 6.0))
-
-
-@inlined
-def follow_as_published(node, x, start, stop, control, coefficient, share):
-    """Follow as published: c' = c + mean(q' - q), r' = r max |q' - c'| / |q - c|.
-
-    Columns of ``share``: c - mean(q), r. The first column of ``coefficient``: 1 / |q - c|².
-    """
-    dx, dy, dz = 0.0, 0.0, 0.0
-    for k in range(start, stop):
-        j = control[k]
-        dx += x[j, 0]
-        dy += x[j, 1]
-        dz += x[j, 2]
-    part = 1.0 / (stop - start)
-    cx, cy, cz = share[node, 0] + dx * part, share[node, 1] + dy * part, share[node, 2] + dz * part
-    ratio = 0.0
-    for k in range(start, stop):
-        j = control[k]
-        qx, qy, qz = x[j, 0] - cx, x[j, 1] - cy, x[j, 2] - cz
-        ratio = max(ratio, (qx * qx + qy * qy + qz * qz) * coefficient[k, 0])
-    return cx, cy, cz, share[node, 3] * (math.sqrt(ratio) if ratio > 0.0 else 1.0)
-
-
-@inlined
-def follow_affine(node, x, rest, start, stop, control, coefficient, share, with_residuals):
-    """C' = Σ w q', r' = |F| r with F = Σ q' gᵀ; ``with_residuals`` adds Σ spread |q' - F q - t|.
-
-    Columns of ``coefficient``: w, g (3), spread. Columns of ``share``: the mean of the controls at rest, r.
-    """
-    cx, cy, cz, mx, my, mz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    f0, f1, f2, f3, f4, f5, f6, f7, f8 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    first = control[start]
-    ox, oy, oz = x[first, 0], x[first, 1], x[first, 2]  # counted from a control: sums stay as small as the sphere
+@compiled
+def largest_coordinate(x):
+    """The largest size of any coordinate."""
     size = 0.0
-    for k in range(start, stop):
-        j = control[k]
-        qx, qy, qz = x[j, 0] - ox, x[j, 1] - oy, x[j, 2] - oz
-        size = max(size, abs(qx), abs(qy), abs(qz))
-        w, gx, gy, gz = coefficient[k, 0], coefficient[k, 1], coefficient[k, 2], coefficient[k, 3]
-        cx += w * qx
-        cy += w * qy
-        cz += w * qz
-        mx += qx
-        my += qy
-        mz += qz
-        f0 += qx * gx
-        f1 += qx * gy
-        f2 += qx * gz
-        f3 += qy * gx
-        f4 += qy * gy
-        f5 += qy * gz
-        f6 += qz * gx
-        f7 += qz * gy
-        f8 += qz * gz
-    radius = share[node, 3] * largest_stretch((f0, f1, f2, f3, f4, f5, f6, f7, f8))
-    if with_residuals:
-        count = stop - start
-        mx, my, mz = mx / count, my / count, mz / count
-        for k in range(start, stop):
-            j = control[k]
-            rx, ry, rz = rest[j, 0] - share[node, 0], rest[j, 1] - share[node, 1], rest[j, 2] - share[node, 2]
-            ux = x[j, 0] - ox - mx - (f0 * rx + f1 * ry + f2 * rz)
-            uy = x[j, 1] - oy - my - (f3 * rx + f4 * ry + f5 * rz)
-            uz = x[j, 2] - oz - mz - (f6 * rx + f7 * ry + f8 * rz)
-            radius += coefficient[k, 4] * math.sqrt(ux * ux + uy * uy + uz * uz)
-    # sums over all controls round by their number times their size, the last addition by the place of the sphere
-    reach = size * (1.0 + 0.125 * (stop - start)) + abs(ox) + abs(oy) + abs(oz)
-    return ox + cx, oy + cy, oz + cz, radius, reach
+    for i in range(len(x)):
+        size = max(size, abs(x[i, 0]), abs(x[i, 1]), abs(x[i, 2]))
+    return size
 
 
 @inlined
-def follow_centre(node, x, start, stop, control, coefficient, share):
-    """C' = Σ w q' + s n, n the unit normal of Σ u q' and Σ v q'; columns: w, u, v, and s in ``share[node, 0]``."""
-    cx, cy, cz, ux, uy, uz, vx, vy, vz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    first = control[start]
-    ox, oy, oz = x[first, 0], x[first, 1], x[first, 2]
-    for k in range(start, stop):
-        j = control[k]
-        qx, qy, qz = x[j, 0] - ox, x[j, 1] - oy, x[j, 2] - oz
-        w, u, v = coefficient[k, 0], coefficient[k, 1], coefficient[k, 2]
-        cx += w * qx
-        cy += w * qy
-        cz += w * qz
-        ux += u * qx
-        uy += u * qy
-        uz += u * qz
-        vx += v * qx
-        vy += v * qy
-        vz += v * qz
-    offset = share[node, 0]
-    if offset != 0.0:
-        nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
-        length = math.sqrt(nx * nx + ny * ny + nz * nz)
-        if length > 0.0:
-            offset /= length
-            cx += offset * nx
-            cy += offset * ny
-            cz += offset * nz
-    return ox + cx, oy + cy, oz + cz
-
-
-@inlined
-def radius_around(node, cx, cy, cz, surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline):
+def radius_around(cx, cy, cz, node, surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline):
     """The distance of the farthest point of a node; negative if the time is up before all were seen."""
     square, reach = 0.0, 0.0
-    for i in range(point_start[node], point_start[node + 1]):
-        v = point_vertex[i]
-        dx, dy, dz = surface[v, 0] - cx, surface[v, 1] - cy, surface[v, 2] - cz
-        square = max(square, dx * dx + dy * dy + dz * dz)
-        if (i + 1) % CLOCK_EVERY == 0 and monotonic_ns() >= deadline:
+    start, stop = point_start[node], point_start[node + 1]
+    for first in range(start, stop, CLOCK_EVERY):
+        if first > start and monotonic_ns() >= deadline:
             return -1.0, 0.0
+        end = min(first + CLOCK_EVERY, stop)
+        square = max(square, farthest_square(surface, point_vertex, first, end, cx, cy, cz))
     for i in range(cut_start[node], cut_start[node + 1]):
         p, q, r = cut_corner[i, 0], cut_corner[i, 1], cut_corner[i, 2]
         s, t, u = cut_weight[i, 0], cut_weight[i, 1], cut_weight[i, 2]
@@ -165,47 +66,50 @@ def radius_around(node, cx, cy, cz, surface, point_start, point_vertex, cut_star
 
 
 @inlined
-def place_sphere(cx, cy, cz, r, placing):
-    """A sphere moved by an affine map; ``placing`` (5, 3): rows of the matrix, the shift, then stretch, size, used."""
-    if placing[4, 2] == 0.0:
-        return cx, cy, cz, r
-    mx = placing[0, 0] * cx + placing[0, 1] * cy + placing[0, 2] * cz + placing[3, 0]
-    my = placing[1, 0] * cx + placing[1, 1] * cy + placing[1, 2] * cz + placing[3, 1]
-    mz = placing[2, 0] * cx + placing[2, 1] * cy + placing[2, 2] * cz + placing[3, 2]
-    reach = placing[4, 1] * (abs(cx) + abs(cy) + abs(cz) + r) + abs(placing[3, 0]) + abs(placing[3, 1])
-    return mx, my, mz, placing[4, 0] * r * (1.0 + ROUNDING) + ROUNDING * (reach + abs(placing[3, 2]))
+def place_sphere(sphere, block, lane, placing):
+    """Move a sphere by an affine map; ``placing`` (5, 3): rows of the matrix, the shift, then stretch, size, used."""
+    cx, cy, cz, r = sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane], sphere[block, 3, lane]
+    for k in range(3):
+        sphere[block, k, lane] = placing[k, 0] * cx + placing[k, 1] * cy + placing[k, 2] * cz + placing[3, k]
+    reach = placing[4, 1] * (abs(cx) + abs(cy) + abs(cz) + r)
+    reach += abs(placing[3, 0]) + abs(placing[3, 1]) + abs(placing[3, 2])
+    sphere[block, 3, lane] = placing[4, 0] * r * (1.0 + ROUNDING) + ROUNDING * reach
 
 
-@inlined
+@compiled
 def track_block(
-    block, sphere, stamp, block_node, lane_count, mode, now, placing,
-    x, rest, control_start, control, coefficient, share, surface,
+    block, sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size,
+    x, control, coefficient, share, surface,
     point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
 ):  # fmt: skip
     """Bring the spheres of one block up to date; whether there was time to.
 
-    Inlined, and with arrays that its callers unpack once: to call it with tuples took ten times as long as its work.
+    With arrays that its callers unpack once: to unpack tuples here would take longer than the work.
     """
-    for lane in range(lane_count[block]):
-        node = block_node[block] + lane
-        start, stop = control_start[node], control_start[node + 1]
-        reach = 0.0
+    lanes, start, stop = lane_count[block], row_start[block], row_start[block + 1]
+    alone = lanes == 1
+    reach = size * (3.0 + (stop - start))  # sums round by the number of their terms
+    for half in range((lanes + HALF - 1) // HALF):
         if mode == PAPER:
-            cx, cy, cz, r = follow_as_published(node, x, start, stop, control, coefficient, share)
-        elif mode == REFIT:
-            cx, cy, cz = follow_centre(node, x, start, stop, control, coefficient, share)
+            follow_as_published(sphere, block, half, x, control, coefficient, share, start, stop, alone)
+        elif mode == AFFINE:
+            follow_affine(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach)
+        elif mode == BOUND:
+            follow_bounded(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach)
+        else:
+            follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, alone)
+    if mode == REFIT:
+        for lane in range(lanes):
             r, reach = radius_around(
-                node, cx, cy, cz, surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline
-            )
+                sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane], block_node[block] + lane,
+                surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
+            )  # fmt: skip
             if r < 0.0:
                 return False
-        else:
-            cx, cy, cz, r, reach = follow_affine(node, x, rest, start, stop, control, coefficient, share, mode == BOUND)
-        if mode != PAPER:
-            r = r * (1.0 + ROUNDING) + ROUNDING * reach
-        cx, cy, cz, r = place_sphere(cx, cy, cz, r, placing)
-        sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane] = cx, cy, cz
-        sphere[block, 3, lane] = r
+            sphere[block, 3, lane] = r * (1.0 + ROUNDING) + ROUNDING * reach
+    if placing[4, 2] != 0.0:
+        for lane in range(lanes):
+            place_sphere(sphere, block, lane, placing)
     stamp[block] = now
     return True
 
@@ -213,31 +117,34 @@ def track_block(
 @compiled
 def track_root(tree, steering, points, deadline):
     """Bring the root up to date; whether there was time to."""
-    sphere, stamp, block_node, lane_count, mode, now, placing = tree
-    x, rest, control_start, control, coefficient, share, surface = steering
+    sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size = tree
+    x, control, coefficient, share, surface = steering
     point_start, point_vertex, cut_start, cut_corner, cut_weight = points
     if stamp[0] == now:
         return True
     return monotonic_ns() < deadline and track_block(
-        0, sphere, stamp, block_node, lane_count, mode, now, placing,
-        x, rest, control_start, control, coefficient, share, surface,
+        0, sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size,
+        x, control, coefficient, share, surface,
         point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
     )  # fmt: skip
 
 
-@kernel(parallel_from=256)
+@kernel(parallel_from=1024)
 def track_all(tree, steering, points, deadline):
     """Bring all blocks up to date; those that there was no time for keep their stamp."""
-    sphere, stamp, block_node, lane_count, mode, now, placing = tree
-    x, rest, control_start, control, coefficient, share, surface = steering
+    sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size = tree
+    x, control, coefficient, share, surface = steering
     point_start, point_vertex, cut_start, cut_corner, cut_weight = points
-    for block in prange(len(stamp)):
-        if stamp[block] != now and monotonic_ns() < deadline:
-            track_block(
-                block, sphere, stamp, block_node, lane_count, mode, now, placing,
-                x, rest, control_start, control, coefficient, share, surface,
-                point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
-            )  # fmt: skip
+    for chunk in prange((len(stamp) + BLOCKS_AT_ONCE - 1) // BLOCKS_AT_ONCE):
+        if monotonic_ns() >= deadline:
+            continue
+        for block in range(BLOCKS_AT_ONCE * chunk, min(BLOCKS_AT_ONCE * (chunk + 1), len(stamp))):
+            if stamp[block] != now:
+                track_block(
+                    block, sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size,
+                    x, control, coefficient, share, surface,
+                    point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
+                )  # fmt: skip
 
 
 @compiled
@@ -263,13 +170,13 @@ def radii_around(centre, surface, points, radius):
     point_start, point_vertex, cut_start, cut_corner, cut_weight = points
     for n in range(len(radius)):
         radius[n], _ = radius_around(
-            n, centre[n, 0], centre[n, 1], centre[n, 2], surface, point_start, point_vertex, cut_start, cut_corner,
+            centre[n, 0], centre[n, 1], centre[n, 2], n, surface, point_start, point_vertex, cut_start, cut_corner,
             cut_weight, np.int64(1 << 62),
         )  # fmt: skip
 
 
 @compiled
-def spread_controls(node_start, node_vertex, position, wanted, start, control):
+def spread_vertices(node_start, node_vertex, position, wanted, start, control):
     """Choose up to ``wanted`` vertices of every node, each as far as can be from those before; returns how many."""
     count = 0
     for node in range(len(node_start) - 1):

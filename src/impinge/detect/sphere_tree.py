@@ -28,7 +28,6 @@ Budget      covers the whole call: the search stops as much earlier as listing i
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -36,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.arrays import Ints, as_length, shown
-from impinge.backend.clock import monotonic_ns
+from impinge.backend.clock import now_ns
 from impinge.backend.stages import start_stages
 from impinge.detect import sphere_tree_deepest_kernels as deepest
 from impinge.detect import sphere_tree_kernels as kernels
@@ -45,6 +44,7 @@ from impinge.detect.results import Reason, SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tracking import NEVER, TrackedSpheres, Tracking
 from impinge.detect.sphere_tree_bodies import PlacedSpheres, place, steered_body
+from impinge.detect.sphere_tree_choice import Choice
 from impinge.detect.sphere_tree_exact import ExactStage
 from impinge.errors import OptionError
 
@@ -63,10 +63,13 @@ AFTER_NS = 40_000
 """What it takes at first to make a result; measured from then on."""
 RETURN_NS = 5_000
 """What it takes to return."""
-MOST_AFTER_NS = 100_000
+SLACK_NS = 20_000
+"""How late a query may be without harm: less than half of what is promised."""
+MOST_AFTER_NS = 400_000
 """Beyond this, something else held the process up, which says nothing about the next query."""
 SLICE_NS = 2_000_000
 """How often ``cancel`` is looked at."""
+NOTHING_DONE = [0] * kernels.STATE_SIZE
 NO_PAIRS: Ints = np.zeros((0, 2), dtype=np.int32)
 ROOTS: Ints = np.zeros((1, 2), dtype=np.int32)
 
@@ -89,7 +92,7 @@ class Limits(NamedTuple):
     @property
     def seconds_left(self) -> float:
         """How long to wait for another query, -1 for as long as it takes."""
-        return -1.0 if self.budget == NEVER else max(1e-9 * (self.end - monotonic_ns()), 0.0)
+        return -1.0 if self.budget == NEVER else max(1e-9 * (self.end - now_ns()), 0.0)
 
     @property
     def cancelled(self) -> bool:
@@ -165,7 +168,9 @@ class SphereTree:
         """Build what is missing, trees of spheres for one, so that the first query's budget need not."""
         for side in self._sides:
             if not side.is_empty:
-                side.kept.tracked(side, side.surface.frame())
+                tracked = side.kept.tracked(side, side.surface.frame())
+                if self.exact:
+                    self._exact.triangles_below(tracked.tree, side.letter)
 
     def query(
         self,
@@ -175,60 +180,66 @@ class SphereTree:
         level: int | None = None,
         transform_a: Any = None,
         transform_b: Any = None,
+        active_a: Any = None,
+        active_b: Any = None,
+        ignore: Any = None,
+        max_pairs: int | None = None,
         cancel: Cancel | None = None,
     ) -> SphereContacts:
         """Search until done, or until ``budget_ms`` milliseconds or ``max_tests`` tests are used up.
 
         Without either the search ends when all is tested. ``level`` is the finest level to go to: pairs that meet there
-        are possible, unless they are leaves. With ``max_tests`` the answer is the same on every machine.
+        are possible, unless they are leaves. With ``max_tests`` the answer is the same on every machine. ``active_a``,
+        ``active_b`` (ids or mask): pairs without active triangles below both are left out. ``ignore`` and ``max_pairs``
+        are about pairs of triangles, and need ``exact``.
         """
+        choice = Choice(active_a, active_b, ignore, max_pairs)
+        choice.check(exact=self.exact)
         limits = _limits(budget_ms, max_tests, level, cancel)
         if self._sides[0].is_empty or self._sides[1].is_empty:
             return self._nothing(limits)
-        with ExitStack() as locks:
-            placed = self._place(limits, (transform_a, transform_b), locks)
-            if placed is None:
+        a, b = self._sides
+        frame_a, frame_b = a.surface.frame(), b.surface.frame()
+        tracked_a, tracked_b = a.kept.tracked(a, frame_a), b.kept.tracked(b, frame_b)
+        first, second = (tracked_a, tracked_b) if id(tracked_a) < id(tracked_b) else (tracked_b, tracked_a)
+        if not (first.lock.acquire(blocking=False) or first.lock.acquire(timeout=limits.seconds_left)):
+            return self._no_time(limits)
+        try:
+            if not (second.lock.acquire(blocking=False) or second.lock.acquire(timeout=limits.seconds_left)):
                 return self._no_time(limits)
-            result = self._search(placed, limits)
-        if limits.budget != NEVER and not self.exact:
+            try:
+                placed = (place(a, tracked_a, frame_a, transform_a), place(b, tracked_b, frame_b, transform_b))
+                result = self._search(placed, limits, choice)
+            finally:
+                second.lock.release()
+        finally:
+            first.lock.release()
+        if limits.budget != NEVER:
             self._learn(result)
         return result
 
     def _learn(self, result: SphereContacts) -> None:
         """Remember how long a result takes once the search has stopped, apart from listing what it has found."""
         listing = ENTRY_NS * len(result.possible) // 8 + FOUND_NS * len(result.certain)
-        taken = min(monotonic_ns() - self._stopped - listing, MOST_AFTER_NS)
+        if self.exact:
+            listing = self._exact.listing_ns
+        taken = min(now_ns() - self._stopped - listing, MOST_AFTER_NS)
         self._after_ns = max(AFTER_NS // 4, taken + RETURN_NS, self._after_ns * 7 // 8)
-
-    # bodies ------------------------------------------------------------------------------------------
-
-    def _place(
-        self, limits: Limits, transforms: tuple[Any, Any], locks: ExitStack
-    ) -> tuple[PlacedSpheres, PlacedSpheres] | None:
-        """Both bodies where they are, their spheres locked; None if another query holds these for too long."""
-        frames = [side.surface.frame() for side in self._sides]
-        tracked = [side.kept.tracked(side, frame) for side, frame in zip(self._sides, frames)]
-        for one in sorted(tracked, key=id):
-            if not one.lock.acquire(timeout=limits.seconds_left):
-                return None
-            locks.callback(one.lock.release)
-        a, b = (place(*one) for one in zip(self._sides, tracked, frames, transforms))
-        return a, b
 
     # the search --------------------------------------------------------------------------------------
 
-    def _search(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits) -> SphereContacts:
+    def _search(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits, choice: Choice) -> SphereContacts:
         stages = start_stages()
-        deadline = limits.end - min(self._after_ns, limits.budget // 2)
+        deadline = limits.end - max(self._after_ns - SLACK_NS, 0)
         in_time = all(side.tracked.track_all(deadline) for side in placed if side.tracked.is_whole)
         in_time = in_time and all(side.tracked.track_root(deadline) for side in placed)
         stages.done("update")
-        self._stopped = monotonic_ns()
+        self._stopped = now_ns()
         search = self._deepest_first if self._order == "priority" else self._traverse
         answer = search(placed, limits, deadline) if in_time else _roots("budget")
         stages.done("search")
         stats = self._stats(placed, in_time)
-        result = self._result(placed, answer, limits, deadline, stats)
+        result = self._result(placed, answer, limits, choice, deadline, stats)
         stages.done("list")
         result.stats.update(stages.times())
         return result
@@ -245,7 +256,7 @@ class SphereTree:
             if limits.cancelled:
                 why = kernels.OUT_OF_TIME
                 break
-            until = deadline if limits.cancel is None else min(deadline, monotonic_ns() + SLICE_NS)
+            until = deadline if limits.cancel is None else min(deadline, now_ns() + SLICE_NS)
             why = kernels.traverse(
                 *a.arrays, down_a, *b.arrays, down_b, self._queue, self._found, self._state,
                 (limits.tests, until, ENTRY_NS, FOUND_NS, self._limit, most_blocks, self._retest),
@@ -256,7 +267,7 @@ class SphereTree:
                 self._found = np.concatenate([self._found, np.zeros_like(self._found)])
             elif why == kernels.OUT_OF_TIME and until < deadline:
                 why = kernels.QUEUE_FULL  # a slice of the time is over, not the time
-        self._stopped = monotonic_ns()
+        self._stopped = now_ns()
         reason: Reason = "cancelled" if why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
         return self._list(placed, reason)
 
@@ -272,7 +283,7 @@ class SphereTree:
             if limits.cancelled:
                 why = kernels.OUT_OF_TIME
                 break
-            until = deadline if limits.cancel is None else min(deadline, monotonic_ns() + SLICE_NS)
+            until = deadline if limits.cancel is None else min(deadline, now_ns() + SLICE_NS)
             why = deepest.traverse_deepest(
                 *a.arrays, down_a, *b.arrays, down_b, key, pair, self._found, state,
                 (limits.tests, until, PAIR_NS, FOUND_NS, self._limit, most_blocks, False),
@@ -283,7 +294,7 @@ class SphereTree:
                 self._found = np.concatenate([self._found, np.zeros_like(self._found)])
             elif why == kernels.OUT_OF_TIME and until < deadline:
                 why = kernels.QUEUE_FULL  # a slice of the time is over, not the time
-        self._stopped = monotonic_ns()
+        self._stopped = now_ns()
         reason: Reason = "cancelled" if why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
         count = int(state[kernels.TAIL])
         waiting = pair[:count][np.lexsort((pair[:count], -key[:count]))]
@@ -308,19 +319,22 @@ class SphereTree:
         return self._answer(placed[0].tracked, placed[1].tracked, waiting, level, reason)
 
     def _answer(self, a: TrackedSpheres, b: TrackedSpheres, waiting: Ints, level: int, reason: Reason) -> Answer:
-        leaves = _nodes(a, b, self._found[: int(self._state[kernels.FOUND])])
+        found = self._found[: int(self._state[kernels.FOUND])]
+        if not self.exact:
+            found.sort()  # slots stand in the order of nodes
+        leaves = _nodes(a, b, found)
         finest = max(a.tree.level_count, b.tree.level_count) - 1
         return Answer(waiting, leaves, min(level, finest), reason if len(waiting) else None)
 
     # the answer --------------------------------------------------------------------------------------
 
     def _stats(self, placed: tuple[PlacedSpheres, PlacedSpheres], in_time: bool) -> dict[str, Any]:
-        state = self._state
+        state = self._state.tolist() if in_time else NOTHING_DONE
         return {
-            "tests": int(state[kernels.TESTS]) if in_time else 0,
-            "tracked_blocks": int(state[kernels.TRACKED]) if in_time else 0,
-            "queue_peak": int(state[kernels.PEAK]),
-            "followed_newest": int(state[kernels.BACKWARDS]),
+            "tests": state[kernels.TESTS],
+            "tracked_blocks": state[kernels.TRACKED],
+            "queue_peak": state[kernels.PEAK],
+            "followed_newest": state[kernels.BACKWARDS],
             "outdated": not all(side.tracked.root_is_current for side in placed),
         }
 
@@ -329,20 +343,27 @@ class SphereTree:
         placed: tuple[PlacedSpheres, PlacedSpheres],
         answer: Answer,
         limits: Limits,
+        choice: Choice,
         deadline: int,
         stats: dict[str, Any],
     ) -> SphereContacts:
         possible, certain, level, reason = answer.waiting, answer.leaves, answer.level, answer.reason
         if limits.level is not None:
             possible, certain, level, reason = _above_leaves(placed, answer, limits.level)
+        if not choice.is_all:
+            possible, certain = choice.nodes(placed, possible), choice.nodes(placed, certain)
+            reason = reason if len(possible) else None
         pairs, kind = None, None
         if self.exact:
-            settled = self._exact.settle(placed, certain, limits, deadline, stats)
+            settled = self._exact.settle(placed, certain, limits, choice, deadline, stats)
+            self._stopped = settled.stopped or self._stopped
             certain, pairs, kind = settled.certain, settled.pairs, settled.kind
-            possible = np.concatenate([settled.untested, possible])
+            possible = np.concatenate([settled.untested, possible]) if len(settled.untested) else possible
             reason = reason or settled.reason
+            if choice.max_pairs is not None and len(pairs) > choice.max_pairs:
+                pairs, kind, reason = pairs[: choice.max_pairs], kind[: choice.max_pairs], reason or "limit"
         return SphereContacts(
-            certain=certain if self.exact else _sorted(certain),
+            certain=certain,
             possible=possible,
             level=level,
             pairs=pairs,
@@ -353,7 +374,7 @@ class SphereTree:
             reason=reason,
             method=self.name,
             stats=stats,
-            elapsed_ms=1e-6 * (monotonic_ns() - limits.began),
+            elapsed_ms=1e-6 * (now_ns() - limits.began),
         )
 
     def _nothing(self, limits: Limits) -> SphereContacts:
@@ -376,7 +397,7 @@ class SphereTree:
             reason=reason,
             method=self.name,
             stats={"tests": 0, "outdated": reason is not None},
-            elapsed_ms=1e-6 * (monotonic_ns() - limits.began),
+            elapsed_ms=1e-6 * (now_ns() - limits.began),
         )
 
 
@@ -389,11 +410,6 @@ def _nodes(a: TrackedSpheres, b: TrackedSpheres, found: NDArray[np.int64]) -> In
     pairs: Ints = np.zeros((len(found), 2), dtype=np.int32)
     kernels.list_found(found, len(found), a.layout.block_node, b.layout.block_node, pairs)
     return pairs
-
-
-def _sorted(pairs: Ints) -> Ints:
-    key = np.sort(pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1])
-    return np.stack([key >> 32, key & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
 def _above_leaves(
@@ -412,7 +428,7 @@ def _above_leaves(
 
 
 def _limits(budget_ms: Any, max_tests: Any, level: Any, cancel: Any) -> Limits:
-    began = monotonic_ns()
+    began = now_ns()
     budget = NEVER
     if budget_ms is not None:
         budget = budget_ns(budget_ms)

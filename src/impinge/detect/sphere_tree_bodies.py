@@ -16,8 +16,9 @@ import numpy as np
 from impinge.arrays import Floats, Ints, as_transform
 from impinge.detect.pair_query import moved
 from impinge.detect.sphere_build import build_spheres
+from impinge.detect.sphere_controls import Steering
 from impinge.detect.sphere_hierarchy import SphereHierarchy
-from impinge.detect.sphere_tracking import Steering, TrackedSpheres, Tracking
+from impinge.detect.sphere_tracking import TrackedSpheres, Tracking
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.elements import Mark

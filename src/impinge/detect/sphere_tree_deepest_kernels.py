@@ -109,11 +109,11 @@ def traverse_deepest(
 
     Arguments as of ``sphere_tree_kernels.traverse``; ``key`` and ``entry`` are the heap, ``state[TAIL]`` pairs long.
     """
-    sphere_a, stamp_a, node_a, lanes_a, mode_a, now_a, placing_a = tree_a
-    x_a, rest_a, control_start_a, control_a, coefficient_a, share_a, surface_a = steering_a
+    sphere_a, stamp_a, node_a, lanes_a, rows_a, mode_a, now_a, placing_a, size_a = tree_a
+    x_a, control_a, coefficient_a, share_a, surface_a = steering_a
     point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a = points_a
-    sphere_b, stamp_b, node_b, lanes_b, mode_b, now_b, placing_b = tree_b
-    x_b, rest_b, control_start_b, control_b, coefficient_b, share_b, surface_b = steering_b
+    sphere_b, stamp_b, node_b, lanes_b, rows_b, mode_b, now_b, placing_b, size_b = tree_b
+    x_b, control_b, coefficient_b, share_b, surface_b = steering_b
     point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b = points_b
     child_a, child_count_a = down_a
     child_b, child_count_b = down_b
@@ -143,15 +143,15 @@ def traverse_deepest(
             in_time = True
             if of_b and stamp_b[block] != now_b:
                 in_time = track_block(
-                    block, sphere_b, stamp_b, node_b, lanes_b, mode_b, now_b, placing_b,
-                    x_b, rest_b, control_start_b, control_b, coefficient_b, share_b, surface_b,
+                    block, sphere_b, stamp_b, node_b, lanes_b, rows_b, mode_b, now_b, placing_b, size_b,
+                    x_b, control_b, coefficient_b, share_b, surface_b,
                     point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, deadline,
                 )  # fmt: skip
                 state[TRACKED] += 1
             elif not of_b and stamp_a[block] != now_a:
                 in_time = track_block(
-                    block, sphere_a, stamp_a, node_a, lanes_a, mode_a, now_a, placing_a,
-                    x_a, rest_a, control_start_a, control_a, coefficient_a, share_a, surface_a,
+                    block, sphere_a, stamp_a, node_a, lanes_a, rows_a, mode_a, now_a, placing_a, size_a,
+                    x_a, control_a, coefficient_a, share_a, surface_a,
                     point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, deadline,
                 )  # fmt: skip
                 state[TRACKED] += 1

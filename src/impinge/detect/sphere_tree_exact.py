@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.arrays import Ints
-from impinge.backend.clock import monotonic_ns
+from impinge.backend.clock import now_ns
 from impinge.detect import sphere_tree_exact_kernels as kernels
 from impinge.detect.narrow_phase import settle
 from impinge.detect.pair_query import unpack
@@ -25,10 +25,18 @@ from impinge.detect.pair_query_kernels import KIND_BITS
 from impinge.detect.results import Reason
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree_bodies import PlacedSpheres, leaf_triangles
+from impinge.detect.sphere_tree_choice import Choice
 
 FIRST_KEYS = 1 << 14
-SETTLED_AT_ONCE = 64
+SETTLED_AT_ONCE = 8
 """Exact tests between two looks at the clock."""
+FIRST_CHUNK_NS = 100_000
+"""What these take at first; measured from then on."""
+KEY_NS = 100
+"""What it takes to sort and list a pair of triangles."""
+LEAVES_NS = 40
+"""What it takes to list a pair of leaves."""
+NO_KINDS: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
 
 
 class Settled(NamedTuple):
@@ -41,6 +49,8 @@ class Settled(NamedTuple):
     """Triangles that meet, sorted."""
     kind: NDArray[np.int8]
     reason: Reason | None
+    stopped: int | None
+    """When the last test was over, None if there was none."""
 
 
 class ExactStage:
@@ -49,6 +59,9 @@ class ExactStage:
     def __init__(self) -> None:
         self._key: NDArray[np.uint64] = np.zeros(FIRST_KEYS, dtype=np.uint64)
         self._row: NDArray[np.int64] = np.zeros(FIRST_KEYS, dtype=np.int64)
+        self._chunk_ns = FIRST_CHUNK_NS
+        self.listing_ns = 0
+        """What the last answer is thought to have taken to list."""
         self._below: dict[str, tuple[SphereHierarchy, tuple[Any, Ints]]] = {}
 
     def settle(
@@ -56,41 +69,61 @@ class ExactStage:
         placed: tuple[PlacedSpheres, PlacedSpheres],
         leaves: Ints,
         limits: Any,
+        choice: Choice,
         deadline: int,
         stats: dict[str, Any],
     ) -> Settled:
         """Test triangles below pairs of leaves until all are done or a limit is reached."""
+        latest = deadline - LEAVES_NS * len(leaves)
+        if not len(leaves) or now_ns() >= latest:
+            self.listing_ns = 0
+            stats["triangle_tests"], stats["exact_tests"] = 0, 0
+            return Settled(leaves[:0], leaves, leaves[:0], NO_KINDS, "budget" if len(leaves) else None, None)
         status = np.full(len(leaves), kernels.OPEN, dtype=np.int8)
         state: NDArray[np.int64] = np.zeros(3, dtype=np.int64)
-        sides = [self._side(side) for side in placed] if len(leaves) else []
+        sides = [self._side(side) for side in placed]
         sphere_b = (placed[1].tracked.sphere, placed[1].tracked.layout.node_slot)
         tests_left = limits.tests - stats["tests"]
-        why = kernels.FULL if len(leaves) else kernels.DONE
+        why = kernels.FULL
         while why == kernels.FULL:
             why = kernels.examine_leaf_pairs(
-                leaves, *sides, sphere_b, tests_left, deadline, state, self._key, self._row, status
+                leaves, *sides, sphere_b, (tests_left, latest, KEY_NS), state, self._key, self._row, status
             )
             if why == kernels.FULL:
                 self._grow(sides, leaves[state[kernels.CURSOR]])
         count, done = int(state[kernels.FOUND]), int(state[kernels.CURSOR])
         keys, rows = self._key[:count], self._row[:count]
+        if not choice.is_all:
+            kept = choice.triangles(placed, keys)
+            keys, rows = keys[kept], rows[kept]
         is_open = keys & np.uint64((1 << KIND_BITS) - 1) == 0
-        hits = [np.unique(keys[~is_open])]
-        if is_open.any():
-            hits.append(self._settle_open(placed, keys[is_open], rows[is_open], status, done, deadline))
-        pairs, kind = unpack(np.sort(np.concatenate(hits)))
-        stats["triangle_tests"], stats["exact_tests"] = int(state[kernels.TESTS]), int(is_open.sum())
+        if not choice.is_all:
+            status[:done] = kernels.MISSED
+            status[rows[is_open]] = kernels.OPEN
+            status[rows[~is_open]] = kernels.HIT
+        open_count = int(is_open.sum())
+        hits = keys if not open_count else keys[~is_open]
+        latest -= KEY_NS * count
+        if open_count and now_ns() + self._chunk_ns < latest:
+            settled = self._settle_open(placed, keys[is_open], rows[is_open], status, done, latest)
+            hits = np.concatenate([hits, settled])
+        self.listing_ns = KEY_NS * count + LEAVES_NS * len(leaves)
+        stopped = now_ns()
+        pairs, kind = unpack(np.unique(hits))
+        stats["triangle_tests"], stats["exact_tests"] = int(state[kernels.TESTS]), open_count
         certain, untested = leaves[status == kernels.HIT], leaves[status == kernels.OPEN]
-        order = np.lexsort((certain[:, 1], certain[:, 0]))
-        return Settled(certain[order], untested, pairs, kind, "budget" if len(untested) else None)
+        order = np.argsort(certain[:, 0].astype(np.int64) << 32 | certain[:, 1])
+        return Settled(certain[order], untested, pairs, kind, "budget" if len(untested) else None, stopped)
+
+    def triangles_below(self, tree: SphereHierarchy, letter: str) -> tuple[Any, Ints]:
+        """Triangles below the leaves of one side's tree; listed when first asked for."""
+        below = self._below.get(letter)
+        if below is None or below[0] is not tree:
+            self._below[letter] = below = (tree, leaf_triangles(tree))
+        return below[1]
 
     def _side(self, side: PlacedSpheres) -> tuple[Any, ...]:
-        tracked = side.tracked
-        below = self._below.get(side.letter)
-        if below is None or below[0] is not tracked.tree:
-            below = (tracked.tree, leaf_triangles(tracked.tree))
-            self._below[side.letter] = below
-        return side.vertices(), side.frame.faces, *below[1]
+        return side.vertices(), side.frame.faces, *self.triangles_below(side.tracked.tree, side.letter)
 
     def _grow(self, sides: list[Any], leaves: Ints) -> None:
         """Make room for all triangles below one more pair of leaves."""
@@ -116,12 +149,15 @@ class ExactStage:
         a, b = ((side.vertices(), side.frame.faces) for side in placed)
         found = []
         tested = 0
-        while tested < len(distinct) and monotonic_ns() < deadline:
+        now = now_ns()
+        while tested < len(distinct) and now + self._chunk_ns < deadline:
             chunk = distinct[tested : tested + SETTLED_AT_ONCE]
             hit = settle(chunk, *a, *b)
             found.append(hit)
             meets[tested : tested + len(chunk)] = np.isin(chunk >> np.uint64(KIND_BITS), hit >> np.uint64(KIND_BITS))
             tested += len(chunk)
+            before, now = now, now_ns()
+            self._chunk_ns = now - before
         status[rows[meets[place]]] = kernels.HIT
         waits: NDArray[np.bool_] = np.zeros(len(status), dtype=np.bool_)
         waits[done:] = True

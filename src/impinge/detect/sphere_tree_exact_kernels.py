@@ -40,12 +40,14 @@ def boxes_meet(p, q, r, s, t, u):
 
 
 @compiled
-def examine_leaf_pairs(leaves, side_a, side_b, spheres_b, most_tests, deadline, state, key, row, status):
+def examine_leaf_pairs(leaves, side_a, side_b, spheres_b, limits, state, key, row, status):
     """Test triangles below pairs of leaves, in order; keys of those that meet or may, and the pair that each is below.
 
-    A side: positions, faces, triangles by node (starts and ids). ``spheres_b``: spheres of b, slots by node. ``status``
-    of a pair that was not done stays OPEN. A pair counts as as many tests as it has pairs of triangles.
+    A side: positions, faces, triangles by node (starts and ids). ``spheres_b``: spheres of b, slots by node.
+    ``limits``: most tests, the time to stop at, and nanoseconds to list each key. ``status`` of a pair that was not
+    done stays OPEN. A pair counts as as many tests as it has pairs of triangles.
     """
+    most_tests, deadline, key_ns = limits
     x_a, faces_a, start_a, tri_a = side_a
     x_b, faces_b, start_b, tri_b = side_b
     sphere, slot = spheres_b
@@ -59,7 +61,7 @@ def examine_leaf_pairs(leaves, side_a, side_b, spheres_b, most_tests, deadline, 
             return OUT_OF_TESTS
         if state[FOUND] + tests > len(key):
             return FULL
-        if monotonic_ns() >= deadline:
+        if monotonic_ns() + key_ns * state[FOUND] >= deadline:
             return OUT_OF_TIME
         found, hit, open_count = state[FOUND], False, 0
         for m in range(start_a[a], start_a[a + 1]):
@@ -71,7 +73,7 @@ def examine_leaf_pairs(leaves, side_a, side_b, spheres_b, most_tests, deadline, 
                 g = face(faces_b, tri_b[n])
                 s, t, u = point(x_b, g[0]), point(x_b, g[1]), point(x_b, g[2])
                 looked += 1
-                if looked % CLOCK_EVERY == 0 and monotonic_ns() >= deadline:
+                if looked % CLOCK_EVERY == 0 and monotonic_ns() + key_ns * found >= deadline:
                     return OUT_OF_TIME
                 if not boxes_meet(p, q, r, s, t, u):
                     continue

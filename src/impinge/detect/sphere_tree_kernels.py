@@ -87,11 +87,11 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
     from which the queue is worked off from its end, blocks of children that a sphere has at most, and whether a leaf
     against a sphere that is none is tested again after the swap, as published.
     """
-    sphere_a, stamp_a, node_a, lanes_a, mode_a, now_a, placing_a = tree_a
-    x_a, rest_a, control_start_a, control_a, coefficient_a, share_a, surface_a = steering_a
+    sphere_a, stamp_a, node_a, lanes_a, rows_a, mode_a, now_a, placing_a, size_a = tree_a
+    x_a, control_a, coefficient_a, share_a, surface_a = steering_a
     point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a = points_a
-    sphere_b, stamp_b, node_b, lanes_b, mode_b, now_b, placing_b = tree_b
-    x_b, rest_b, control_start_b, control_b, coefficient_b, share_b, surface_b = steering_b
+    sphere_b, stamp_b, node_b, lanes_b, rows_b, mode_b, now_b, placing_b, size_b = tree_b
+    x_b, control_b, coefficient_b, share_b, surface_b = steering_b
     point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b = points_b
     child_a, child_count_a = down_a
     child_b, child_count_b = down_b
@@ -126,8 +126,8 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
         if of_b:
             if stamp_b[block] != now_b:
                 in_time = track_block(
-                    block, sphere_b, stamp_b, node_b, lanes_b, mode_b, now_b, placing_b,
-                    x_b, rest_b, control_start_b, control_b, coefficient_b, share_b, surface_b,
+                    block, sphere_b, stamp_b, node_b, lanes_b, rows_b, mode_b, now_b, placing_b, size_b,
+                    x_b, control_b, coefficient_b, share_b, surface_b,
                     point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, deadline,
                 )  # fmt: skip
                 if not in_time:
@@ -142,8 +142,8 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
         else:
             if stamp_a[block] != now_a:
                 in_time = track_block(
-                    block, sphere_a, stamp_a, node_a, lanes_a, mode_a, now_a, placing_a,
-                    x_a, rest_a, control_start_a, control_a, coefficient_a, share_a, surface_a,
+                    block, sphere_a, stamp_a, node_a, lanes_a, rows_a, mode_a, now_a, placing_a, size_a,
+                    x_a, control_a, coefficient_a, share_a, surface_a,
                     point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, deadline,
                 )  # fmt: skip
                 if not in_time:

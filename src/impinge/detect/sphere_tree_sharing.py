@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from impinge.arrays import Floats, as_numbers
-from impinge.backend.clock import monotonic_ns
+from impinge.backend.clock import now_ns
 from impinge.detect.results import SphereContacts
 from impinge.detect.sphere_tree import SphereTree, budget_ns
 from impinge.errors import OptionError
@@ -25,7 +25,7 @@ def share_budget(
     trees: Sequence[SphereTree], budget_ms: float, *, weights: Any = None, viewer: Any = None
 ) -> list[SphereContacts]:
     """Query many detectors within one budget, shared evenly, by ``weights``, or by the distance to a ``viewer``."""
-    began = monotonic_ns()
+    began = now_ns()
     end = began + budget_ns(budget_ms)
     if weights is not None and viewer is not None:
         raise OptionError("weights and viewer were both given; a budget is shared by one of them")
@@ -38,7 +38,7 @@ def share_budget(
     results = []
     for k, tree in enumerate(trees):
         part = share[k] / left[k] if left[k] > 0.0 else 1.0
-        results.append(tree.query(budget_ms=max(1e-6 * (end - monotonic_ns()) * part, 1e-6)))
+        results.append(tree.query(budget_ms=max(1e-6 * (end - now_ns()) * part, 1e-6)))
     return results
 
 

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from impinge.arrays import Floats, as_length, as_positions, shown
-from impinge.contact.volume_gradient import VolumeGradient
-from impinge.detect.results import SphereContacts, VertexContacts
+from impinge.contact.volume_gradient import VolumeGradient, volume_gradient
+from impinge.detect.results import SphereContacts, VertexContacts, VolumeOverlap
 from impinge.errors import OptionError
+from impinge.mesh.tri_mesh import TriMesh
 
 Combine: TypeAlias = Literal["average", "sum"]
 
@@ -63,15 +64,17 @@ def penalty(
 ) -> Penalty:
     """Forces on the vertices of two bodies from their contacts.
 
-    ``contacts`` are a ``SphereContacts``, a ``VertexContacts`` of two bodies with depths, a ``VolumeGradient``, or
-    anything with ``point``, ``normal`` and ``depth``. Vertices are those that receive forces: of soft bodies those of
-    the coarse mesh. ``stiffness`` is force per length, of a ``VolumeGradient`` force per length to the fifth power (its
-    energy is ½ k V²), whose vertices are those of the surfaces that it was made of. ``damping`` is force per speed,
-    and needs the velocities of those vertices.
+    ``contacts`` are a ``SphereContacts``, a ``VertexContacts`` of two bodies with depths, a ``VolumeGradient``, a
+    ``VolumeOverlap``, whose gradient is then found, or anything with ``point``, ``normal`` and ``depth``. Vertices are
+    those that receive forces: of soft bodies those of the coarse mesh. ``stiffness`` is force per length, of volumes
+    force per length to the fifth power (the energy is ½ k V²), whose vertices are those of the surfaces. ``damping``
+    is force per speed, and needs the velocities of those vertices.
     """
     x = (as_positions(vertices_a, name="vertices_a"), as_positions(vertices_b, name="vertices_b"))
     _check(stiffness, combine, spread, damping)
     v = _velocities(x, damping, velocities_a, velocities_b)
+    if isinstance(contacts, VolumeOverlap):
+        contacts = _gradient_of(contacts)
     if isinstance(contacts, VolumeGradient):
         return _from_volume(contacts, x, stiffness)
     point, normal, depth = _contract(contacts, x)
@@ -103,8 +106,8 @@ def _contract(contacts: Any, x: tuple[Floats, Floats]) -> tuple[Floats, Floats, 
         return _from_vertices(contacts, x)
     if not all(hasattr(contacts, name) for name in ("point", "normal", "depth")):
         raise OptionError(
-            f"contacts are a {type(contacts).__name__}, expected SphereContacts, VertexContacts, a VolumeGradient, or "
-            "anything with point, normal and depth"
+            f"contacts are a {type(contacts).__name__}, expected SphereContacts, VertexContacts, a VolumeGradient, a "
+            "VolumeOverlap, or anything with point, normal and depth"
         )
     return (
         as_positions(np.atleast_2d(contacts.point), name="point"),
@@ -138,6 +141,19 @@ def _from_vertices(contacts: VertexContacts, x: tuple[Floats, Floats]) -> tuple[
     sign = np.where(body == 1, 1.0, -1.0)
     direction, depth = contacts.direction[is_other][first], contacts.depth[is_other][first]
     return point, sign[:, None] * direction, depth
+
+
+def _gradient_of(overlap: VolumeOverlap) -> VolumeGradient:
+    """How the volume that two bodies share changes with their vertices, as these were then."""
+    if len(overlap.bodies) != 2:
+        raise OptionError(
+            f"this VolumeOverlap knows {len(overlap.bodies)} bodies, expected the two that overlap; ask "
+            "volume_gradient about them, also after the overlap was read from a file"
+        )
+    a, b = (TriMesh(body.x, body.faces, validate="trust") for body in overlap.bodies)
+    active_a, active_b = (body.ids for body in overlap.bodies)
+    options = {"resolution": overlap.resolution, "rule": overlap.rule, "active_a": active_a, "active_b": active_b}
+    return volume_gradient(a, b, **options)
 
 
 def _from_volume(contacts: VolumeGradient, x: tuple[Floats, Floats], stiffness: float) -> Penalty:

@@ -1,0 +1,245 @@
+"""Which vertices steer each sphere of a tree, with which numbers; and which points of the surface are below it.
+
+``sphere_tracking`` explains what the modes do with them. Controls stand node by node: starts, vertex ids, numbers of
+each (columns as ``simd_tracking`` takes them), and four numbers that a sphere has once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from impinge.arrays import Floats, Ints
+from impinge.backend.simd_tracking import HALF
+from impinge.detect import sphere_tracking_kernels as kernels
+from impinge.detect.sphere_hierarchy import SphereHierarchy
+from impinge.errors import OptionError
+
+FLAT = 0.3
+"""Controls whose third extent is below this share of the first are a patch: their normal carries the centre."""
+NO_EXTENT = 1e-6
+"""Extents of controls below this share of the largest are none."""
+TIES = 8
+"""How many controls beyond those wanted are looked at for equal distances."""
+
+
+class Steering(NamedTuple):
+    """What steers the spheres of one body: its own vertices, or those of a coarse mesh that it is embedded in."""
+
+    rest: Floats
+    """Controls at rest, shape (m, 3)."""
+    used: Ints
+    """Sorted ids of those that may be controls."""
+    weight_column: Ints | None = None
+    """Controls that each vertex of the surface hangs on, shape (n, 4); None if it is not embedded."""
+    weight: Floats | None = None
+    """Their weights, shape (n, 4)."""
+
+
+class Controls(NamedTuple):
+    """What steers each sphere."""
+
+    start: NDArray[np.int64]
+    """First control of each node, and their number, shape (n + 1,)."""
+    vertex: Ints
+    """Shape (c,)."""
+    coefficient: Floats
+    """Shape (c, columns)."""
+    share: Floats
+    """What a sphere has once, shape (n, 4)."""
+
+
+# Points below a sphere ----------------------------------------------------------------------------------
+
+_NO_IDS: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+NO_POINTS: tuple[Any, ...] = (
+    _NO_IDS, np.zeros(0, dtype=np.int32), _NO_IDS, np.zeros((0, 3), dtype=np.int32), np.zeros((0, 3)),
+)  # fmt: skip
+
+
+def _level_pieces(tree: SphereHierarchy) -> list[tuple[Ints, Ints]]:
+    """For each level the pieces below its nodes, and the node of each."""
+    levels = []
+    for first, stop in zip(tree.level_start[:-1], tree.level_start[1:]):
+        start, size = tree.piece_start[first:stop], tree.piece_stop[first:stop] - tree.piece_start[first:stop]
+        nth = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        levels.append((np.repeat(start, size) + nth, np.repeat(np.arange(first, stop), size)))
+    return levels
+
+
+def points_below(tree: SphereHierarchy, faces: Ints) -> tuple[Any, ...]:
+    """Distinct corners of the pieces below each node: vertices, and points that cutting made."""
+    corner_tri = np.repeat(tree.piece_triangle, 3)
+    weight = tree.piece_corner.reshape(-1, 3)
+    is_vertex = (weight == 1.0).any(axis=1)
+    vertex = faces[corner_tri, weight.argmax(axis=1)]
+    rows = np.concatenate([corner_tri[:, None], weight], axis=1)[~is_vertex]
+    distinct, cut = np.unique(rows, axis=0, return_inverse=True)
+    point = vertex.astype(np.int64)
+    point[~is_vertex] = cut.reshape(-1)
+    vertices, cuts = [], []
+    for piece, node in _level_pieces(tree):
+        corner = (3 * piece[:, None] + np.arange(3)).reshape(-1)
+        of = np.repeat(node, 3)
+        vertices.append(_distinct(of[is_vertex[corner]], point[corner][is_vertex[corner]]))
+        cuts.append(_distinct(of[~is_vertex[corner]], point[corner][~is_vertex[corner]]))
+    start, ids = _rows_by_node(np.concatenate(vertices), len(tree))
+    cut_start, cut_ids = _rows_by_node(np.concatenate(cuts), len(tree))
+    cut_tri = distinct[cut_ids, 0].astype(np.int64)
+    return start, ids.astype(np.int32), cut_start, faces[cut_tri], np.ascontiguousarray(distinct[cut_ids, 1:])
+
+
+def padded(points: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Points with the last vertex of each node repeated, so that there are four times a number: kernels take four."""
+    start, vertex, *cuts = points
+    size = np.diff(start)
+    room = -(-size // HALF) * HALF
+    wide = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+    nth = np.arange(wide[-1]) - np.repeat(wide[:-1], room)
+    return wide, vertex[np.repeat(start[:-1], room) + np.minimum(nth, np.repeat(size - 1, room))], *cuts
+
+
+def _distinct(node: Ints, item: Ints) -> NDArray[np.int64]:
+    """Distinct pairs as (node, item) rows, sorted."""
+    key = np.unique(node.astype(np.int64) << 32 | item.astype(np.int64))
+    return np.stack([key >> 32, key & 0xFFFFFFFF], axis=1)
+
+
+def _rows_by_node(rows: NDArray[np.int64], node_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows that are sorted by node, as starts by node and items."""
+    start = np.searchsorted(rows[:, 0], np.arange(node_count + 1))
+    return start.astype(np.int64), rows[:, 1]
+
+
+# Controls -----------------------------------------------------------------------------------------------
+
+
+def spread_controls(tree: SphereHierarchy, faces: Ints, count: int) -> Controls:
+    """Corners of the triangles below each node, far apart from each other, and how the centre follows them."""
+    rows = []
+    for piece, node in _level_pieces(tree):
+        rows.append(_distinct(np.repeat(node, 3), faces[tree.piece_triangle[piece]].reshape(-1)))
+    below_start, below = _rows_by_node(np.concatenate(rows), len(tree))
+    start = np.zeros(len(tree) + 1, dtype=np.int64)
+    control: Ints = np.zeros(count * len(tree), dtype=np.int32)
+    found = kernels.spread_vertices(below_start, below, tree.rest, count, start, control)
+    control = control[:found].copy()
+    node = np.repeat(np.arange(len(tree)), np.diff(start))
+    mean, apart, extent, axis = _extents(tree.rest[control], start, node)
+    to_centre = tree.centre - mean
+    is_kept = extent > FLAT * extent[:, 2:]
+    along = np.einsum("jk,jki->ji", apart, axis[node])  # coordinates of each control along the axes of its node
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.where(is_kept[node], along / (extent * extent)[node], 0.0)
+    centre_along = np.einsum("nk,nki->ni", to_centre, axis)
+    coefficient = np.zeros((found, 3))
+    coefficient[:, 0] = 1.0 / np.diff(start)[node] + (slope * centre_along[node]).sum(axis=1)
+    coefficient[:, 1:3] = slope[:, [2, 1]]
+    is_patch = is_kept.sum(axis=1) == 2
+    share = np.zeros((len(tree), 4))
+    normal = np.cross(axis[:, :, 2], axis[:, :, 1])
+    share[:, 0] = np.where(is_patch, np.einsum("nk,nk->n", to_centre, normal), 0.0)
+    return Controls(start, control, coefficient, share)
+
+
+def _extents(q: Floats, start: NDArray[np.int64], node: NDArray[Any]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Means of the controls of each node, controls from there, their extents (root of sum of squares) and axes."""
+    count = np.diff(start)[:, None]
+    mean = np.add.reduceat(q, start[:-1]) / count
+    apart = q - mean[node]
+    moment = np.add.reduceat(apart[:, :, None] * apart[:, None, :], start[:-1])
+    value, axis = np.linalg.eigh(moment)
+    return mean, apart, np.sqrt(np.maximum(value, 0.0)), axis
+
+
+def _fit(q: Floats, start: NDArray[np.int64], node: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Means of the controls, and g for which Σ q' gᵀ is the affine map that fits q to q' best."""
+    mean, apart, extent, axis = _extents(q, start, node)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inverse = np.where(extent > NO_EXTENT * extent[:, 2:], 1.0 / (extent * extent), 0.0)
+    along = np.einsum("jk,jki->ji", apart, axis[node])
+    return mean, np.einsum("ji,jki->jk", along * inverse[node], axis[node])
+
+
+def nearest_controls(tree: SphereHierarchy, steering: Steering, count: int, *, affine: bool) -> Controls:
+    """The controls nearest to each centre."""
+    count = min(count, len(steering.used))
+    some = np.arange(1, min(count + TIES, len(steering.used)) + 1)
+    distance, row = cKDTree(steering.rest[steering.used]).query(tree.centre, k=some)
+    order = np.lexsort(np.stack([row, distance]))[:, :count]  # of equal distances the lowest ids
+    control = np.ascontiguousarray(steering.used[np.take_along_axis(row, order, axis=1)], dtype=np.int32).reshape(-1)
+    start = count * np.arange(len(tree) + 1, dtype=np.int64)
+    node = np.repeat(np.arange(len(tree)), count)
+    coefficient = np.zeros((len(control), 4 if affine else 2))
+    share = np.concatenate([tree.centre, tree.radius[:, None]], axis=1)
+    if not affine:
+        share[:, :3] -= np.add.reduceat(steering.rest[control], start[:-1]) / count
+        square = ((steering.rest[control] - tree.centre[node]) ** 2).sum(axis=1)
+        with np.errstate(divide="ignore"):
+            coefficient[:, 0], coefficient[:, 1] = 1.0 / count, np.where(square > 0.0, 1.0 / square, 0.0)
+    else:
+        mean, g = _fit(steering.rest[control], start, node)
+        coefficient[:, 0] = 1.0 / count + np.einsum("jk,jk->j", g, (tree.centre - mean)[node])
+        coefficient[:, 1:4] = g
+    return Controls(start, control, coefficient, share)
+
+
+def bound_controls(tree: SphereHierarchy, points: tuple[Any, ...], steering: Steering) -> Controls:
+    """All controls that the points below a node hang on, and how far their weights differ from the centre's."""
+    if steering.weight is None or steering.weight_column is None:
+        raise OptionError(
+            "tracking='bound' is for bodies whose surface is embedded in a coarse mesh (barycentric weights); "
+            "use tracking='refit' for others"
+        )
+    node, column, weight, point_node = _weights_by_point(points, steering.weight_column, steering.weight)
+    key, row = np.unique(node << 32 | column, return_inverse=True)
+    row = row.reshape(-1)
+    start, control = _rows_by_node(np.stack([key >> 32, key & 0xFFFFFFFF], axis=1), len(tree))
+    of = key >> 32
+    point_count = np.bincount(point_node, minlength=len(tree))
+    total, hits = np.bincount(row, weight), np.bincount(row)
+    highest, lowest = np.full(len(key), -np.inf), np.full(len(key), np.inf)
+    np.maximum.at(highest, row, weight)
+    np.minimum.at(lowest, row, weight)
+    some_lack_it = hits < point_count[of]
+    highest, lowest = (
+        np.where(some_lack_it, np.maximum(highest, 0.0), highest),
+        np.where(some_lack_it, np.minimum(lowest, 0.0), lowest),
+    )
+    q = steering.rest[control]
+    _, g = _fit(q, start, of)
+    average = total / point_count[of]
+    middle = np.add.reduceat(average[:, None] * q, start[:-1])
+    b = average + np.einsum("jk,jk->j", g, (tree.centre - middle)[of])
+    centre = np.add.reduceat(b[:, None] * q, start[:-1])
+    spread = np.maximum(np.abs(highest - b), np.abs(lowest - b))
+    coefficient = np.concatenate([b[:, None], g, q - centre[of], spread[:, None]], axis=1)
+    share = np.zeros((len(tree), 4))
+    share[:, 3] = _farthest(tree, points, steering, centre)
+    return Controls(start, control.astype(np.int32), coefficient, share)
+
+
+def _weights_by_point(points: tuple[Any, ...], column: Ints, weight: Floats) -> tuple[Any, Any, Any, Any]:
+    """Node, control and weight for every point below every node; and the node of every point."""
+    start, vertex, cut_start, cut_corner, cut_weight = points
+    of_vertex = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    of_cut = np.repeat(np.arange(len(start) - 1), np.diff(cut_start))
+    cuts = np.arange(len(of_cut))
+    point = np.concatenate([np.repeat(np.arange(len(vertex)), 4), len(vertex) + np.repeat(cuts, 12)])
+    columns = np.concatenate([column[vertex].reshape(-1), column[cut_corner].reshape(-1)]).astype(np.int64)
+    weights = np.concatenate([weight[vertex].reshape(-1), (cut_weight[:, :, None] * weight[cut_corner]).reshape(-1)])
+    key, row = np.unique(point << 32 | columns, return_inverse=True)  # a control may come from several corners
+    node = np.concatenate([of_vertex, of_cut])
+    return node[key >> 32], key & 0xFFFFFFFF, np.bincount(row.reshape(-1), weights), node
+
+
+def _farthest(tree: SphereHierarchy, points: tuple[Any, ...], steering: Steering, centre: Floats) -> Floats:
+    """Distance of the farthest point below each node at rest."""
+    assert steering.weight is not None
+    x = np.einsum("ij,ijk->ik", steering.weight, steering.rest[steering.weight_column])
+    radius = np.zeros(len(tree))
+    kernels.radii_around(centre, x, padded(points), radius)
+    return radius
