@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from impinge import cluster as cluster
     from impinge import scenes as scenes
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
         VolumeOverlap,
     )
     from impinge.detect.spatial_hash import SpatialHash
-    from impinge.errors import FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
+    from impinge.errors import ClusterError, FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.io.sequence import Sequence
     from impinge.mesh import shapes as shapes
     from impinge.mesh.body import load, save
@@ -96,10 +97,12 @@ _NAMES_OF = {
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
     "impinge.warming": ["warmup"],
-    "impinge.errors": ["ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning"],
+    "impinge.errors": [
+        "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
+    ],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-_MODULE_OF_MODULE = {"scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"}
+_MODULE_OF_MODULE = {"cluster": "impinge.cluster", "scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"}
 
 __all__ = [
     "TriMesh", "TetMesh", "load", "save", "validate", "ValidationReport", "transform_points", "Sequence",
@@ -111,9 +114,9 @@ __all__ = [
     "Crossings", "HeightField", "Sphere", "VolumeGradient",
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
-    "scenes", "shapes",
+    "scenes", "shapes", "cluster",
     "set_threads", "thread_count", "time_stages", "warmup",
-    "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",
+    "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
 ]  # fmt: skip
 
 
