@@ -77,6 +77,7 @@ class FramesRun:
     """frames, colliding, contacts, self_contacts, bad."""
     resumed: int
     """Frames that an earlier run had done."""
+    _job: Any = field(repr=False)
     _temporary: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -94,6 +95,15 @@ class FramesRun:
     def contacts(self) -> Any:
         """A pyarrow Table with a row per pair of triangles, sorted by frame and triangles."""
         return read_table(self.folder, "contacts")
+
+    def at(self, frame: int) -> list[TrianglePairs]:
+        """What is found in one frame, with the bodies as they are there: with the other body, and with itself."""
+        job = self._job
+        watch = _FrameWatch(_Bodies(job.digest, job.a, job.b, job.with_self))
+        x_b = None if job.frames_b is None else positions_in(job.frames_b.items[frame], job.b)
+        watch.move(positions_in(job.frames.items[frame], job.a), x_b)
+        _, pairs, own = watch.look()
+        return [found for found in (pairs, own) if found is not None]
 
 
 def map_frames(
@@ -132,7 +142,7 @@ def map_frames(
     finally:
         store.close()
         _forget(job.digest)
-    return FramesRun(folder, totals, resumed, temporary)
+    return FramesRun(folder, totals, resumed, job, temporary)
 
 
 # the job ----------------------------------------------------------------------------------------------

@@ -31,7 +31,9 @@ from impinge.cluster.frames import KINDS, Progress
 from impinge.cluster.sources import InFile, Refused, Template, Unseen, in_file, listed_files, template_of
 from impinge.cluster.standing import Standing, Watch
 from impinge.cluster.store import Store, encode, parquet, read_table
+from impinge.detect.box_tree import BoxTree
 from impinge.detect.broad_phase import overlapping_boxes
+from impinge.detect.results import TrianglePairs
 from impinge.errors import ImpingeError, MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh
@@ -59,6 +61,7 @@ class PairsRun:
     """parts, bad, near, colliding, contacts."""
     resumed: int
     """Pairs that an earlier run had done."""
+    _job: Any = field(repr=False)
     _temporary: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -76,6 +79,14 @@ class PairsRun:
     def pairs(self) -> Any:
         """A pyarrow Table with a row per near pair, sorted; None if there are none."""
         return read_table(self.folder, "pairs")
+
+    def at(self, a: int, b: int) -> TrianglePairs:
+        """The pairs of triangles of two parts that meet, with the bodies."""
+        bodies = [
+            part if isinstance(part, Template) else template_of(part, name="the part")
+            for part in (self._job.parts[a], self._job.parts[b])
+        ]
+        return BoxTree(*(as_surface(each.body()) for each in bodies)).query()
 
 
 def map_pairs(
@@ -109,7 +120,7 @@ def map_pairs(
     finally:
         store.close()
         _kept.clear()
-    return PairsRun(folder, totals, resumed, temporary)
+    return PairsRun(folder, totals, resumed, job, temporary)
 
 
 @dataclass(frozen=True, eq=False)
