@@ -112,7 +112,7 @@ class OnDask:
         waiting = iter(units)
         shared: dict[bool, Any] = {}
         under_way: dict[str, Unit] = {}
-        futures: Any = as_completed()
+        futures: Any = as_completed(loop=self.client.loop)
         sending = False
 
         def submit(unit: Unit, *, sent: bool) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -37,7 +36,7 @@ from impinge.cluster.sources import (
     to_be_sent,
 )
 from impinge.cluster.standing import Watch
-from impinge.cluster.store import Store, encode, parquet, read_table
+from impinge.cluster.store import Store, encode, folder_for, parquet, read_table, remove_with
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.results import Kind, TrianglePairs
 from impinge.errors import ImpingeError, MeshError, OptionError
@@ -78,7 +77,6 @@ class FramesRun:
     resumed: int
     """Frames that an earlier run had done."""
     _job: Any = field(repr=False)
-    _temporary: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
         """How many frames there are."""
@@ -131,9 +129,7 @@ def map_frames(
     """
     parquet()
     job = _job(a, frames, against, against_frames, with_self, weld)
-    temporary = tempfile.TemporaryDirectory(prefix="impinge-") if out is None else None
-    folder = Path(temporary.name) / "run" if temporary is not None else Path(out or "")
-    store = Store(folder, job.description())
+    store = Store(folder_for(out), job.description())
     try:
         with engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=job.is_small) as engine:
             resumed = _run(job, store, engine, progress)
@@ -142,7 +138,10 @@ def map_frames(
     finally:
         store.close()
         _forget(job.digest)
-    return FramesRun(folder, totals, resumed, job, temporary)
+    run = FramesRun(store.folder, totals, resumed, job)
+    if out is None:
+        remove_with(run, store.folder)
+    return run
 
 
 # the job ----------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ from impinge.cluster.engine import Answer, Engine, Work, engine_for
 from impinge.cluster.frames import KINDS, Progress
 from impinge.cluster.sources import InFile, Refused, Template, Unseen, in_file, listed_files, template_of
 from impinge.cluster.standing import Standing, Watch
-from impinge.cluster.store import Store, encode, parquet, read_table
+from impinge.cluster.store import Store, encode, folder_for, parquet, read_table, remove_with
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.broad_phase import overlapping_boxes
 from impinge.detect.results import TrianglePairs
@@ -62,7 +61,6 @@ class PairsRun:
     resumed: int
     """Pairs that an earlier run had done."""
     _job: Any = field(repr=False)
-    _temporary: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
         """How many near pairs there are."""
@@ -106,9 +104,7 @@ def map_pairs(
     """
     parquet()
     job = _job(parts, resolution)
-    temporary = tempfile.TemporaryDirectory(prefix="impinge-") if out is None else None
-    folder = Path(temporary.name) / "run" if temporary is not None else Path(out or "")
-    store = Store(folder, job.description())
+    store = Store(folder_for(out), job.description())
     is_small = len(job.parts) <= SMALL
     try:
         with engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=is_small) as engine:
@@ -120,7 +116,10 @@ def map_pairs(
     finally:
         store.close()
         _kept.clear()
-    return PairsRun(folder, totals, resumed, job, temporary)
+    run = PairsRun(store.folder, totals, resumed, job)
+    if out is None:
+        remove_with(run, store.folder)
+    return run
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,9 @@ import contextlib
 import json
 import os
 import re
+import shutil
+import tempfile
+import weakref
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,6 +49,16 @@ def encode(columns: dict[str, Any], schema: Any) -> bytes:
     sink = arrow.BufferOutputStream()
     arrow.parquet.write_table(arrow.table(columns, schema=schema), sink, compression="zstd")
     return bytes(sink.getvalue())
+
+
+def folder_for(out: str | os.PathLike[str] | None) -> Path:
+    """The folder that was asked for, or a new one that is to go with the result."""
+    return Path(tempfile.mkdtemp(prefix="impinge-")) if out is None else Path(out)
+
+
+def remove_with(owner: object, folder: Path) -> None:
+    """Remove a folder once nobody holds ``owner`` any more."""
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
 
 
 class Store:
