@@ -411,6 +411,7 @@ def parts(tmp_path_factory) -> Path:
         impinge.save(
             impinge.TriMesh(shifted(0.6 * ball.vertices, (i, 0.07 * i, 0.05 * i)), ball.faces), made / f"ball{i}.ply"
         )
+    impinge.save(impinge.TriMesh(0.6 * ball.vertices - 1.0, ball.faces), made / "corner.ply")  # in the box, not there
     impinge.save(impinge.TriMesh(0.1 * ball.vertices, ball.faces), made / "pea.obj")
     (made / "below").mkdir()
     sheet = impinge.TriMesh([[4.1, -1, -1], [4.1, 2, -1], [4.1, 0, 2]], [[0, 1, 2]])

@@ -125,26 +125,27 @@ class OnDask:
             futures.add(self.client.submit(_do, work.do, shared[sent], what, self.threads_each, key=key))
 
         while True:
-            self._look()
-            while len(under_way) < UNITS_PER_THREAD * self._threads:
-                unit = next(waiting, None)
-                if unit is None:
-                    break
-                submit(unit, sent=sending)
-            if not under_way:
-                return
-            future = next(futures)
-            unit = under_way.pop(future.key)
-            answer = self._answer_of(future)
-            if answer is None:
-                sending = True
-                submit(unit, sent=True)
-            else:
+            with _while_the_scheduler_is_there():
+                self._look()
+                while len(under_way) < UNITS_PER_THREAD * self._threads:
+                    unit = next(waiting, None)
+                    if unit is None:
+                        break
+                    submit(unit, sent=sending)
+                if not under_way:
+                    return
+                future = next(futures)
+                unit = under_way.pop(future.key)
+                answer = self._answer_of(future)
+                if answer is None:
+                    sending = True
+                    submit(unit, sent=True)
+            if answer is not None:
                 yield answer
 
     def _answer_of(self, future: Any) -> Answer | None:
         """The answer, None if files were not seen there, or a sentence."""
-        from distributed import CancelledError, KilledWorker
+        from distributed import KilledWorker
 
         try:
             answer: Answer = future.result()
@@ -159,13 +160,26 @@ class OnDask:
             ) from error
         except ImportError as error:
             raise ClusterError(f"a worker cannot do its part ({error}); install impinge[cluster] there") from error
-        except (CancelledError, OSError) as error:
-            raise ClusterError(
-                "the scheduler went away in the middle of the run; start it again and run again to go on"
-            ) from error
         finally:
             future.release()
         return answer
+
+
+@contextlib.contextmanager
+def _while_the_scheduler_is_there() -> Iterator[None]:
+    """Turn what Dask raises when a scheduler ends into a sentence."""
+    from asyncio import CancelledError
+
+    import distributed
+
+    try:
+        yield
+    except ImpingeError:
+        raise
+    except (CancelledError, distributed.CancelledError, OSError) as error:
+        raise ClusterError(
+            "the scheduler went away in the middle of the run; start it again and run again to go on"
+        ) from error
 
 
 def _do(do: Callable[[Any, Any], Answer], shared: Any, unit: Any, threads: int | None) -> Answer:

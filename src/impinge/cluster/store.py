@@ -75,22 +75,33 @@ class Store:
                     f"{folder} holds other files ({others[0]}) and no run; choose an empty folder or a new name"
                 )
             self._lock = _locked(folder)
-            held = self._held() if others else None
-            if held is None:
-                self._write_manifest()
-            self.was_begun = held is not None
-            for left in folder.rglob("*.tmp"):
-                left.unlink()
         except OSError as error:
             raise _not_written(folder, error) from error
+        try:
+            self._begin(goes_on=bool(others))
+        except BaseException:
+            self.close()
+            raise
 
-    def _held(self) -> dict[str, Any]:
-        """The manifest in the folder, if it is that of the same job."""
+    def _begin(self, *, goes_on: bool) -> None:
+        """Write the manifest, or take the one that is there; sweep away what a killed process left."""
+        if goes_on:
+            self._take_manifest()
+        try:
+            if not goes_on:
+                self._write_manifest()
+            for left in self.folder.rglob("*.tmp"):
+                left.unlink()
+        except OSError as error:
+            raise _not_written(self.folder, error) from error
+
+    def _take_manifest(self) -> None:
+        """Go on with the run in the folder, if it is the same job."""
         path = self.folder / MANIFEST
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
             job = held["job"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise OptionError(
                 f"{path} is no manifest of a run ({error}); choose another folder, or remove it"
             ) from error
@@ -102,7 +113,6 @@ class Store:
                 "choose another folder, or remove it to begin anew"
             )
         self._manifest = held
-        return self._manifest
 
     @property
     def manifest(self) -> dict[str, Any]:
