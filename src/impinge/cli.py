@@ -261,6 +261,7 @@ BENCHMARKS = {
     "cloth_proximity": "impinge.bench.cloth_proximity",
     "hashing_against_peers": "impinge.bench.hashing_against_peers",
     "box_tree_decay": "impinge.bench.box_tree_decay",
+    "cluster_speed": "impinge.bench.cluster_speed",
     "p000_threshold": "impinge.bench.papers.p000_threshold",
     "p000_removal": "impinge.bench.papers.p000_removal",
     "p000_deforming": "impinge.bench.papers.p000_deforming",
@@ -387,7 +388,7 @@ def sequence(
     ]
     rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
     rows += [("worst frame", f"{number} ({name}): {count} contacts") for number, name, count in worst[:1]]
-    _end_run(run.totals, rows, worst, bad, target=target, html=html, as_json=as_json, what="frames")
+    _end_run(run.totals, rows, worst, bad, target=target, html=html, as_json=as_json, what=f"of {len(run)} frames")
     raise typer.Exit(COLLIDING if run else BAD_INPUT if bad else CLEAR)
 
 
