@@ -25,13 +25,21 @@ WITHOUT_FILES = "import impinge.cluster.sources as sources; sources._stamp = lam
 class Cluster:
     """A scheduler and its workers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, before: str = PLAIN) -> None:
         self._folder = folder
         self._file = folder / "scheduler.json"
         self._log = (folder / "log.txt").open("ab")
         self.workers: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._start(
-            "scheduler", "", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self._file)
+            "scheduler",
+            before,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--no-dashboard",
+            "--scheduler-file",
+            str(self._file),
         )
         until(lambda: self._file.exists() and bool(self._file.read_text()))
         self.address = json.loads(self._file.read_text())["address"]

@@ -233,6 +233,19 @@ def test_worker_without_the_package(folder, tmp_path):
         map_frames(*arguments(folder), scheduler=bare.address)
 
 
+def test_scheduler_without_the_package(folder, tmp_path):
+    """Name the scheduler that has no impinge: it looks at tasks, too."""
+    bare = Cluster(tmp_path, WITHOUT_PACKAGE)
+    try:
+        bare.start_worker()
+        with pytest.raises(
+            impinge.ClusterError, match=r"the scheduler at tcp://127.0.0.1:\d+ has no impinge; run `pip"
+        ):
+            map_frames(*arguments(folder), scheduler=bare.address)
+    finally:
+        bare.stop()
+
+
 def test_scheduler_that_goes_away(folder, serial, tmp_path):
     """Say so when the scheduler is killed, keep what is done, and go on without it."""
     (tmp_path / "dask").mkdir()
@@ -368,6 +381,7 @@ def test_frame_that_changes_in_mid_run(tmp_path):
     ("change", "sentence"),
     [
         ({"workers": -1}, "workers is -1, expected a whole number"),
+        ({"scheduler": "nonsense://x"}, "the scheduler is 'nonsense://x', expected an address like tcp://host:8786"),
         ({"workers": 1, "scheduler": "tcp://127.0.0.1:9"}, "both a scheduler and workers were given"),
         ({"frames": []}, "frames is empty, expected at least one frame"),
         ({"frames": 7}, "frames is a int; expected a pattern like"),

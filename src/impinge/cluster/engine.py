@@ -14,7 +14,9 @@ Every way gives the same bytes, for a unit does not know where it is worked on.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -252,9 +254,23 @@ def _local(workers: int, *, processes: bool, threads: int) -> Iterator[OnDask]:
 @contextlib.contextmanager
 def _connected(address: str) -> Iterator[Any]:
     distributed = _dask()
+    if re.fullmatch(r"((tcp|tls|ws|wss)://)?[^/\s:]+:\d+", address) is None:
+        raise OptionError(f"the scheduler is {address!r}, expected an address like tcp://host:8786")
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # what goes wrong is told in a sentence
+    try:
+        with _client_of(distributed, address) as client:
+            yield client
+    finally:
+        logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _client_of(distributed: Any, address: str) -> Iterator[Any]:
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, ImportError) as error:
+    except OSError as error:
         raise ClusterError(
             f"no scheduler answers at {address} ({' '.join(str(error).split())[:120]}); start one with "
             "`dask scheduler` and give its address, like tcp://host:8786"
@@ -279,18 +295,18 @@ def _check_workers(client: Any, address: str) -> None:
         ) from error
     cloudpickle.register_pickle_by_value(probe)
     try:
-        found = client.run(probe.tell_versions)
+        found = {f"the scheduler at {address}": client.run_on_scheduler(probe.tell_versions)}
+        found |= {f"the worker {worker}": told for worker, told in sorted(client.run(probe.tell_versions).items())}
     finally:
         cloudpickle.unregister_pickle_by_value(probe)
-    for worker, versions in sorted(found.items()):
+    for who, versions in found.items():
         missing = [name for name, version in versions.items() if version is None]
         if missing:
             raise ClusterError(
-                f"the worker {worker} has no {missing[0]}; run `pip install 'impinge[cluster]'` in its environment and "
-                "start it again"
+                f"{who} has no {missing[0]}; run `pip install 'impinge[cluster]'` in its environment and start it again"
             )
         if versions["impinge"] != impinge.__version__:
             raise ClusterError(
-                f"the worker {worker} has impinge {versions['impinge']}, but this is {impinge.__version__}; "
+                f"{who} has impinge {versions['impinge']}, but this is {impinge.__version__}; "
                 "install the same version there"
             )
