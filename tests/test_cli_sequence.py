@@ -229,14 +229,14 @@ def whole(folder, tmp_path_factory) -> Path:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
-def test_killed_again_and_again(folder, whole, tmp_path):
+def test_killed_again_and_again(folder, call, whole, tmp_path):
     """Kill the command at several points; the next one redoes nothing, loses nothing, and ends with the same bytes."""
     target, stamps, was_killed = tmp_path / "run", dict[Path, int](), 0
     for after in (0, 30):
         was_killed += kill_in_mid_run(folder, target, after=after)
         assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
         stamps = {path: path.stat().st_mtime_ns for path in (target / "frames").glob("*.parquet")}
-    done = run("sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", target, cwd=folder)
+    done = call("sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", target)
 
     assert was_killed >= 1
     assert done.returncode == cli.COLLIDING
@@ -265,7 +265,7 @@ def test_client_of_a_cluster_is_killed(folder, whole, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
-def test_interrupt(folder, whole, tmp_path):
+def test_interrupt(folder, call, whole, tmp_path):
     """Stop at Ctrl-C with the usual exit code, say that nothing is lost, and go on from there."""
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
@@ -279,7 +279,7 @@ def test_interrupt(folder, whole, tmp_path):
         until(lambda: len(list((tmp_path / "run").glob("frames/*.parquet"))) > 0, pause=0.002)
         process.send_signal(signal.SIGINT)
         _, complaints = process.communicate()
-    done = run(*args, cwd=folder)
+    done = call(*args)
 
     assert process.returncode == cli.INTERRUPTED
     assert complaints == "what is done so far is kept; the same command goes on from there\n"
@@ -313,10 +313,16 @@ def test_clash_of_parts_that_are_apart(folder, call, tmp_path):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     done = call("clash", tmp_path, "--json")
     files = [call("clash", tmp_path, "--out", folder / name).returncode for name in ("none.csv", "none.npz")]
+    call("clash", "parts", "--out", folder / "some.npz", cwd=folder)
 
     assert done.returncode == cli.CLEAR
     assert json.loads(done.stdout)["near"] == 0
     assert files == [cli.CLEAR, cli.CLEAR]
+    assert (folder / "none.csv").read_text().startswith("a,b,name_a,")
+    with np.load(folder / "none.npz") as none, np.load(folder / "some.npz") as some:
+        assert (len(none["a"]), len(some["a"])) == (0, 2)
+        assert some["collides"].all()
+        assert (some["volume"] > 0.0).all()
 
 
 def test_clash_refuses(folder, call, tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import signal
 import sys
@@ -14,6 +16,7 @@ import pytest
 import impinge
 from dask_cluster import PLAIN, WITHOUT_FILES, WITHOUT_PACKAGE, Cluster, cluster
 from impinge import shapes
+from impinge.cluster import frames as frames_module
 from impinge.cluster import map_frames, map_pairs
 from impinge.cluster.store import read_table
 from impinge.deform.waves import Wave
@@ -347,6 +350,58 @@ def test_folder_of_another_run(folder, serial, tmp_path):
         map_frames(*arguments(folder), out=folder / "a.ply")
 
 
+def test_disk_that_is_full(tmp_path, monkeypatch):
+    """Say that a part cannot be written, leave nothing half done, and go on when there is room again."""
+    ball = shapes.icosphere(0)
+
+    def fill(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def no_room(state):
+        if state.done == 1:
+            monkeypatch.setattr(os, "fsync", fill)
+
+    with pytest.raises(impinge.FileError, match=r"part-000001.parquet cannot be written \(No space left on device\)"):
+        map_frames(ball, [ball.vertices] * 3, out=tmp_path / "run", progress=no_room, workers=0)
+    monkeypatch.undo()
+    assert not list((tmp_path / "run").rglob("*.tmp"))
+    run = map_frames(ball, [ball.vertices] * 3, out=tmp_path / "run", workers=0)
+
+    assert (run.resumed, run.totals["frames"]) == (1, 3)
+
+
+def test_part_that_is_damaged(folder, serial, tmp_path):
+    """Name a part that cannot be read, and do it again once it is removed."""
+    shutil.copytree(serial, tmp_path / "run")
+    damaged = tmp_path / "run" / "frames" / "part-000003.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(impinge.FileError, match=r"part-000003.parquet cannot be read .*; remove it and run again"):
+        map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", workers=0)
+    damaged.unlink()
+    run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", workers=0)
+
+    assert_same(run.folder, serial)
+
+
+def test_trees_are_kept_between_runs(monkeypatch):
+    """Make bodies and trees once, however many runs of frames there are, and let go of them at the end."""
+    made = []
+    watch = frames_module._FrameWatch
+
+    def counted(bodies):
+        made.append(watch(bodies))
+        return made[-1]
+
+    monkeypatch.setattr(frames_module, "_FrameWatch", counted)
+    ball = shapes.icosphere(2)
+    parts = len(list(map_frames(ball, np.stack([ball.vertices] * 70), ball).folder.glob("frames/*")))
+
+    assert parts == 35
+    assert len(made) == 1
+    assert made[0].look()[1].stats["builds"] == 2
+    assert not frames_module._watches
+
+
 def test_folder_in_use(folder, tmp_path):
     """Let one process at a time write to a folder."""
     ball = shapes.icosphere(0)
@@ -500,4 +555,4 @@ def test_parts_that_are_bodies():
 
     assert run.totals["near"] == run.totals["colliding"] == 1
     assert len(run.at(0, 1)) == run.totals["contacts"] > 0
-    assert (len(alone), bool(alone), alone.pairs()) == (0, False, None)
+    assert (len(alone), bool(alone), len(alone.pairs())) == (0, False, 0)

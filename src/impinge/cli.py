@@ -416,8 +416,7 @@ def clash(
             progress=progress,
         )  # fmt: skip
     found = reports.clashes(run)
-    pairs = run.pairs()
-    bad = reports.bad_rows(run.parts(), "name") + ([] if pairs is None else reports.bad_rows(pairs, "name_a", "name_b"))
+    bad = reports.bad_rows(run.parts(), "name") + reports.bad_rows(run.pairs(), "name_a", "name_b")
     if html is not None:
         reports.pairs_report(run, asked=[("parts below", str(folder))], command=_command_line()).write(html)
     if target is not None:

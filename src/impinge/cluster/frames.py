@@ -98,8 +98,8 @@ class FramesRun:
         """What is found in one frame, with the bodies as they are there: with the other body, and with itself."""
         job = self._job
         watch = _FrameWatch(_Bodies(job.digest, job.a, job.b, job.with_self))
-        x_b = None if job.frames_b is None else positions_in(job.frames_b.items[frame], job.b)
-        watch.move(positions_in(job.frames.items[frame], job.a), x_b)
+        x_b = None if job.frames_b is None else _now(job.frames_b.items[frame], job.b)
+        watch.move(_now(job.frames.items[frame], job.a), x_b)
         _, pairs, own = watch.look()
         return [found for found in (pairs, own) if found is not None]
 
@@ -250,6 +250,11 @@ def _run(job: _Job, store: Store, engine: Engine, progress: Callable[[Progress],
             count[name] += value
         tell()
     return before["frames"]
+
+
+def _now(item: Item, template: Template) -> Floats:
+    """Positions of a frame, read again; a sentence if the file was changed meanwhile."""
+    return positions_in(to_be_sent(item, template), template)
 
 
 def _totals(frames: Any) -> dict[str, int]:

@@ -75,16 +75,18 @@ class PairsRun:
         return read_table(self.folder, "parts")
 
     def pairs(self) -> Any:
-        """A pyarrow Table with a row per near pair, sorted; None if there are none."""
-        return read_table(self.folder, "pairs")
+        """A pyarrow Table with a row per near pair, sorted."""
+        found = read_table(self.folder, "pairs")
+        return _pairs_schema().empty_table() if found is None else found
 
     def at(self, a: int, b: int) -> TrianglePairs:
         """The pairs of triangles of two parts that meet, with the bodies."""
-        bodies = [
-            part if isinstance(part, Template) else template_of(part, name="the part")
-            for part in (self._job.parts[a], self._job.parts[b])
-        ]
-        return BoxTree(*(as_surface(each.body()) for each in bodies)).query()
+        bodies = []
+        for part in (_sent(self._job.parts[a]), _sent(self._job.parts[b])):
+            if not isinstance(part, Template):
+                raise MeshError(part.sentence if isinstance(part, Refused) else str(part))
+            bodies.append(as_surface(part.body()))
+        return BoxTree(*bodies).query()
 
 
 def map_pairs(
@@ -310,23 +312,27 @@ def _do_pairs(given: dict[int, Template], run: _PairRun) -> Answer:
             rows.append({**row, **_counted(standing), **_measured(a, b, standing, run.resolution)})
         except ImpingeError as error:
             rows.append({**row, "error": str(error)})
-    arrow = parquet()
-    number, text, real = arrow.int64(), arrow.string(), arrow.float64()
-    schema = arrow.schema(
-        [
-            ("a", number), ("b", number), ("name_a", text), ("name_b", text), ("collides", arrow.bool_()),
-            ("relation", text), ("contacts", number), *((name, number) for name in KINDS.values()), ("volume", real),
-            ("volume_error", real), ("depth", real), ("error", text),
-        ]
-    )  # fmt: skip
     counts = {
         "near": len(rows),
         "colliding": sum(bool(row.get("collides")) for row in rows),
         "contacts": sum(row.get("contacts") or 0 for row in rows),
         "bad_pairs": sum("error" in row for row in rows),
     }
+    schema = _pairs_schema()
     table = encode({name: [row.get(name) for row in rows] for name in schema.names}, schema)
     return Answer(run.number, {"pairs": table}, counts)
+
+
+def _pairs_schema() -> Any:
+    arrow = parquet()
+    number, text, real = arrow.int64(), arrow.string(), arrow.float64()
+    return arrow.schema(
+        [
+            ("a", number), ("b", number), ("name_a", text), ("name_b", text), ("collides", arrow.bool_()),
+            ("relation", text), ("contacts", number), *((name, number) for name in KINDS.values()), ("volume", real),
+            ("volume_error", real), ("depth", real), ("error", text),
+        ]
+    )  # fmt: skip
 
 
 def _counted(standing: Standing) -> dict[str, Any]:

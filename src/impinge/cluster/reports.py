@@ -170,8 +170,7 @@ def _add_bad(page: Page, rows: list[tuple[str, str]], heading: str) -> None:
 
 def clashes(run: PairsRun) -> list[dict[str, Any]]:
     """Rows of pairs that meet, the largest volume first, then the most contacts."""
-    table = run.pairs()
-    rows = [] if table is None else [row for row in table.to_pylist() if row["collides"]]
+    rows = [row for row in run.pairs().to_pylist() if row["collides"]]
     return sorted(rows, key=lambda row: (-(row["volume"] or 0.0), -row["contacts"], row["a"], row["b"]))
 
 
@@ -181,17 +180,18 @@ def write_pairs(run: PairsRun, target: Path) -> None:
         return
     table = run.pairs()
     if target.suffix.lower() == ".csv":
-        data = b"" if table is None else _csv(table)
+        data = _csv(table)
     else:
         columns: dict[str, Any] = {}
-        for name in [] if table is None else table.column_names:
+        for name in table.column_names:
             column = table.column(name)
             if name in ("name_a", "name_b", "relation", "error"):
                 columns[name] = np.array([each or "" for each in column.to_pylist()], dtype=np.str_)
             elif name in ("volume", "volume_error", "depth"):
                 columns[name] = column.to_numpy(zero_copy_only=False)
             else:
-                columns[name] = column.fill_null(0).to_numpy(zero_copy_only=False)
+                nothing = False if name == "collides" else 0
+                columns[name] = column.fill_null(nothing).to_numpy(zero_copy_only=False)
         file = io.BytesIO()
         np.savez_compressed(file, **columns)
         data = file.getvalue()
@@ -215,9 +215,7 @@ def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -
         for row in rows[:WORST]:
             found = run.at(row["a"], row["b"])
             page.picture(picture.plot_pairs(found), f"{row['name_a']} and {row['name_b']}: {row['contacts']} contacts")
-    bad = bad_rows(run.parts(), "name")
-    if run.pairs() is not None:
-        bad += bad_rows(run.pairs(), "name_a", "name_b")
+    bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
     _add_bad(page, bad, "What could not be used")
     page.section("To repeat it")
     page.command(command)

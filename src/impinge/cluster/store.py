@@ -21,14 +21,12 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from impinge.errors import FileError, MissingExtra, OptionError
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-_LOCK = "lock"
-_UNREAD = re.compile(r".*\.tmp|lock")
 
 
 def parquet() -> Any:
@@ -69,7 +67,7 @@ class Store:
         self._manifest = {"format": FORMAT, **description, "state": "running"}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            others = [each.name for each in folder.iterdir() if not _UNREAD.fullmatch(each.name)]
+            others = [each.name for each in folder.iterdir() if not each.name.endswith(".tmp")]
             if MANIFEST not in others and others:
                 raise OptionError(
                     f"{folder} holds other files ({others[0]}) and no run; choose an empty folder or a new name"
@@ -145,7 +143,8 @@ class Store:
     def close(self) -> None:
         """Let other processes open the folder."""
         if self._lock is not None:
-            self._lock.close()
+            os.close(self._lock)
+            self._lock = None
 
     def _write_manifest(self) -> None:
         write_whole(self.folder / MANIFEST, (json.dumps(self._manifest, indent=2) + "\n").encode())
@@ -189,17 +188,17 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def _locked(folder: Path) -> IO[str] | None:
-    """Keep other processes out; the lock ends with the process, however that ends. Windows has none."""
+def _locked(folder: Path) -> int | None:
+    """Keep other processes out of a folder; the lock ends with the process, however that ends. Windows has none."""
     try:
         import fcntl
     except ImportError:
         return None
-    lock = (folder / _LOCK).open("w")
+    lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        lock.close()
+        os.close(lock)
         raise OptionError(
             f"another process is writing to {folder}; wait until it ends, or choose another folder"
         ) from error

@@ -108,7 +108,7 @@ def check_path(path: Path) -> None:
         raise _not_written(path, "it is a folder" if path.is_dir() else f"{path.parent} is no folder")
     if not os.access(path.parent, os.W_OK):
         raise _not_written(path, "permission denied")
-    if importlib.util.find_spec("matplotlib") is None:
+    if None in (importlib.util.find_spec("pyvista"), importlib.util.find_spec("matplotlib")):
         raise MissingExtra("a report has pictures, which need pyvista and matplotlib; install impinge[picture]")
 
 
