@@ -91,7 +91,7 @@ def _time_workers(sequence: _Sequence, folder: Path, *, rounds: int) -> tuple[li
     times: dict[int, list[float]] = {1: [], 2: []}
     clusters = {
         count: LocalCluster(
-            n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
+            n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
             silence_logs="CRITICAL", memory_limit=0,
         )
         for count in times
@@ -178,7 +178,11 @@ def _single_costs(
     rounds = 2 if quick else 10
     with (
         LocalCluster(
-            n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=1,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs="CRITICAL",
         ) as cluster,
         Client(cluster) as client,
     ):

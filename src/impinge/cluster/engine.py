@@ -240,7 +240,7 @@ def _local(workers: int, *, processes: bool, threads: int) -> Iterator[OnDask]:
     before = jit.thread_count()
     with (
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address=None,
+            n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address="127.0.0.1:0",
             silence_logs="CRITICAL", host="127.0.0.1" if processes else None,
         ) as cluster,
         distributed.Client(cluster) as client,
