@@ -265,19 +265,24 @@ def test_client_of_a_cluster_is_killed(folder, whole, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
-def test_interrupt(folder, call, whole, tmp_path):
-    """Stop at Ctrl-C with the usual exit code, say that nothing is lost, and go on from there."""
-    code = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "sys.argv[0] = 'impinge'; from impinge.cli import main; main()"
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_interrupt(folder, call, whole, tmp_path, workers):
+    """Stop at Ctrl-C, which all processes of a terminal get, without a traceback; say that nothing is lost; go on."""
+    script = tmp_path / "impinge"
+    script.write_text(
+        "import signal, sys\n"
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "    from impinge.cli import main\n"
+        "    main()\n"
     )
     args = ["sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", str(tmp_path / "run")]
     with subprocess.Popen(
-        [CLI[0], "-c", code, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment(),
+        [CLI[0], script, *args, "--workers", workers], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=environment(), start_new_session=True,
     ) as process:  # fmt: skip
         until(lambda: len(list((tmp_path / "run").glob("frames/*.parquet"))) > 0, pause=0.002)
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
         _, complaints = process.communicate()
     done = call(*args)
 

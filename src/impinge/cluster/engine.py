@@ -17,6 +17,8 @@ import contextlib
 import logging
 import os
 import re
+import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -213,7 +215,7 @@ def engine_for(*, scheduler: str | None, workers: int | None, processes: bool, i
             yield OnDask(client, threads_each=1)
     else:
         assert workers is not None
-        with _local(workers, processes=processes, threads=max(1, cores // workers)) as engine:
+        with _quiet(), _local(workers, processes=processes, threads=max(1, cores // workers)) as engine:
             yield engine
 
 
@@ -238,13 +240,12 @@ def _local(workers: int, *, processes: bool, threads: int) -> Iterator[OnDask]:
     """Workers of our own; as threads they use this process, whose number of kernel threads is put back at the end."""
     distributed = _dask()
     before = jit.thread_count()
-    with (
-        distributed.LocalCluster(
+    with _interrupts_ignored():  # those of a process are ours to tell; one that is started now ignores them for good
+        cluster = distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address="127.0.0.1:0",
             silence_logs="CRITICAL", host="127.0.0.1" if processes else None,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):  # fmt: skip
+        )  # fmt: skip
+    with cluster, distributed.Client(cluster) as client:
         try:
             yield OnDask(client, threads_each=min(threads, before))
         finally:
@@ -252,18 +253,39 @@ def _local(workers: int, *, processes: bool, threads: int) -> Iterator[OnDask]:
 
 
 @contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Let Ctrl-C reach nobody who is started meanwhile; only the main thread can say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
 def _connected(address: str) -> Iterator[Any]:
     distributed = _dask()
     if re.fullmatch(r"((tcp|tls|ws|wss)://)?[^/\s:]+:\d+", address) is None:
         raise OptionError(f"the scheduler is {address!r}, expected an address like tcp://host:8786")
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)  # what goes wrong is told in a sentence
+    with _quiet(), _client_of(distributed, address) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what Dask logs from the terminal: what goes wrong is told in a sentence."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "asyncio", "tornado")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
-        with _client_of(distributed, address) as client:
-            yield client
+        yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
 
 
 @contextlib.contextmanager

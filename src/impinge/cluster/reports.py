@@ -26,6 +26,17 @@ LISTED = 20
 LARGEST_MATRIX = 60
 """Parts in the matrix of a report: those with the most contacts."""
 FILE_ENDINGS = (".csv", ".npz")
+LABELS = {
+    "frames": "number of frames",
+    "parts": "number of parts",
+    "near": "near pairs",
+    "colliding": "colliding",
+    "contacts": "contacts",
+    "self_contacts": "contacts with itself",
+    "bad": "could not be read or used",
+    "bad_pairs": "pairs not settled",
+}
+"""What totals are called in a report."""
 
 
 @contextlib.contextmanager
@@ -135,7 +146,7 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
     frames = run.frames()
     counts = _counts(frames)
     page = Page(f"{run.totals['colliding']:,} of {len(run):,} frames collide")
-    page.table([*asked, *((name.replace("_", " "), value) for name, value in run.totals.items())])
+    page.table([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
     page.section("Contacts over time")
     bad = np.flatnonzero(np.isnan(counts)).tolist()
     page.chart(
@@ -203,7 +214,7 @@ def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -
     """The pairs that meet, a matrix of them, parts that could not be used, how to repeat it."""
     rows = clashes(run)
     page = Page(f"{len(rows):,} pairs of {run.totals['parts']:,} parts collide")
-    page.table([*asked, *((name.replace("_", " "), value) for name, value in run.totals.items())])
+    page.table([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
     if rows:
         page.section("Pairs that meet")
         head = ("name_a", "name_b", "relation", "contacts", "volume", "depth")
