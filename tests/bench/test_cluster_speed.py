@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -31,6 +32,7 @@ def test_runs_that_differ_are_refused(monkeypatch):
     found = iter([{"part": b"x"}, {"part": b"y"}])
     monkeypatch.setattr(cluster_speed, "_parts", lambda _: next(found))
     monkeypatch.setattr(cluster_speed, "_timed", lambda *_: (1.0, None))
+    monkeypatch.setattr(cluster_speed, "local_cluster", lambda _: MagicMock())
 
     with pytest.raises(AssertionError, match="1 workers found other contacts"):
         cluster_speed.run(quick=True)

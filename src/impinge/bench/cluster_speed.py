@@ -25,7 +25,7 @@ from typing import Any
 
 from impinge.bench.measure import Row
 from impinge.cluster import map_frames
-from impinge.cluster.engine import Answer
+from impinge.cluster.engine import Answer, local_cluster, quiet
 from impinge.cluster.frames import LONGEST_RUN
 from impinge.cluster.store import Store
 from impinge.deform.waves import Wave
@@ -52,7 +52,7 @@ def run(*, quick: bool = False) -> list[Row]:
     if missing:
         note = f"{missing[0]} is not installed; pip install impinge[cluster]"
         return [Row("sequence", "one worker", math.nan, math.nan, math.nan, note)]
-    with tempfile.TemporaryDirectory(prefix="impinge-bench-") as name:
+    with quiet(), tempfile.TemporaryDirectory(prefix="impinge-bench-") as name:
         folder = Path(name)
         sequence = _write_frames(folder, FRAMES_QUICK if quick else FRAMES, LEVEL_QUICK if quick else LEVEL)
         rows, frame_ms, returned = _time_workers(sequence, folder, rounds=1 if quick else ROUNDS)
@@ -85,17 +85,9 @@ def _write_frames(folder: Path, count: int, level: int) -> _Sequence:
 
 def _time_workers(sequence: _Sequence, folder: Path, *, rounds: int) -> tuple[list[Row], float, float]:
     """Rows of one and two workers, the milliseconds of a frame on one, and the bytes that come back for a frame."""
-    from distributed import LocalCluster
-
     expected = _parts(_timed(sequence, folder, None)[1])
     times: dict[int, list[float]] = {1: [], 2: []}
-    clusters = {
-        count: LocalCluster(
-            n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
-            silence_logs="CRITICAL", memory_limit=0,
-        )
-        for count in times
-    }  # fmt: skip
+    clusters = {count: local_cluster(count) for count in times}
     try:
         for turn in range(1 + rounds):  # the first warms up: imports, kernels, files in the cache of the system
             for count, cluster in clusters.items():
@@ -171,21 +163,12 @@ class Costs:
 def _single_costs(
     folder: Path, frame_ms: float, returned: float, sent: float, *, quick: bool
 ) -> tuple[Costs, list[Row]]:
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     size = PAYLOAD // 100 if quick else PAYLOAD
     tasks = 5 if quick else EMPTY_TASKS
     rounds = 2 if quick else 10
-    with (
-        LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs="CRITICAL",
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with local_cluster(1) as cluster, Client(cluster) as client:
         payload = bytes(size)
         empty = _best(lambda: client.gather(client.map(abs, range(tasks), pure=False)), rounds)
         there = _best(lambda: client.submit(len, payload, pure=False).result(), rounds)

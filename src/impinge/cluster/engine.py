@@ -215,7 +215,7 @@ def engine_for(*, scheduler: str | None, workers: int | None, processes: bool, i
             yield OnDask(client, threads_each=1)
     else:
         assert workers is not None
-        with _quiet(), _local(workers, processes=processes, threads=max(1, cores // workers)) as engine:
+        with quiet(), _local(workers, processes=processes, threads=max(1, cores // workers)) as engine:
             yield engine
 
 
@@ -231,7 +231,12 @@ def _dask() -> Any:
         import distributed
     except ImportError as error:
         raise MissingExtra("several workers need dask; install impinge[cluster]") from error
-    dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})  # what travels with a task is meant to
+    dask.config.set(
+        {
+            "distributed.admin.large-graph-warning-threshold": "1TB",  # what travels with a task is meant to
+            "distributed.worker.profile.enabled": False,  # of workers that are started here; nobody looks at it
+        }
+    )
     return distributed
 
 
@@ -240,16 +245,22 @@ def _local(workers: int, *, processes: bool, threads: int) -> Iterator[OnDask]:
     """Workers of our own; as threads they use this process, whose number of kernel threads is put back at the end."""
     distributed = _dask()
     before = jit.thread_count()
-    with _interrupts_ignored():  # those of a process are ours to tell; one that is started now ignores them for good
-        cluster = distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address="127.0.0.1:0",
-            silence_logs="CRITICAL", host="127.0.0.1" if processes else None,
-        )  # fmt: skip
+    cluster = local_cluster(workers, processes=processes)
     with cluster, distributed.Client(cluster) as client:
         try:
             yield OnDask(client, threads_each=min(threads, before))
         finally:
             jit.set_threads(before)
+
+
+def local_cluster(workers: int, *, processes: bool = True) -> Any:
+    """Workers of one thread each; processes are not reached by Ctrl-C, for what it means is ours to tell."""
+    distributed = _dask()
+    with _interrupts_ignored():
+        return distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address="127.0.0.1:0",
+            silence_logs="CRITICAL", host="127.0.0.1" if processes else None,
+        )  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -270,12 +281,12 @@ def _connected(address: str) -> Iterator[Any]:
     distributed = _dask()
     if re.fullmatch(r"((tcp|tls|ws|wss)://)?[^/\s:]+:\d+", address) is None:
         raise OptionError(f"the scheduler is {address!r}, expected an address like tcp://host:8786")
-    with _quiet(), _client_of(distributed, address) as client:
+    with quiet(), _client_of(distributed, address) as client:
         yield client
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep what Dask logs from the terminal: what goes wrong is told in a sentence."""
     loggers = [logging.getLogger(name) for name in ("distributed", "asyncio", "tornado")]
     levels = [logger.level for logger in loggers]

@@ -42,8 +42,8 @@ from impinge.detect.results import Kind, TrianglePairs
 from impinge.errors import ImpingeError, MeshError, OptionError
 from impinge.mesh.body import as_surface
 
-PARTS = 64
-"""Parts that a short sequence is cut into; more than the workers of one machine."""
+PARTS = 32
+"""Parts that a short sequence is cut into: as many as a large machine has cores; each costs some milliseconds."""
 LONGEST_RUN = 64
 """Frames of a part at most: what a kill can cost each worker."""
 SMALL = 500_000_000
@@ -132,8 +132,7 @@ def map_frames(
     store = Store(folder_for(out), job.description())
     try:
         with engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=job.is_small) as engine:
-            resumed = _run(job, store, engine, progress)
-        totals = _totals(store.read("frames"))
+            resumed, totals = _run(job, store, engine, progress)
         store.finish(totals)
     finally:
         store.close()
@@ -223,8 +222,10 @@ def _runs(job: _Job, done: set[int]) -> Iterator[_Run]:
             yield _Run(number, first, job.frames.names[rows], job.frames.items[rows], items_b)
 
 
-def _run(job: _Job, store: Store, engine: Engine, progress: Callable[[Progress], None] | None) -> int:
-    """Do what is not done yet; return how many frames were."""
+def _run(
+    job: _Job, store: Store, engine: Engine, progress: Callable[[Progress], None] | None
+) -> tuple[int, dict[str, int]]:
+    """Do what is not done yet; return how many frames were, and the sums over all."""
     done = store.done("frames")
     before = _totals(store.read("frames"))
     count = dict(before)
@@ -249,7 +250,7 @@ def _run(job: _Job, store: Store, engine: Engine, progress: Callable[[Progress],
         for name, value in answer.counts.items():
             count[name] += value
         tell()
-    return before["frames"]
+    return before["frames"], count
 
 
 def _now(item: Item, template: Template) -> Floats:
@@ -371,6 +372,7 @@ def _do(bodies: _Bodies, run: _Run) -> Answer:
     tables = {"contacts": _contacts_table(found), "frames": _frames_table(rows)}
     counts = {
         "frames": len(rows),
+        "colliding": sum(bool(row.get("collides")) for row in rows),
         "contacts": sum(row.get("contacts") or 0 for row in rows),
         "self_contacts": sum(row.get("self_contacts") or 0 for row in rows),
         "bad": sum("error" in row for row in rows),

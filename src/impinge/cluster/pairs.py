@@ -38,7 +38,7 @@ from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.queries import overlap_volume, penetrating_vertices
 
-PARTS = 64
+PARTS = 32
 """Runs that few pairs are cut into."""
 LONGEST_RUN = 64
 """Pairs of a run at most: what a kill can cost each worker."""
