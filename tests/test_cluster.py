@@ -270,11 +270,13 @@ def test_scheduler_that_goes_away(folder, serial, tmp_path):
     assert_same(again.folder, serial)
 
 
-def test_no_scheduler(folder, monkeypatch):
-    """Say that nobody answers, and how to start a scheduler."""
+def test_no_scheduler(folder, monkeypatch, tmp_path):
+    """Say that nobody answers, and how to start a scheduler; leave nothing behind."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("impinge.cluster.engine.CONNECT_SECONDS", 1.0)
     with pytest.raises(impinge.ClusterError, match=r"no scheduler answers at tcp://127.0.0.1:9 .* `dask scheduler`"):
         map_frames(*arguments(folder), scheduler="tcp://127.0.0.1:9")
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_workers(folder, tmp_path, monkeypatch):

@@ -130,17 +130,18 @@ def map_frames(
     parquet()
     job = _job(a, frames, against, against_frames, with_self, weld)
     store = Store(folder_for(out), job.description())
+    run: FramesRun | None = None
     try:
         with engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=job.is_small) as engine:
             resumed, totals = _run(job, store, engine, progress)
         store.finish(totals)
+        run = FramesRun(store.folder, totals, resumed, job)
+        return run
     finally:
         store.close()
         _forget(job.digest)
-    run = FramesRun(store.folder, totals, resumed, job)
-    if out is None:
-        remove_with(run, store.folder)
-    return run
+        if out is None:
+            remove_with(run, store.folder)
 
 
 # the job ----------------------------------------------------------------------------------------------

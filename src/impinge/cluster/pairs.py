@@ -107,6 +107,7 @@ def map_pairs(
     parquet()
     job = _job(parts, resolution)
     store = Store(folder_for(out), job.description())
+    run: PairsRun | None = None
     is_small = len(job.parts) <= SMALL
     try:
         with engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=is_small) as engine:
@@ -115,13 +116,13 @@ def map_pairs(
             resumed = _settle_pairs(job, near, store, engine, progress)
         totals = {**_totals(store.read("pairs")), **_totals_of_parts(store.read("parts"))}
         store.finish(totals)
+        run = PairsRun(store.folder, totals, resumed, job)
+        return run
     finally:
         store.close()
         _kept.clear()
-    run = PairsRun(store.folder, totals, resumed, job)
-    if out is None:
-        remove_with(run, store.folder)
-    return run
+        if out is None:
+            remove_with(run, store.folder)
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,9 +54,12 @@ def folder_for(out: str | os.PathLike[str] | None) -> Path:
     return Path(tempfile.mkdtemp(prefix="impinge-")) if out is None else Path(out)
 
 
-def remove_with(owner: object, folder: Path) -> None:
-    """Remove a folder once nobody holds ``owner`` any more."""
-    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+def remove_with(owner: object | None, folder: Path) -> None:
+    """Remove a folder once nobody holds ``owner`` any more; at once if there is no owner, since the run failed."""
+    if owner is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
 
 
 class Store:
