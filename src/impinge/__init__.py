@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from impinge import cluster as cluster
     from impinge import scenes as scenes
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from impinge.detect.sphere_tree import SphereTree
     from impinge.detect.sphere_tree_sharing import share_budget
     from impinge.errors import FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
+    from impinge.errors import ClusterError, FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.io.sequence import Sequence
     from impinge.mesh import shapes as shapes
     from impinge.mesh.body import load, save
@@ -131,10 +133,12 @@ _NAMES_OF = {
     "impinge.backend.stages": ["time_stages"],
     "impinge.world": ["World", "WorldPairs"],
     "impinge.warming": ["warmup"],
-    "impinge.errors": ["ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning"],
+    "impinge.errors": [
+        "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
+    ],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-_MODULE_OF_MODULE = {"scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"}
+_MODULE_OF_MODULE = {"cluster": "impinge.cluster", "scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"}
 
 __all__ = [
     "TriMesh", "TetMesh", "load", "save", "validate", "ValidationReport", "transform_points", "Sequence",
@@ -151,8 +155,10 @@ __all__ = [
     "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume", "contacts_from_spheres",
     "World", "WorldPairs",
     "scenes", "shapes",
+    "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
+    "scenes", "shapes", "cluster",
     "set_threads", "thread_count", "time_stages", "warmup",
-    "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "MeshWarning",
+    "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ Names of files are printed as they are: no markup, no emoji codes, and no line b
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -13,9 +14,10 @@ import io
 import json
 import os
 import platform
+import shlex
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -269,6 +271,7 @@ BENCHMARKS = {
     "worlds": "impinge.bench.worlds",
     "auto_fit": "impinge.bench.auto_fit",
     "box_tree_decay": "impinge.bench.box_tree_decay",
+    "cluster_speed": "impinge.bench.cluster_speed",
     "p000_threshold": "impinge.bench.papers.p000_threshold",
     "p000_removal": "impinge.bench.papers.p000_removal",
     "p000_deforming": "impinge.bench.papers.p000_deforming",
@@ -356,6 +359,146 @@ def demo(folder: Annotated[Path, typer.Argument(help="Where to put the picture."
     folder.mkdir(parents=True, exist_ok=True)
     for line in run(folder):
         out.print(line)
+
+
+Frames = Annotated[str, typer.Argument(help="Frames of A: a quoted pattern, a folder, or an npz archive.")]
+Target = Annotated[Path | None, typer.Option("--out", help="Keep results in this folder, or in a .csv or .npz file.")]
+Html = Annotated[Path | None, typer.Option(help="Write a report, e.g. report.html.")]
+Scheduler = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://host:8786.")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Processes to start here; 0 works in this one.")]
+Threads = Annotated[bool, typer.Option("--threads", help="Let workers be threads, not processes.")]
+
+
+@app.command()
+def sequence(
+    a: MeshPath,
+    frames: Frames,
+    against: Annotated[Path | None, typer.Option(help="The other body; without it A is tested with itself.")] = None,
+    against_frames: Annotated[str | None, typer.Option(help="Frames of the other body, if it moves too.")] = None,
+    with_self: Annotated[bool, typer.Option("--self", help="Test A with itself, too.")] = False,
+    target: Target = None,
+    html: Html = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    threads: Threads = False,
+    weld: Weld = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the contacts in every frame of a sequence; run again after a kill, it goes on where it stopped.
+
+    Example: impinge sequence cloth.ply 'frames/*.ply' --against character.ply --out run --html report.html
+    """
+    from impinge.cluster import map_frames, reports
+
+    folder = _prepare_run(target, html)
+    with _going_on(target), reports.progress_bar(err, "frames") as progress:
+        run = map_frames(
+            a, frames, against, against_frames=against_frames, with_self=with_self or None,
+            weld="auto" if weld is None else weld, scheduler=scheduler, workers=workers, processes=not threads,
+            out=folder, progress=progress,
+        )  # fmt: skip
+    bad = reports.bad_rows(run.frames(), "name")
+    worst = reports.worst_frames(run)
+    if html is not None:
+        asked = [("body", str(a)), ("frames", frames), ("against", str(against or "itself"))]
+        reports.frames_report(run, asked=asked, command=_command_line()).write(html)
+    if target is not None:
+        reports.write_frames(run, target)
+    rows: list[tuple[str, Any]] = [
+        ("frames", f"{len(run)}{f', {run.resumed} of an earlier run' if run.resumed else ''}")
+    ]
+    rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
+    rows += [("worst frame", f"{number} ({name}): {count} contacts") for number, name, count in worst[:1]]
+    _end_run(run.totals, rows, worst, bad, target=target, html=html, as_json=as_json, what=f"of {len(run)} frames")
+    raise typer.Exit(COLLIDING if run else BAD_INPUT if bad else CLEAR)
+
+
+@app.command()
+def clash(
+    folder: Annotated[Path, typer.Argument(help="A folder of mesh files, one for each part.")],
+    target: Target = None,
+    html: Html = None,
+    resolution: Annotated[int, typer.Option(min=1, max=4096, help="Rays along each side for overlap volumes.")] = 64,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    threads: Threads = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find all pairs of many parts that collide, with overlap volumes and depths; goes on after a kill.
+
+    Example: impinge clash parts --out clashes.csv --html report.html
+    """
+    from impinge.cluster import map_pairs, reports
+
+    kept = _prepare_run(target, html)
+    with _going_on(target), reports.progress_bar(err, "pairs") as progress:
+        run = map_pairs(
+            folder, resolution=resolution, scheduler=scheduler, workers=workers, processes=not threads, out=kept,
+            progress=progress,
+        )  # fmt: skip
+    found = reports.clashes(run)
+    bad = reports.bad_rows(run.parts(), "name") + reports.bad_rows(run.pairs(), "name_a", "name_b")
+    if html is not None:
+        reports.pairs_report(run, asked=[("parts below", str(folder))], command=_command_line()).write(html)
+    if target is not None:
+        reports.write_pairs(run, target)
+    rows: list[tuple[str, Any]] = [("parts", run.totals["parts"]), ("near pairs", len(run)), ("colliding", len(found))]
+    rows += [(f"  {row['name_a']} and {row['name_b']}", _clash_in_words(row)) for row in found]
+    _end_run(run.totals, rows, found, bad, target=target, html=html, as_json=as_json, what="parts or pairs")
+    raise typer.Exit(COLLIDING if run else BAD_INPUT if bad else CLEAR)
+
+
+def _clash_in_words(row: dict[str, Any]) -> str:
+    volume = "" if row["volume"] is None else f", volume {row['volume']:.6g}"
+    depth = "" if row["depth"] is None else f", depth {row['depth']:.6g}"
+    return f"{row['relation']}, {row['contacts']} contacts{volume}{depth}"
+
+
+def _prepare_run(target: Path | None, html: Path | None) -> Path | None:
+    """Refuse what cannot be written before the work, and tell where parts are to be kept."""
+    from impinge.cluster import reports
+
+    if html is not None:
+        importlib.import_module("impinge.view.report").check_path(html)
+    return reports.run_folder(target)
+
+
+@contextlib.contextmanager
+def _going_on(target: Path | None) -> Iterator[None]:
+    """Say after Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if target is not None:
+            err.print("what is done so far is kept; the same command goes on from there")
+        raise
+
+
+def _command_line() -> str:
+    return shlex.join(["impinge", *sys.argv[1:]])
+
+
+def _end_run(
+    totals: dict[str, int],
+    rows: list[tuple[str, Any]],
+    found: list[Any],
+    bad: list[tuple[str, str]],
+    *,
+    target: Path | None,
+    html: Path | None,
+    as_json: bool,
+    what: str,
+) -> None:
+    """Print what a run found, and on stderr what it could not use."""
+    if as_json:
+        _print_json({**totals, "found": found, "not_used": bad})
+    else:
+        rows += [(name, path) for name, path in (("results", target), ("report", html)) if path is not None]
+        _print_rows(rows)
+    if bad:
+        err.print(
+            f"warning: {len(bad)} {what} could not be used; the first is {bad[0][0]}: {bad[0][1]}", soft_wrap=True
+        )
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

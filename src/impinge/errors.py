@@ -26,5 +26,9 @@ class MissingExtra(ImpingeError, ImportError):  # noqa: N818 - the name users ar
     """An optional package is needed and not installed; the message names the extra."""
 
 
+class ClusterError(ImpingeError, RuntimeError):
+    """Other machines or processes that cannot be reached or used, or that ended; what was done so far is kept."""
+
+
 class MeshWarning(UserWarning):
     """Something was left out or repaired on request; the message names it."""

@@ -41,15 +41,16 @@ class Sequence:
     def __init__(self, source: str | os.PathLike[str]) -> None:
         path = Path(source)
         if path.suffix.lower() == ".npz":
-            positions, self.elements = _read_npz(path)
+            positions, self.elements = read_archive(path)
             self.names = [f"{path.name}[{i}]" for i in range(len(positions))]
             self._read: Callable[[int], Floats] = lambda i: np.array(positions[i], dtype=np.float64)
             return
-        files = _frame_files(path, str(source))
+        files = frame_files(path, str(source))
         first = read_mesh(files[0])
         self.names = [file.name for file in files]
         self.elements = first.elements
-        self._read = lambda i: _same_topology(read_mesh(files[i]), files[i], first, files[0])
+        like = f"the first frame {files[0].name}"
+        self._read = lambda i: same_topology(read_mesh(files[i]), files[i], first.elements, len(first.vertices), like)
 
     def __len__(self) -> int:
         """How many frames there are."""
@@ -74,17 +75,17 @@ class Sequence:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _natural(path: Path) -> tuple[list[Any], str]:
+def natural_order(path: Path) -> tuple[list[Any], str]:
     """Key that sorts runs of digits by their value; text and numbers alternate, so they never meet."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", str(path))], str(path)
 
 
-def _frame_files(path: Path, source: str) -> list[Path]:
+def frame_files(path: Path, source: str) -> list[Path]:
     """Files that a folder, pattern or path names, in natural order, all of one format."""
     kinds = SURFACE_KINDS + VOLUME_KINDS
     try:
         if path.is_dir():
-            files = [file for file in path.iterdir() if file.is_file() and _is_mesh(file)]
+            files = [file for file in path.iterdir() if file.is_file() and is_mesh_file(file)]
         elif path.exists():
             files = [path]
         else:
@@ -102,10 +103,11 @@ def _frame_files(path: Path, source: str) -> list[Path]:
             f"{source} names files of several formats ({', '.join(endings)}), expected one; "
             f"use a pattern that ends in *.{endings[0]}"
         )
-    return sorted(files, key=_natural)
+    return sorted(files, key=natural_order)
 
 
-def _is_mesh(file: Path) -> bool:
+def is_mesh_file(file: Path) -> bool:
+    """Whether a file that is not hidden ends as meshes do."""
     if file.name.startswith("."):
         return False
     try:
@@ -115,29 +117,29 @@ def _is_mesh(file: Path) -> bool:
     return True
 
 
-def _same_topology(content: FileContent, file: Path, first: FileContent, first_file: Path) -> Floats:
-    """Refuse a frame whose vertices or elements do not fit those of the first frame."""
-    for what, found, expected in (
-        ("vertices", content.vertices, first.vertices),
-        ("elements", content.elements, first.elements),
+def same_topology(content: FileContent, file: Path, elements: Ints, vertex_count: int, like: str) -> Floats:
+    """Positions of a frame; refuse one whose vertices or elements are not those of ``like``, which has these."""
+    for what, count, wanted in (
+        ("vertices", len(content.vertices), vertex_count),
+        ("elements", len(content.elements), len(elements)),
     ):
-        if len(found) != len(expected):
+        if count != wanted:
             raise MeshError(
-                f"{file} has {len(found)} {what}, but the first frame {first_file.name} has {len(expected)}; "
+                f"{file} has {count} {what}, but {like} has {wanted}; "
                 "all frames of a sequence have the same topology, leave this one out"
             )
-    found, expected = content.elements, first.elements
-    if not np.array_equal(found, expected):
-        row = int(np.argmax((found != expected).any(axis=1))) if found.shape == expected.shape else 0
+    found = content.elements
+    if not np.array_equal(found, elements):
+        row = int(np.argmax((found != elements).any(axis=1))) if found.shape == elements.shape else 0
         raise MeshError(
-            f"{file} has other elements than the first frame {first_file.name} (row {row} is "
-            f"{found[row].tolist()}, expected {expected[row].tolist()}); "
+            f"{file} has other elements than {like} (row {row} is "
+            f"{found[row].tolist()}, expected {elements[row].tolist()}); "
             "all frames of a sequence have the same topology, leave this one out"
         )
     return content.vertices
 
 
-def _read_npz(path: Path) -> tuple[Any, Ints]:
+def read_archive(path: Path) -> tuple[Any, Ints]:
     """Positions of all frames, shape (frames, vertices, 3), and the elements."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
