@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from impinge.detect.sphere_hierarchy import SphereHierarchy
     from impinge.detect.sphere_tree import SphereTree
     from impinge.detect.sphere_tree_sharing import share_budget
-    from impinge.errors import FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.errors import ClusterError, FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.io.sequence import Sequence
     from impinge.mesh import shapes as shapes
@@ -154,8 +153,6 @@ __all__ = [
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts", "ContactKind",
     "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume", "contacts_from_spheres",
     "World", "WorldPairs",
-    "scenes", "shapes",
-    "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts",
     "scenes", "shapes", "cluster",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
