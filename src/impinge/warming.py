@@ -124,6 +124,7 @@ def _spheres() -> None:
     build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
     a, b = scenes.get("boxes_overlapping_by_half").surfaces
     queries.sphere_contacts(a, b, budget_ms=None, exact=True)
+    queries.sphere_contacts(a, b, tracking="affine")
     layered = build_spheres(a, builder="octree", kind="layered", levels=2)
     queries.sphere_contacts(a, b, tree_a=layered, order="priority", transform_a=np.eye(4))
     bumpy_a, bumpy_b = scenes.get("bumpy_spheres_1k").surfaces
