@@ -244,6 +244,8 @@ def plot_of(found: Found) -> Plot:
             panels[1, 3].plot([each.count for each in rows], [100.0 * each.missed for each in rows], "o-", label=mode)
         for panel in panels[0, :3]:
             panel.set(xscale="log", xlabel="tests")
+        for panel in panels[0, 1:3]:
+            panel.set_yscale("log")
         for panel in panels[1, :3]:
             panel.set(xlabel="amplitude, share of the size")
         panels[0, 3].set(title="missed, percent", xlabel="amplitude, share of the size")
