@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import impinge
-from impinge import ContactKind, OptionError
+from impinge import ContactKind, OptionError, scenes
 from impinge.contact.contacts import body_key, contact_ids
-from impinge.detect.results import SphereContacts
 from impinge.mesh import shapes
 
 
@@ -175,41 +174,28 @@ def test_ids_do_not_depend_on_which_body_comes_first(rng):
 
 def test_spheres_become_contacts():
     """Take points, normals and depths of spheres as they are, and tell that others may meet."""
-    found = SphereContacts(
-        certain=np.array([[3, 4]], dtype=np.int32),
-        possible=np.array([[1, 1]], dtype=np.int32),
-        level=2,
-        point=np.array([[1.0, 2.0, 3.0]]),
-        normal=np.array([[0.0, 1.0, 0.0]]),
-        depth=np.array([0.25]),
-        complete=False,
-        reason="budget",
-        method="sphere_tree",
-    )
-    contacts = impinge.contacts_from_spheres(found)
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    whole = impinge.sphere_contacts(a, b, budget_ms=None, max_tests=1_000_000)
+    cut = impinge.sphere_contacts(a, b, budget_ms=None, max_tests=whole.stats["tests"] * 3 // 4)
+    contacts = impinge.contacts_from_spheres(cut)
 
+    assert len(contacts) == len(cut.certain) > 5
     assert_contract(contacts)
-    assert contacts.kind.tolist() == [ContactKind.SPHERES]
-    assert (contacts.feature_a.tolist(), contacts.feature_b.tolist()) == ([3], [4])
-    assert (contacts.reason, contacts.method, contacts.possible.tolist()) == ("budget", "sphere_tree", [[0, 1]])
+    assert set(contacts.kind.tolist()) == {ContactKind.SPHERES}
+    np.testing.assert_array_equal(np.stack([contacts.feature_a, contacts.feature_b], axis=1), cut.certain)
+    np.testing.assert_array_equal(contacts.depth, cut.depth)
+    assert (contacts.reason, contacts.method, contacts.possible.tolist()) == (cut.reason, "sphere_tree", [[0, 1]])
+    assert impinge.contacts_from_spheres(whole).possible.tolist() == []
 
 
 def test_possible_contacts_count():
     """Be true, though empty, where bodies may touch."""
     apart = by_pairs(*boxes((3.0, 0.0, 0.0)))
+    asked_once = impinge.contacts_from_spheres(impinge.sphere_contacts(*boxes((0.5, 0.0, 0.0)), max_tests=1))
 
     assert not apart
-    assert len(apart) == 0
-    assert impinge.contacts_from_spheres(
-        SphereContacts(
-            certain=np.zeros((0, 2), dtype=np.int32),
-            possible=np.array([[0, 0]], dtype=np.int32),
-            level=0,
-            point=np.zeros((0, 3)),
-            normal=np.zeros((0, 3)),
-            depth=np.zeros(0),
-        )
-    )
+    assert len(apart) == len(asked_once) == 0
+    assert asked_once
 
 
 def test_contacts_without_depth_are_refused():
