@@ -136,15 +136,25 @@ class _Array:
 
 
 def _gather(builder, x, ids, index):
-    """Coordinates of the four vertices that ``ids`` names from ``index`` on."""
-    axes = [ir.Constant(_VECTOR, ir.Undefined) for _ in range(3)]
+    """Coordinates of the four vertices that ``ids`` names from ``index`` on; x and y of each are loaded at once."""
+    pair = ir.VectorType(ir.DoubleType(), 2)
+    xy, z = [], ir.Constant(_VECTOR, ir.Undefined)
     for lane in range(HALF):
         number = builder.load(builder.gep(ids.data, [builder.add(index, ir.Constant(_I64, lane))]))
         first = builder.mul(builder.sext(number, _I64), ir.Constant(_I64, 3))
-        for k in range(3):
-            value = builder.load(builder.gep(x.data, [builder.add(first, ir.Constant(_I64, k))]))
-            axes[k] = builder.insert_element(axes[k], value, ir.Constant(_I32, lane))
-    return [_Four(builder, axis) for axis in axes]
+        load = builder.load(builder.bitcast(builder.gep(x.data, [first]), pair.as_pointer()))
+        load.align = 8
+        xy.append(load)
+        third = builder.load(builder.gep(x.data, [builder.add(first, ir.Constant(_I64, 2))]))
+        z = builder.insert_element(z, third, ir.Constant(_I32, lane))
+    even, odd = (_shuffle(builder, xy[k], xy[k + 2], [0, 1, 2, 3]) for k in range(2))
+    return [_Four(builder, _shuffle(builder, even, odd, lanes)) for lanes in ([0, 4, 2, 6], [1, 5, 3, 7])] + [
+        _Four(builder, z)
+    ]
+
+
+def _shuffle(builder, a, b, lanes):
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, HALF), lanes))
 
 
 class _Block:
