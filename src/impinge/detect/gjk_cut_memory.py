@@ -76,8 +76,7 @@ class Memory:
             region[:, :3], region[:, 3:] = -np.inf, np.inf
         elif not body_kernels.cut_runs(box, runs[0], threshold, kept, whole, region):
             return None
-        low, high = whole[:, :3], whole[:, 3:]
-        origin, factor = origin_and_factor(low.min(axis=0), high.max(axis=0))
+        origin, factor = origin_and_factor(np.minimum(*whole[:, :3]), np.maximum(*whole[:, 3:]))
         pieces = self._places(sides, runs, kept)
         self._mark += 1
         body_kernels.load_bodies.over(int(pieces[1, 2]) if b is not None else 0)(
@@ -86,9 +85,9 @@ class Memory:
         )  # fmt: skip
         if b is None:
             pieces[1] = pieces[0]
-        with np.errstate(over="ignore"):
-            axis = int(np.argmax(high.min(axis=0) - low.max(axis=0)))
-        return Loaded(pieces, factor, axis) if pieces[:, 3].all() else None
+        # Few numbers: Python adds and compares them faster than NumPy begins to.
+        shared = [min(high) - max(low) for low, high in zip(whole.T[:3].tolist(), whole.T[3:].tolist())]
+        return Loaded(pieces, factor, shared.index(max(shared))) if pieces[:, 3].all() else None
 
     def _body(self, side: Side, i: int) -> tuple[Any, ...]:
         if len(self._notes[i][0]) < len(side.vertices):
@@ -124,18 +123,17 @@ class Memory:
             self._frames = np.empty((threads * DEEPEST, FRAME), dtype=np.int64)
             self._counters = np.zeros((threads, 8), dtype=np.int64)
         self._counters[:] = 0
-        pieces = loaded.pieces
-        vertices, triangles = int(pieces[:, 1].sum()), int(pieces[:, 3].sum())
+        a, b = loaded.pieces.tolist()
+        vertices, triangles = a[1] + b[1], a[3] + b[3]
         self._make_room(threads, vertices, triangles)
         # Copies of halves: a split leaves at most three quarters of a list, so that all levels have four times as many;
         # a single triangle is copied at every level. The last vertex of a copy is written once more, and not meant.
-        vertex_top, tri_top = int((pieces[:, 0] + pieces[:, 1]).max()), int((pieces[:, 2] + pieces[:, 3]).max())
+        vertex_top, tri_top = max(a[0] + a[1], b[0] + b[1]), max(a[2] + a[3], b[2] + b[3])
         copies = 4 + is_copied
         tri_room = copies * triangles + DEEPEST
         vertex_room = min(3 * tri_room, DEEPEST * vertices) + 1
         self._reserve(vertex_top + threads * vertex_room, tri_top + threads * tri_room, vertex_top, tri_top)
-        thread = np.arange(threads)
-        return np.stack([vertex_top + vertex_room * thread, tri_top + tri_room * thread], axis=1)
+        return np.array([(vertex_top + vertex_room * k, tri_top + tri_room * k) for k in range(threads)])
 
     def _make_room(self, threads: int, vertices: int, triangles: int) -> None:
         """Scratch for each thread, for as many vertices and triangles of both bodies."""
