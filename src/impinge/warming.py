@@ -124,9 +124,9 @@ def _spheres() -> None:
     build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
     a, b = scenes.get("boxes_overlapping_by_half").surfaces
     queries.sphere_contacts(a, b, budget_ms=None, exact=True)
-    queries.sphere_contacts(a, b, tracking="affine")
+    queries.sphere_contacts(a, b, tracking="affine", budget_ms=None)
     layered = build_spheres(a, builder="octree", kind="layered", levels=2)
-    queries.sphere_contacts(a, b, tree_a=layered, order="priority", transform_a=np.eye(4))
+    queries.sphere_contacts(a, b, tree_a=layered, order="priority", transform_a=np.eye(4), budget_ms=None)
     bumpy_a, bumpy_b = scenes.get("bumpy_spheres_1k").surfaces
     queries.sphere_contacts(bumpy_a, bumpy_b, queue_limit=1, budget_ms=None)
 
