@@ -109,6 +109,8 @@ CASES = {
             for order in ("breadth", "priority", "depth"):
                 for tracking in ("paper", "affine", "refit"):
                     impinge.sphere_contacts(a, b, order=order, tracking=tracking, exact=True, budget_ms=None)
+                    impinge.sphere_contacts(a, order=order, exact=True, budget_ms=None).to_dict()
+                    impinge.sphere_contacts(a, order=order, max_tests=50).to_dict()
                     a.update(a.vertices)
                     impinge.sphere_contacts(a, b, order=order, tracking=tracking, transform_b=np.eye(4), level=2)
     """,
@@ -116,6 +118,10 @@ CASES = {
         for depth in (False, True, "local"):
             impinge.penetrating_vertices(scene("nested_spheres"), depth=depth, edges=True)
             impinge.penetrating_vertices(scene("bumpy_spheres_1k"), depth=depth, edges=True)
+    """,
+    "cloth": """
+        cloth = impinge.Cloth(impinge.shapes.cloth_grid(80, 80), fixed=[0])
+        cloth.step(1e-3); cloth.energy(); cloth.momentum()
     """,
     "worlds": """
         from impinge.mesh import shapes
@@ -201,6 +207,12 @@ CASES = {
             impinge.distance(a, b, transform_b=np.eye(4), upper=2)
             impinge.distance(b, a, active_a=[0], ignore=[[0, 0]])
         impinge.closest_points((1e90 * CORNERS, [[0, 1, 2]]), fixed)
+    """,
+    "simulation": """
+        mesh = impinge.shapes.tet_box(1, 1, 1, center=(0.0, 0.0, 0.49))
+        world = impinge.World()
+        world.add(impinge.SoftBody(mesh.surface, mesh, material="jelly", embedding="barycentric"), name="cube")
+        impinge.Simulation(world, ground=0.0, friction=0.2).run(0.05)
     """,
     "other thread counts": """
         for count in (1, jit.thread_count()):

@@ -6,11 +6,14 @@ list below is complete if it asks every question once. A test counts what is sti
 
 from __future__ import annotations
 
-import subprocess
+import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -18,7 +21,8 @@ import numpy as np
 from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
-from impinge.contact.volume_gradient import volume_gradient
+from impinge.cloth import Cloth
+from impinge.contact.volume_gradient import VolumeGradients, volume_gradient
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.fem import GreenStrain
 from impinge.deform.integrate import advance
@@ -30,6 +34,7 @@ from impinge.detect.sphere_build import build_spheres
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.simulate.simulation import Simulation
 from impinge.soft_body import SoftBody
 from impinge.world import World
 
@@ -117,6 +122,7 @@ def _overlaps() -> None:
     LayeredDepth(TriMesh(np.concatenate([a.vertices, b.vertices]), np.concatenate([a.faces, b.faces + 8]))).query()
     queries.points_inside(a, b.vertices, resolution=16)
     volume_gradient(a, b)
+    VolumeGradients(a, b).cells(1.0)
 
 
 def _spheres() -> None:
@@ -129,6 +135,11 @@ def _spheres() -> None:
     queries.sphere_contacts(a, b, tree_a=layered, order="priority", transform_a=np.eye(4), budget_ms=None)
     bumpy_a, bumpy_b = scenes.get("bumpy_spheres_1k").surfaces
     queries.sphere_contacts(bumpy_a, bumpy_b, queue_limit=1, budget_ms=None)
+    queries.sphere_contacts(bumpy_a, bumpy_b, max_tests=50)
+    queries.sphere_contacts(bumpy_a, level=1, budget_ms=None).to_dict()
+    ball, same = shapes.icosphere(3), shapes.icosphere(3)  # meet everywhere, in pairs: more than the first queue holds
+    pairs = build_spheres(ball, builder="octree", branching=2, levels=10)
+    queries.sphere_contacts(ball, same, tree_a=pairs, tree_b=pairs, budget_ms=None)
 
 
 def _soft_bodies() -> None:
@@ -137,7 +148,9 @@ def _soft_bodies() -> None:
     model = GreenStrain(mesh.vertices, mesh.tets, "jelly")
     x, v = model.rest.copy(), np.zeros_like(model.rest)
     advance(model, x, v, 1e-3, gravity=(0.0, 0.0, -9.81))
-    RigidLinks(model.rest, np.unique(mesh.surface.faces), dense.vertices).steer(x)
+    links = RigidLinks(model.rest, np.unique(mesh.surface.faces), dense.vertices)
+    links.steer(x)
+    links.handles(model.rest)
     Barycentric(model.rest, model.tets, dense.vertices).steer(x)
     surface = shapes.icosphere(4)  # enough vertices for the kernel that copies them
     bodies = (
@@ -147,6 +160,12 @@ def _soft_bodies() -> None:
     for body in bodies:
         body.step(1e-3)
         body.energy()
+
+
+def _cloth() -> None:
+    cloth = Cloth(shapes.cloth_grid(3, 3))
+    cloth.step(1e-3)
+    cloth.energy()
 
 
 def _worlds() -> None:
@@ -163,6 +182,14 @@ def _worlds() -> None:
     world.pairs()
 
 
+def _simulation() -> None:
+    """Contacts that push and rub; how they are found has jobs of its own."""
+    mesh = shapes.tet_box(1, 1, 1, center=(0.0, 0.0, 0.49))
+    world = World()
+    world.add(SoftBody(mesh.surface, mesh, material="jelly", embedding="barycentric"))
+    Simulation(world, ground=0.0).step(1e-3)
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "triangle pairs": _pairs,
     "pairs of large bodies": _pairs_of_large_bodies,
@@ -177,6 +204,8 @@ JOBS: dict[str, Callable[[], None]] = {
     "soft bodies": _soft_bodies,
     "sphere trees": _spheres,
     "worlds": _worlds,
+    "cloth": _cloth,
+    "simulation": _simulation,
 }
 """What is asked, by name; one entry per question that compiles kernels of its own."""
 
@@ -196,24 +225,33 @@ def run_jobs(*, processes: int = 1) -> Iterator[Warmed]:
     if processes == 1:
         yield from map(run_job, JOBS)
         return
-    with ThreadPoolExecutor(processes) as pool:
-        for done in as_completed([pool.submit(_run_in_process, name) for name in JOBS]):
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_keep_quiet)
+    try:
+        names = {pool.submit(_run_and_tidy, name): name for name in JOBS}
+        for done in as_completed(names):
+            error = done.exception()
+            if error is not None:
+                raise ImpingeError(
+                    f"compiling the kernels for {names[done]} failed ({error}); impinge.warmup() shows the whole story"
+                ) from error
             yield done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def _run_in_process(name: str) -> Warmed:
-    began = perf_counter()
-    done = subprocess.run([sys.executable, "-m", "impinge.warming", name], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ImpingeError(f"compiling the kernels for {name} failed ({last}); impinge.warmup() shows the whole story")
-    return Warmed(name, perf_counter() - began)
+def _keep_quiet() -> None:
+    """Leave it to the first process to tell what happens."""
+    sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+
+
+def _run_and_tidy(name: str) -> Warmed:
+    """Run one job, and let the garbage collector look at what it left for the last time."""
+    done = run_job(name)
+    gc.collect()
+    gc.freeze()
+    return done
 
 
 def warmup() -> float:
     """Compile all kernels for this machine, or load them from the cache; returns the seconds that it took."""
     return sum(job.seconds for job in run_jobs())
-
-
-if __name__ == "__main__":
-    run_job(sys.argv[1])

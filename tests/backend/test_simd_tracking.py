@@ -69,7 +69,7 @@ def test_as_published(rng, alone):
     for found, (q, number, own) in zip(follow(as_published, arrays, alone), lanes, strict=True):
         centre = own[:3] + q[0] + number[:, 0] @ (q - q[0])
         ratio = (((q - centre) ** 2).sum(axis=1) * number[:, 1]).max()
-        np.testing.assert_allclose(found, [*centre, own[3] * np.sqrt(ratio)])
+        np.testing.assert_allclose(found, [*centre, np.sqrt(ratio)])
     arrays[2][:, 1] = 0.0
     np.testing.assert_array_equal(follow(as_published, arrays, alone)[:, 3], [own[3] for _, _, own in lanes])
 
@@ -83,12 +83,10 @@ def test_affine_and_bounded(rng, alone):
             moved = q - q[0]
             centre, f = number[:, 0] @ moved, moved.T @ number[:, 1:4]
             left = np.linalg.norm(moved - centre - number[:, 4:7] @ f.T, axis=1) @ number[:, 7]
-            exact = own[3] * np.linalg.norm(f, 2) + (left if kernel is bounded else 0.0)
+            left = left if kernel is bounded else 0.0
             np.testing.assert_allclose(found[:3], q[0] + centre)
-            np.testing.assert_allclose(
-                found[3], own[3] * simd_tracking.stretch_of(f) + exact - own[3] * np.linalg.norm(f, 2)
-            )
-            assert found[3] >= exact
+            np.testing.assert_allclose(found[3], own[3] * simd_tracking.stretch_of(own[0] * f) + left)
+            assert found[3] >= own[3] * np.linalg.norm(own[0] * f, 2) + left
         wide = follow(kernel, arrays, alone, 1e12)
         assert (wide[:, 3] > follow(kernel, arrays, alone, 0.0)[:, 3]).all()
 
@@ -101,6 +99,16 @@ def test_stretch_is_a_bound(rng):
     assert (bound <= 1.16 * exact).all()
     turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
     np.testing.assert_allclose(simd_tracking.stretch_of(turn), 1.0)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_single_numbers(rng, alone):
+    """Take single coefficients as the doubles that they are."""
+    (x, control, coefficient, share), _ = make_block(rng, 8, alone)
+    single = coefficient.astype(np.float32)
+    for kernel in (affine, bounded):
+        as_doubles = follow(kernel, (x, control, single.astype(np.float64), share), alone, 0.0)
+        np.testing.assert_array_equal(follow(kernel, (x, control, single, share), alone, 0.0), as_doubles)
 
 
 @pytest.mark.parametrize("alone", [False, True])

@@ -4,6 +4,7 @@ Decorators, used by every module of compiled code:
 
 ``compiled``  a plain function, callable from Python and from kernels of either device.
 ``inlined``   the same, but never called: its code becomes part of its caller's.
+``outlined``  the opposite, for long code that is rarely reached: compiled once, and called by name.
 ``contracted`` as ``inlined``, and a product may be fused with the sum it goes into: for forces, never for signs.
 ``merged``    the same, joined to its caller before anything is compiled: for a large function that has one caller.
 ``kernel``    a loop over ``prange``. It is compiled twice, serial and threaded, and ``k.over(work)`` picks:
@@ -37,10 +38,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import llvmlite.binding
 import numba
 import numpy as np
 from numba import prange
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from impinge.errors import OptionError
@@ -294,13 +298,35 @@ def launch_always(variant: Literal["serial", "parallel"]) -> Iterator[None]:
 # Decorators ---------------------------------------------------------------------------------------------
 
 
+IS_LEAN = numba.__version__.startswith("0.68.")
+"""Whether Numba is a version whose insides ``backend.dispatch`` knows; with others, compiling takes twice as long."""
+
+
 def _compile(function: Callable[..., Any], variant: str, **options: Any) -> Any:
     if numba.config.DISABLE_JIT:
         return function
-    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    if Path(function.__code__.co_filename).is_file():  # a function typed at a prompt has no source to digest
-        dispatcher._cache = _Cache(function, variant)
+    options = {"nogil": True, "error_model": "numpy", **options}
+
+    def cache_of(is_called: bool) -> Any:
+        has_source = Path(function.__code__.co_filename).is_file()  # what is typed at a prompt has nothing to digest
+        return _Cache(function, f"{variant}-called" if is_called else variant) if has_source else NullCache()
+
+    if IS_LEAN:
+        from impinge.backend.dispatch import Dispatcher
+
+        return Dispatcher(function, options, cache_of)
+    dispatcher = numba.njit(**options)(function)
+    dispatcher._cache = cache_of(False)
     return dispatcher
+
+
+def _compiling(target: Any) -> contextlib.AbstractContextManager[None]:
+    """What surrounds compiling for a target."""
+    if not IS_LEAN:
+        return contextlib.nullcontext()
+    from impinge.backend.dispatch import compiling
+
+    return compiling(target)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -309,8 +335,12 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """As ``compiled``, for what the innermost loops call with arrays: a call would push every field of every array."""
-    return _compile(function, "inlined", forceinline=True)
+    """As ``compiled``, for what the innermost loops call with arrays: a call would push every field of every array.
+
+    Arrays belong to the caller, and nobody counts who refers to them: where counting could not be proven needless, it
+    took up to half of the time of a kernel. So such a function must make no arrays and return none.
+    """
+    return _compile(function, "inlined", forceinline=True, _nrt=False)
 
 
 def contracted(function: Callable[..., Any]) -> Any:
@@ -328,6 +358,34 @@ def merged(function: Callable[..., Any]) -> Any:
     functions each link would be compiled as often as there are links above it.
     """
     return _compile(function, "merged", inline="always")
+
+
+def outlined(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function of numbers once, when its module is imported; compiled code calls it by its name.
+
+    Of a ``compiled`` function every kernel that calls it gets a copy, which LLVM optimises anew: for the exact
+    predicates, long and rarely reached, that would be most of the time that kernels take to compile. A name, unlike
+    an address, can be part of code that is kept on disk. GPUs cannot call such a function.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        if numba.config.DISABLE_JIT:
+            return function
+        arguments, result = normalize_signature(signature)
+        native: Any = CFunc(function, (arguments, result), locals={}, options={"error_model": "numpy"})
+        native._cache = _Cache(function, "outlined")
+        with _compiling(native._targetdescr.target_context):
+            native.compile()
+        _outlined.append(native)
+        symbol = f"{function.__module__}.{function.__qualname__}"
+        llvmlite.binding.add_symbol(symbol, native.address)
+        return numba.types.ExternalFunction(symbol, numba.core.typing.signature(result, *arguments))
+
+    return decorate
+
+
+_outlined: list[Any] = []
+"""Keeps the code of outlined functions in memory."""
 
 
 class Kernel:

@@ -2,9 +2,9 @@
 
 Spheres come in blocks of eight, ``sphere[block, 4, 8]`` (x, y, z, radius), and each half of a block is found at once.
 The vertices that a sphere follows, its controls, stand in rows: ``control[row, 8]`` has one vertex of each sphere of
-a block, ``coefficient[row, k, 8]`` its numbers, and a block has rows ``start .. stop``. Sums are taken around the
-vertex in the first row. A sphere that is ``alone`` in its block has its controls in all four lanes of the first half:
-its sums are those of the lanes together. ``share[block, k, 8]`` holds what a sphere has once.
+a block, ``coefficient[row, k, 8]`` its numbers, singles or doubles, and a block has rows ``start .. stop``. Sums are
+taken around the vertex in the first row. A sphere that is ``alone`` in its block has its controls in all four lanes of
+the first half: its sums are those of the lanes together. ``share[block, k, 8]`` holds what a sphere has once.
 
 Products and sums are rounded one by one, in the order of rows, so that all machines find the same spheres.
 """
@@ -21,11 +21,16 @@ from impinge.backend.jit import intrinsic
 
 HALF = 4
 """Spheres, or points, that are worked on at once."""
+LEADING = 8
+"""Rows with weights, of spheres that stay around very many controls."""
+SMALLEST = 1e-290
+"""Sizes below this one count as this: its inverse is a number."""
 ROUNDING = 64 * 2.220446049250313e-16
 """Radii grow by this share, and by this times the largest number that they were computed from."""
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _VECTOR = ir.VectorType(ir.DoubleType(), HALF)
+_SINGLES = ir.VectorType(ir.FloatType(), HALF)
 
 
 class _Four:
@@ -112,26 +117,30 @@ class _Sum:
 
 
 class _Array:
-    """The numbers of an array, four at a time."""
+    """The numbers of an array, doubles or singles, four at a time."""
 
     def __init__(self, context, builder, array_type, array):
         self.builder = builder
         made = context.make_array(array_type)(context, builder, array)
-        self.data = made.data
+        self.data, self.is_single = made.data, array_type.dtype == types.float32
         self.shape = cgutils.unpack_tuple(builder, made.shape) if array_type.ndim > 1 else None
 
-    def at(self, index):
+    def at(self, index, kind=_VECTOR):
         """Where four numbers stand that begin at ``index``."""
-        return self.builder.bitcast(self.builder.gep(self.data, [index]), _VECTOR.as_pointer())
+        return self.builder.bitcast(self.builder.gep(self.data, [index]), kind.as_pointer())
 
     def load(self, index):
         """Four numbers from ``index`` on."""
+        if self.is_single:
+            load = self.builder.load(self.at(index, _SINGLES))
+            load.align = 4
+            return _Four(self.builder, self.builder.fpext(load, _VECTOR))
         load = self.builder.load(self.at(index))
         load.align = 8
         return _Four(self.builder, load)
 
     def store(self, index, value):
-        """Write four numbers from ``index`` on."""
+        """Write four doubles from ``index`` on."""
         self.builder.store(value.value, self.at(index), align=8)
 
 
@@ -170,9 +179,13 @@ class _Block:
         self.first_lane = builder.mul(args[2], ir.Constant(_I64, HALF))
         self.origin = self._vertices(self.start)
 
-    def rows(self):
-        """A loop over the rows."""
-        return cgutils.for_range_slice(self.builder, self.start, self.stop, ir.Constant(_I64, 1), intp=_I64)
+    def rows(self, most=None):
+        """A loop over the rows, or over some from the first on."""
+        stop = self.stop
+        if most is not None:
+            end = self.builder.add(self.start, ir.Constant(_I64, most))
+            stop = self.builder.select(self.builder.icmp_signed("<", end, stop), end, stop)
+        return cgutils.for_range_slice(self.builder, self.start, stop, ir.Constant(_I64, 1), intp=_I64)
 
     def _vertices(self, row):
         index = self.builder.add(self.builder.mul(row, ir.Constant(_I64, 2 * HALF)), self.first_lane)
@@ -194,10 +207,10 @@ class _Block:
         """Column ``k`` of what spheres have once."""
         return self.share.load(self._number(self.share, self.block, k))
 
-    def weighted_sums(self, columns):
+    def weighted_sums(self, columns, most=None):
         """For each column the sum of weight times control, three numbers each."""
         sums = [_Sum(self.builder) for _ in range(3 * columns)]
-        with self.rows() as (row, _):
+        with self.rows(most) as (row, _):
             q = self.controls(row)
             for k in range(columns):
                 weight = self.weight(row, k)
@@ -217,6 +230,11 @@ class _Block:
         """Write radii."""
         self.sphere.store(self._number(self.sphere, self.block, 3), radius)
 
+    def put_rounded(self, radius, reach):
+        """Write radii, larger by what sums of numbers up to ``reach`` may round."""
+        rounding = _splat(self.builder, reach) * _constant(self.builder, ROUNDING)
+        self.put_radius(radius * _constant(self.builder, 1.0 + ROUNDING) + rounding)
+
 
 def _dot(a, b):
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
@@ -225,12 +243,24 @@ def _dot(a, b):
 def _stretch(columns):
     """An upper bound of the largest singular value of matrices given by columns; see ``stretch_of``."""
     builder = columns[0][0].builder
+    size, columns = _with_unit_size(columns)
     xx, yy, zz = (_dot(column, column) for column in columns)
     xy, xz, yz = (_dot(columns[i], columns[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
     mean = (xx + yy + zz) / _constant(builder, 3.0)
     apart = [value - mean for value in (xx, yy, zz)]
     square = _dot(apart, apart) + _constant(builder, 2.0) * _dot((xy, xz, yz), (xy, xz, yz))
-    return (mean + _constant(builder, 2.0) * (square / _constant(builder, 6.0)).sqrt()).sqrt()
+    return size * (mean + _constant(builder, 2.0) * (square / _constant(builder, 6.0)).sqrt()).sqrt()
+
+
+def _with_unit_size(vectors):
+    """The largest coordinate of some vectors, and these divided by it, so that squares neither over- nor underflow."""
+    builder = vectors[0][0].builder
+    size = _constant(builder, SMALLEST)
+    for vector in vectors:
+        for value in vector:
+            size = size.most(value).most(_constant(builder, 0.0) - value)
+    inverse = _constant(builder, 1.0) / size
+    return size, [[inverse * value for value in vector] for vector in vectors]
 
 
 def _follow_affine(block, reach, with_residuals):
@@ -238,7 +268,8 @@ def _follow_affine(block, reach, with_residuals):
     builder = block.builder
     sums = block.weighted_sums(4)
     centre, columns = sums[:3], [sums[3:6], sums[6:9], sums[9:12]]
-    radius = block.own(3) * _stretch(columns)
+    unit = block.own(0)
+    radius = block.own(3) * _stretch([[unit * value for value in column] for column in columns])
     if with_residuals:
         rest = _Sum(builder)
         with block.rows() as (row, _):
@@ -252,9 +283,7 @@ def _follow_affine(block, reach, with_residuals):
             rest.set(rest.get().folded(lambda a, b: a + b))
         radius += rest.get()
     block.put_centre(centre)
-    block.put_radius(
-        radius * _constant(builder, 1.0 + ROUNDING) + _splat(builder, reach) * _constant(builder, ROUNDING)
-    )
+    block.put_rounded(radius, reach)
 
 
 def stretch_of(f):
@@ -262,10 +291,12 @@ def stretch_of(f):
 
     With m the mean of the eigenvalues of C = FᵀF and p² = |C - m I|² / 6, they are m + 2 p cos(t) for three t.
     """
+    size = np.maximum(np.abs(f).max(axis=(-2, -1)), SMALLEST)
+    f = f / size[..., None, None]
     c = np.swapaxes(f, -1, -2) @ f
     mean = np.trace(c, axis1=-2, axis2=-1) / 3.0
     square = ((c - mean[..., None, None] * np.eye(3)) ** 2).sum(axis=(-2, -1))
-    return np.sqrt(mean + 2.0 * np.sqrt(square / 6.0))
+    return size * np.sqrt(mean + 2.0 * np.sqrt(square / 6.0))
 
 
 _BLOCK = (types.int64, types.int64, types.int64, types.int64, types.boolean)
@@ -295,39 +326,51 @@ if numba.config.DISABLE_JIT:
         sphere[block, 3, lanes] = radius
 
     def follow_as_published(sphere, block, half, x, control, coefficient, share, start, stop, alone):
-        """Put c' = s + Σ w q' and r' = r max sqrt(v) |q' - c'|; columns w, v; share s, r."""
+        """Put c' = s + Σ w q' and r' = max sqrt(v) |q' - c'|, r if that is 0; columns w, v; share s, r."""
         own = share[block, :, HALF * half : HALF * half + HALF]
         q, origin, numbers, sums = _sums(half, x, control, coefficient, start, stop, alone, 1)
         centre = sums[0] + own[:3].T
         ratio = (((q - centre) ** 2).sum(axis=2) * numbers[:, 1]).max(axis=0)
         if alone:
             ratio[:] = ratio.max()
-        _put(sphere, block, half, centre + origin, own[3] * np.where(ratio > 0.0, np.sqrt(ratio), 1.0))
+        _put(sphere, block, half, centre + origin, np.where(ratio > 0.0, np.sqrt(ratio), own[3]))
 
     def follow_affine(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
-        """Put c' = Σ w q' and r' = |F| r with F = Σ q' gᵀ; columns w, g (3); share: 3 unused, r."""
-        own = share[block, 3, HALF * half : HALF * half + HALF]
+        """Put c' = Σ w q' and r' = |t F| r with F = Σ q' gᵀ; columns w, g (3); share: t, 2 unused, r."""
+        own = share[block, :, HALF * half : HALF * half + HALF]
         _, origin, _, sums = _sums(half, x, control, coefficient, start, stop, alone, 4)
-        radius = own * stretch_of(sums[1:].transpose(1, 2, 0))
+        radius = own[3] * stretch_of(own[0][:, None, None] * sums[1:].transpose(1, 2, 0))
         _put(sphere, block, half, sums[0] + origin, radius * (1.0 + ROUNDING) + ROUNDING * reach)
 
     def follow_bounded(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
         """As ``follow_affine``, and r' grows by Σ s |q' - c' - F e|; columns w, g (3), e (3), s."""
-        own = share[block, 3, HALF * half : HALF * half + HALF]
+        own = share[block, :, HALF * half : HALF * half + HALF]
         q, origin, numbers, sums = _sums(half, x, control, coefficient, start, stop, alone, 4)
         f = sums[1:].transpose(1, 2, 0)
         u = q - sums[0] - np.einsum("lak,rkl->rla", f, numbers[:, 4:7])
         rest = (numbers[:, 7] * np.sqrt((u * u).sum(axis=2))).sum(axis=0)
         if alone:
             rest[:] = rest.sum()
-        radius = own * stretch_of(f) + rest
+        radius = own[3] * stretch_of(own[0][:, None, None] * f) + rest
+        _put(sphere, block, half, sums[0] + origin, radius * (1.0 + ROUNDING) + ROUNDING * reach)
+
+    def follow_near(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
+        """Put c' = Σ w q' and r' = s max |q' - c'| + t; column w, of the leading rows; share: 2 unused, t, s."""
+        own = share[block, :, HALF * half : HALF * half + HALF]
+        _, origin, _, sums = _sums(half, x, control, coefficient, start, min(start + LEADING, stop), alone, 1)
+        q = x[control[start:stop, HALF * half : HALF * half + HALF]] - origin
+        square = ((q - sums[0]) ** 2).sum(axis=2).max(axis=0)
+        if alone:
+            square[:] = square.max()
+        radius = own[3] * np.sqrt(square) + own[2]
         _put(sphere, block, half, sums[0] + origin, radius * (1.0 + ROUNDING) + ROUNDING * reach)
 
     def follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, alone):
         """Put c' = Σ w q' + s n, n the unit normal of Σ u q' and Σ v q'; columns w, u, v; share s."""
         lanes = slice(HALF * half, HALF * half + HALF)
         _, origin, _, sums = _sums(half, x, control, coefficient, start, stop, alone, 3)
-        normal = np.cross(sums[1], sums[2])
+        size = np.maximum(np.abs(sums[1:]).max(axis=(0, 2)), SMALLEST)[:, None]
+        normal = np.cross(sums[1] / size, sums[2] / size)
         length = np.sqrt((normal * normal).sum(axis=1))
         scale = np.where(length > 0.0, share[block, 0, lanes] / np.where(length > 0.0, length, 1.0), 0.0)
         sphere[block, :3, lanes] = (sums[0] + scale[:, None] * normal + origin).T
@@ -342,7 +385,7 @@ else:
     def follow_as_published(
         _typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone
     ):
-        """Put c' = s + Σ w q' and r' = r max sqrt(v) |q' - c'|; columns w, v; share s, r."""
+        """Put c' = s + Σ w q' and r' = max sqrt(v) |q' - c'|, r if that is 0; columns w, v; share s, r."""
 
         def codegen(context, builder, signature, args):
             block = _Block(context, builder, signature, args)
@@ -355,7 +398,7 @@ else:
                 ratio.set(ratio.get().folded(lambda a, b: a.most(b)))
             grown = ratio.get()
             block.put_centre(centre)
-            block.put_radius(block.own(3) * grown.if_positive(grown.sqrt(), _constant(builder, 1.0)))
+            block.put_radius(grown.if_positive(grown.sqrt(), block.own(3)))
             return context.get_dummy_value()
 
         return _signature(sphere, x, control, coefficient, share), codegen
@@ -364,7 +407,7 @@ else:
     def follow_affine(
         _typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone, _reach
     ):
-        """Put c' = Σ w q' and r' = |F| r with F = Σ q' gᵀ; columns w, g (3); share: 3 unused, r."""
+        """Put c' = Σ w q' and r' = |t F| r with F = Σ q' gᵀ; columns w, g (3); share: t, 2 unused, r."""
 
         def codegen(context, builder, signature, args):
             _follow_affine(_Block(context, builder, signature, args), args[10], with_residuals=False)
@@ -385,13 +428,34 @@ else:
         return _signature(sphere, x, control, coefficient, share, types.float64), codegen
 
     @intrinsic
+    def follow_near(
+        _typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone, _reach
+    ):
+        """Put c' = Σ w q' and r' = s max |q' - c'| + t; column w, of the leading rows; share: 2 unused, t, s."""
+
+        def codegen(context, builder, signature, args):
+            block = _Block(context, builder, signature, args)
+            centre = block.weighted_sums(1, LEADING)
+            square = _Sum(builder)
+            with block.rows() as (row, _):
+                away = [q - c for q, c in zip(block.controls(row), centre)]
+                square.set(_dot(away, away).most(square.get()))
+            with builder.if_then(block.alone):
+                square.set(square.get().folded(lambda a, b: a.most(b)))
+            block.put_centre(centre)
+            block.put_rounded(block.own(3) * square.get().sqrt() + block.own(2), args[10])
+            return context.get_dummy_value()
+
+        return _signature(sphere, x, control, coefficient, share, types.float64), codegen
+
+    @intrinsic
     def follow_patch(_typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone):
         """Put c' = Σ w q' + s n, n the unit normal of Σ u q' and Σ v q'; columns w, u, v; share s."""
 
         def codegen(context, builder, signature, args):
             block = _Block(context, builder, signature, args)
             sums = block.weighted_sums(3)
-            u, v = sums[3:6], sums[6:9]
+            _, (u, v) = _with_unit_size([sums[3:6], sums[6:9]])
             normal = [u[i] * v[j] - u[j] * v[i] for i, j in ((1, 2), (2, 0), (0, 1))]
             length = _dot(normal, normal).sqrt()
             scale = length.if_positive(block.own(0) / length, _constant(builder, 0.0))

@@ -18,7 +18,7 @@ Bounds   Let u = 2^-53. A product of three differences that goes through k round
 Source   the idea of filtered exact predicates is Shewchuk's [Shewchuk1997]; bounds and steps 2 to 4 are derived here.
 """
 
-from impinge.backend.jit import compiled
+from impinge.backend.jit import compiled, outlined
 from impinge.exact.accumulator import add_determinant, add_product, empty_accumulator, sign_of
 from impinge.exact.double_double import BOUND as BOUND_TWICE
 from impinge.exact.double_double import determinant, difference, is_zero
@@ -36,6 +36,16 @@ def point(x, i):
     return x[i, 0], x[i, 1], x[i, 2]
 
 
+@outlined("int64(float64, float64, float64, float64, float64, float64)")
+def _orient2d_exact(ax, ay, bx, by, cx, cy):
+    a, b, c = (ax, ay), (bx, by), (cx, cy)
+    limbs = empty_accumulator()
+    for p, q in ((a, b), (b, c), (c, a)):
+        add_product(limbs, p[0], q[1], 1.0)
+        add_product(limbs, -p[1], q[0], 1.0)
+    return sign_of(limbs)
+
+
 @compiled
 def orient2d(a, b, c):
     """Sign of (b - a) × (c - a): 1 if a, b, c turn left, -1 if they turn right, 0 if they are collinear."""
@@ -51,16 +61,39 @@ def orient2d(a, b, c):
     # A difference of doubles is zero only if they are equal, so these zeros are exact.
     if (ux == 0.0 or vy == 0.0) and (uy == 0.0 or vx == 0.0):
         return 0
-    return _orient2d_exact(a, b, c)
+    return _orient2d_exact(a[0], a[1], b[0], b[1], c[0], c[1])
 
 
 @compiled
-def _orient2d_exact(a, b, c):
+def _orient3d_exact(a, b, c, d):
+    """One determinant where the differences are exact; else four of the points themselves, which need no rounding."""
     limbs = empty_accumulator()
-    for p, q in ((a, b), (b, c), (c, a)):
-        add_product(limbs, p[0], q[1], 1.0)
-        add_product(limbs, -p[1], q[0], 1.0)
+    u, u_low = difference(b, a)
+    v, v_low = difference(c, a)
+    w, w_low = difference(d, a)
+    if is_zero(u_low) and is_zero(v_low) and is_zero(w_low):
+        add_determinant(limbs, 1.0, u, v, w)
+        return sign_of(limbs)
+    add_determinant(limbs, 1.0, b, c, d)
+    add_determinant(limbs, -1.0, a, c, d)
+    add_determinant(limbs, 1.0, a, b, d)
+    add_determinant(limbs, -1.0, a, b, c)
     return sign_of(limbs)
+
+
+@outlined(f"int64({', '.join(13 * ['float64'])})")
+def _orient3d_hard(ax, ay, az, bx, by, bz, cx, cy, cz, dx, dy, dz, perm):
+    """The sign where doubles cannot tell: with twice the precision, then exactly."""
+    a, b, c, d = (ax, ay, az), (bx, by, bz), (cx, cy, cz), (dx, dy, dz)
+    det, is_exact = determinant(a, b, c, d)
+    bound = BOUND_TWICE * perm + UNDERFLOW * (1.0 + abs(d[0] - a[0]) + abs(d[1] - a[1]) + abs(d[2] - a[2]))
+    if det > bound:
+        return 1
+    if det < -bound:
+        return -1
+    if is_exact:
+        return 1 if det > 0.0 else -1 if det < 0.0 else 0
+    return _orient3d_exact(a, b, c, d)
 
 
 @compiled
@@ -81,7 +114,7 @@ def orient3d(a, b, c, d):
         return -1
     if _has_zero_line(ux, uy, uz, vx, vy, vz, wx, wy, wz):
         return 0
-    return _orient3d_hard(a, b, c, d, perm)
+    return _orient3d_hard(a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2], d[0], d[1], d[2], perm)
 
 
 @compiled
@@ -95,34 +128,3 @@ def _has_zero_line(ux, uy, uz, vx, vy, vz, wx, wy, wz):
         or (vx == 0.0 and vy == 0.0 and vz == 0.0)
         or (wx == 0.0 and wy == 0.0 and wz == 0.0)
     )
-
-
-@compiled
-def _orient3d_hard(a, b, c, d, perm):
-    """The sign where doubles cannot tell: with twice the precision, then exactly."""
-    det, is_exact = determinant(a, b, c, d)
-    bound = BOUND_TWICE * perm + UNDERFLOW * (1.0 + abs(d[0] - a[0]) + abs(d[1] - a[1]) + abs(d[2] - a[2]))
-    if det > bound:
-        return 1
-    if det < -bound:
-        return -1
-    if is_exact:
-        return 1 if det > 0.0 else -1 if det < 0.0 else 0
-    return _orient3d_exact(a, b, c, d)
-
-
-@compiled
-def _orient3d_exact(a, b, c, d):
-    """One determinant where the differences are exact; else four of the points themselves, which need no rounding."""
-    limbs = empty_accumulator()
-    u, u_low = difference(b, a)
-    v, v_low = difference(c, a)
-    w, w_low = difference(d, a)
-    if is_zero(u_low) and is_zero(v_low) and is_zero(w_low):
-        add_determinant(limbs, 1.0, u, v, w)
-        return sign_of(limbs)
-    add_determinant(limbs, 1.0, b, c, d)
-    add_determinant(limbs, -1.0, a, c, d)
-    add_determinant(limbs, 1.0, a, b, d)
-    add_determinant(limbs, -1.0, a, b, c)
-    return sign_of(limbs)

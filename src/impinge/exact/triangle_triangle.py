@@ -23,7 +23,7 @@ Bound       If the six corners lie in a box of size dx, dy, dz, the permanent of
 
 import numpy as np
 
-from impinge.backend.jit import compiled
+from impinge.backend.jit import compiled, outlined
 from impinge.exact.kinds import CROSSING, NONE, TOUCHING, UNCERTAIN
 from impinge.exact.orientation import BOUND_3D, orient3d
 from impinge.exact.planar import drop_axis, projection_axis, segment_ends, triangles_2d
@@ -132,39 +132,6 @@ def triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, bound):
 
 
 @compiled
-def triangle_triangle_exact(p1, q1, r1, p2, q2, r2):
-    """Kind of two triangles, whatever their position."""
-    sp1, sq1, sr1 = orient3d(p2, q2, r2, p1), orient3d(p2, q2, r2, q1), orient3d(p2, q2, r2, r1)
-    if abs(sp1 + sq1 + sr1) == 3:
-        return NONE
-    sp2, sq2, sr2 = orient3d(p1, q1, r1, p2), orient3d(p1, q1, r1, q2), orient3d(p1, q1, r1, r2)
-    if abs(sp2 + sq2 + sr2) == 3:
-        return NONE
-    if (sp1 == 0 and sq1 == 0 and sr1 == 0) or (sp2 == 0 and sq2 == 0 and sr2 == 0):
-        return _flat_pair(p1, q1, r1, p2, q2, r2)
-    both_straddle = min(sp1, sq1, sr1) < 0 < max(sp1, sq1, sr1) and min(sp2, sq2, sr2) < 0 < max(
-        sp2, sq2, sr2
-    )  # strictly
-
-    alone1, side1 = _alone(sp1, sq1, sr1)
-    alone2, side2 = _alone(sp2, sq2, sr2)
-    p1, q1, r1 = _rotate(p1, q1, r1, alone1)
-    p2, q2, r2 = _rotate(p2, q2, r2, alone2)
-    if side1 < 0:
-        q2, r2 = r2, q2
-    if side2 < 0:
-        q1, r1 = r1, q1
-
-    first = orient3d(q1, p2, p1, q2)
-    if first > 0:
-        return NONE
-    second = orient3d(p1, p2, r1, r2)
-    if second > 0:
-        return NONE
-    return CROSSING if both_straddle and first < 0 and second < 0 else TOUCHING
-
-
-@compiled
 def _alone(sp, sq, sr):
     """Which corner is alone on its side, and that side; some sign is not zero, and not all are equal.
 
@@ -213,3 +180,46 @@ def _flat_pair(p1, q1, r1, p2, q2, r2):
     if axis2 >= 0:
         return segment_proper_triangle(a1, b1, p2, q2, r2, axis2)
     return segment_segment(a1, b1, a2, b2)
+
+
+@outlined(f"int64({', '.join(18 * ['float64'])})")
+def _exactly(px1, py1, pz1, qx1, qy1, qz1, rx1, ry1, rz1, px2, py2, pz2, qx2, qy2, qz2, rx2, ry2, rz2):
+    p1, q1, r1 = (px1, py1, pz1), (qx1, qy1, qz1), (rx1, ry1, rz1)
+    p2, q2, r2 = (px2, py2, pz2), (qx2, qy2, qz2), (rx2, ry2, rz2)
+    sp1, sq1, sr1 = orient3d(p2, q2, r2, p1), orient3d(p2, q2, r2, q1), orient3d(p2, q2, r2, r1)
+    if abs(sp1 + sq1 + sr1) == 3:
+        return NONE
+    sp2, sq2, sr2 = orient3d(p1, q1, r1, p2), orient3d(p1, q1, r1, q2), orient3d(p1, q1, r1, r2)
+    if abs(sp2 + sq2 + sr2) == 3:
+        return NONE
+    if (sp1 == 0 and sq1 == 0 and sr1 == 0) or (sp2 == 0 and sq2 == 0 and sr2 == 0):
+        return _flat_pair(p1, q1, r1, p2, q2, r2)
+    both_straddle = min(sp1, sq1, sr1) < 0 < max(sp1, sq1, sr1) and min(sp2, sq2, sr2) < 0 < max(
+        sp2, sq2, sr2
+    )  # strictly
+
+    alone1, side1 = _alone(sp1, sq1, sr1)
+    alone2, side2 = _alone(sp2, sq2, sr2)
+    p1, q1, r1 = _rotate(p1, q1, r1, alone1)
+    p2, q2, r2 = _rotate(p2, q2, r2, alone2)
+    if side1 < 0:
+        q2, r2 = r2, q2
+    if side2 < 0:
+        q1, r1 = r1, q1
+
+    first = orient3d(q1, p2, p1, q2)
+    if first > 0:
+        return NONE
+    second = orient3d(p1, p2, r1, r2)
+    if second > 0:
+        return NONE
+    return CROSSING if both_straddle and first < 0 and second < 0 else TOUCHING
+
+
+@compiled
+def triangle_triangle_exact(p1, q1, r1, p2, q2, r2):
+    """Kind of two triangles, whatever their position."""
+    return _exactly(
+        p1[0], p1[1], p1[2], q1[0], q1[1], q1[2], r1[0], r1[1], r1[2],
+        p2[0], p2[1], p2[2], q2[0], q2[1], q2[2], r2[0], r2[1], r2[2],
+    )  # fmt: skip

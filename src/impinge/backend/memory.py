@@ -1,0 +1,78 @@
+"""Arrays inside of kernels, by their address.
+
+To call a kernel, Numba looks at every array that it is given: a third of a microsecond each, and several times that
+where others have used the caches since. Where microseconds count, arrays that stay the same from call to call are
+named by their address and length in one array of whole numbers. Who hands out an address keeps the array alive.
+"""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import ctypes
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import carray, types
+
+from impinge.backend.jit import compiled, intrinsic
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where a contiguous array begins."""
+    return array.__array_interface__["data"][0]
+
+
+@intrinsic
+def _pointer(_typing_context, address):
+    def codegen(_context, builder, _signature, args):
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(address), codegen
+
+
+if numba.config.DISABLE_JIT:
+
+    def _at(kind, address, count):
+        if count == 0:
+            return np.zeros(0, dtype=kind)
+        return np.ctypeslib.as_array(ctypes.cast(int(address), ctypes.POINTER(kind)), (int(count),))
+
+    def floats_at(address, count):
+        """Doubles."""
+        return _at(ctypes.c_double, address, count)
+
+    def singles_at(address, count):
+        """Numbers of 32 bits."""
+        return _at(ctypes.c_float, address, count)
+
+    def wholes_at(address, count):
+        """Whole numbers of 64 bits."""
+        return _at(ctypes.c_int64, address, count)
+
+    def ids_at(address, count):
+        """Whole numbers of 32 bits."""
+        return _at(ctypes.c_int32, address, count)
+
+else:
+
+    @compiled
+    def floats_at(address, count):
+        """Doubles."""
+        return carray(_pointer(address), count, np.float64)
+
+    @compiled
+    def singles_at(address, count):
+        """Numbers of 32 bits."""
+        return carray(_pointer(address), count, np.float32)
+
+    @compiled
+    def wholes_at(address, count):
+        """Whole numbers of 64 bits."""
+        return carray(_pointer(address), count, np.int64)
+
+    @compiled
+    def ids_at(address, count):
+        """Whole numbers of 32 bits."""
+        return carray(_pointer(address), count, np.int32)
