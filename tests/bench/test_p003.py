@@ -280,7 +280,6 @@ def test_page_picture_and_tables_are_written(experiment: Experiment, tmp_path: P
 def test_command_prints_verdicts_and_names_the_files(setups: Experiment, tmp_path: Path, monkeypatch):
     """Run an experiment by name like every other benchmark, and write its page and picture too."""
     pytest.importorskip("matplotlib")
-    monkeypatch.setitem(cli.BENCHMARKS, "p003_setups", "impinge.bench.papers.p003_setups")
     monkeypatch.setattr(p003_setups, "run", lambda **_: setups)
     done = CliRunner().invoke(cli.app, ["bench", "p003_setups", "--quick", "--out", str(tmp_path)])
 

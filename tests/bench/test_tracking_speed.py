@@ -12,9 +12,9 @@ def test_quick_run_measures_every_mode():
     """Time every mode of tracking against refitting boxes."""
     rows = tracking_speed.run(quick=True)
 
-    assert [row.candidate for row in rows] == ["BoxTree.refit", *(f"tracking={mode}" for mode in MODES)]
-    assert rows[0].median_ms > 0.0
-    assert all("ns a sphere" in row.note for row in rows[1:])
+    assert [row.candidate for row in rows] == ["all boxes", "BoxTree.refit", *(f"tracking={mode}" for mode in MODES)]
+    assert min(row.median_ms for row in rows[:2]) > 0.0
+    assert all("ns a sphere" in row.note for row in rows[2:])
 
 
 def test_verdicts_follow_from_the_figures():

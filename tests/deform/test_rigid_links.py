@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.rigid_links import FLAT_AT_REST, RigidLinks
+from impinge.deform.rigid_links_kernels import FLAT_IN_MOTION, place_all_handles
 from impinge.errors import MeshError, OptionError
 from impinge.mesh import shapes
 
@@ -48,6 +49,28 @@ def test_steering_into_a_given_array(rng):
 
         assert embedding.steer(moved, out) is out
         np.testing.assert_array_equal(out, embedding.steer(moved))
+
+
+@pytest.mark.small
+def test_links_are_weighted_sums_of_handles(rng):
+    """Reproduce links by weights of sum 1 of coarse vertices and handles, near to a mean of coarse vertices."""
+    embedding = links()
+    handles = embedding.handles(COARSE.vertices)
+    np.testing.assert_allclose(handles.weight.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_array_equal(handles.column[:, :3], embedding.triples)
+    placed = np.zeros_like(handles.rest)
+    for amount in (0.0, 0.1, 1.0, 5.0):
+        moved = COARSE.vertices + amount * rng.normal(size=COARSE.vertices.shape)
+        place_all_handles(moved, handles.triple, handles.length, FLAT_IN_MOTION, placed)
+        dense = embedding.steer(moved)
+        sums = np.einsum("vj,vjk->vk", handles.weight, placed[handles.column])
+        np.testing.assert_allclose(sums, dense, atol=1e-11)
+        alpha = handles.weight[:, 1:3]
+        near = np.concatenate([1.0 - alpha.sum(axis=1, keepdims=True), alpha], axis=1)
+        mean = np.einsum("vj,vjk->vk", near, moved[embedding.triples])
+        assert (near >= 0.0).all()
+        np.testing.assert_allclose(np.linalg.norm(dense - mean, axis=1), handles.offset, atol=1e-11)
+    assert handles.offset.max() > 0.1
 
 
 @pytest.mark.small

@@ -250,6 +250,18 @@ def test_a_single_triangle_of_any_size(builder, corners):
 
 
 @pytest.mark.small
+@pytest.mark.parametrize("size", [2.0**-1000, 2.0**-500, 2.0**-130, 2.0**130, 2.0**500, 2.0**1000])
+def test_closed_surfaces_of_any_size(size):
+    """Cover closed surfaces in fractions, sunk leaves too, and fit them as tightly as at common sizes."""
+    common = shapes.icosphere(1)
+    mesh = TriMesh(common.vertices * size, common.faces)
+    for kind in KINDS:
+        tree, like = (build_spheres(body, builder="octree", kind=kind, levels=2) for body in (mesh, common))
+        assert_covers_exactly(tree, mesh)
+        np.testing.assert_allclose(tree.radius / size, like.radius, rtol=1e-9)
+
+
+@pytest.mark.small
 @pytest.mark.tiny
 def test_all_points_equal():
     """Give a mesh that is one point one sphere of radius zero."""
@@ -299,6 +311,9 @@ def test_no_levels_is_one_sphere():
         ({"levels": True}, "levels is True, expected a whole number"),
         ({"samples": 3}, "samples is 3, expected a whole number from 4"),
         ({"seed": 0.5}, "seed is 0.5, expected a whole number from 0"),
+        ({"sink": 0.9}, "sink is 0.9, expected a number from 1, for the smallest leaves, to 100"),
+        ({"sink": float("nan")}, "sink is nan, expected a number from 1"),
+        ({"sink": "deep"}, "sink is 'deep', expected a number from 1"),
     ],
 )
 def test_bad_options_get_a_sentence(options, message):
@@ -341,15 +356,47 @@ def test_wrapped_is_never_larger_than_layered():
 
 
 def test_medial_spheres_stand_off_less_than_clusters():
-    """Bound the stand-off of the medial tree below that of clusters, at every level below the root."""
+    """Bound the stand-off of the medial tree below that of smallest clusters, at every level below the root."""
     mesh = shapes.bumpy_sphere(3)
     worst = {}
     for builder in BUILDERS:
-        tree = build_spheres(mesh, builder=builder, levels=3)
+        tree = build_spheres(mesh, builder=builder, levels=3, sink=1.0)
         bound = tree.radius - signed_depth(mesh, tree.centre)[0]
         worst[builder] = [bound[tree.cut(level)].mean() for level in range(1, 4)]
 
     assert (np.array(worst["medial"]) < 0.7 * np.array(worst["octree"])).all()
+
+
+def test_sunk_leaves_lie_below_the_surface():
+    """Put leaves below closed surfaces, inside out ones too: tighter, larger by half; inner spheres are as before."""
+    mesh = shapes.bumpy_sphere(4)
+    smallest = build_spheres(mesh, builder="octree", levels=3, sink=1.0)
+    for faces in (mesh.faces, mesh.faces[:, ::-1]):
+        tree = build_spheres(TriMesh(mesh.vertices, faces), builder="octree", levels=3)
+        is_leaf = tree.child_count == 0
+        depth = signed_depth(mesh, tree.centre)[0]
+        above = signed_depth(mesh, smallest.centre)[0]
+        np.testing.assert_allclose(tree.radius[~is_leaf], smallest.radius[~is_leaf], rtol=1e-12)
+        assert (tree.radius <= 1.6 * smallest.radius).all()
+        assert (depth[is_leaf] > 0.0).mean() > 0.99
+        assert (depth - above)[is_leaf].min() > 0.0
+        assert ((tree.radius - depth)[is_leaf]).mean() < 0.5 * (smallest.radius - above)[is_leaf].mean()
+        assert_covers(tree, TriMesh(mesh.vertices, faces))
+
+
+def test_surfaces_without_a_below_are_not_sunk():
+    """Leave the smallest balls around soups, open surfaces and surfaces whose triangles disagree."""
+    closed = shapes.icosphere(3)
+    flipped = np.array(closed.faces)
+    flipped[0] = flipped[0, ::-1]
+    for mesh in (
+        soup(np.random.default_rng(3), 200),
+        TriMesh(closed.vertices, closed.faces[5:]),
+        TriMesh(closed.vertices, flipped),
+    ):
+        trees = [build_spheres(mesh, builder="octree", levels=2, sink=sink) for sink in (1.0, 3.0)]
+        np.testing.assert_array_equal(trees[0].centre, trees[1].centre)
+        np.testing.assert_array_equal(trees[0].radius, trees[1].radius)
 
 
 def test_medial_spheres_touch_four_points_and_hold_none():
@@ -406,9 +453,9 @@ def test_covers_scans_and_cad():
 @shared_data.needs_data
 @pytest.mark.slow
 def test_covers_a_scan_with_medial_spheres():
-    """Cover the bunny with four levels of medial spheres that stand off less than clusters do."""
+    """Cover the bunny with four levels of medial spheres that stand off less than the smallest clusters do."""
     mesh = impinge.load(shared_data.FOLDER / "closed/bunny_75k.off")
-    medial, clusters = (build_spheres(mesh, builder=builder) for builder in ("medial", "octree"))
+    medial, clusters = (build_spheres(mesh, builder=builder, sink=1.0) for builder in ("medial", "octree"))
 
     assert medial.builder == "medial"
     assert medial.level_count == 5
@@ -493,6 +540,10 @@ def test_files_that_are_no_trees_are_refused(tmp_path):
     path.write_bytes(b"PK nonsense")
     with pytest.raises(FileError, match=r"is no sphere tree \(.*\); expected a file that SphereHierarchy.save wrote"):
         SphereHierarchy.load(path)
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(FileError, match="is no sphere tree"):
+        SphereHierarchy.load(path)
     np.savez(path, centre=np.zeros(3))
     with pytest.raises(FileError, match="is no sphere tree: it lacks radius, first_child"):
         SphereHierarchy.load(path)
@@ -510,6 +561,16 @@ def test_files_that_are_no_trees_are_refused(tmp_path):
         ("radius", lambda value: value * np.nan),
         ("centre", lambda value: value.astype(np.float32)),
         ("level_start", lambda value: value[:0]),
+        ("level_start", lambda value: value + np.int32(1)),
+        ("radius", lambda value: value[0]),
+        ("branching", lambda value: np.array(f"{value} or more")),
+        ("kind", lambda value: np.array(f"{value} loosely")),
+        ("builder", lambda value: np.array(f"{value} magic")),
+        ("parent", lambda value: np.maximum(value, 0)),
+        ("child_count", lambda value: value - np.int32(1)),
+        ("piece_start", np.zeros_like),
+        ("piece_triangle", lambda value: -value),
+        ("piece_corner", lambda value: 0.5 * value),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, name, change):
@@ -523,6 +584,38 @@ def test_damaged_files_are_refused(tmp_path, name, change):
         FileError, match="version 2, expected version 1" if name == "version" else "damaged sphere tree"
     ):
         SphereHierarchy.load(path)
+
+
+def test_any_broken_bytes_are_refused(tmp_path):
+    """Say that a file is no tree, or damaged, whatever bytes were changed or cut off; never anything else."""
+    rng = np.random.default_rng(8)
+    whole = np.frombuffer(build_spheres(shapes.icosphere(1), builder="octree").save(tmp_path / "a").read_bytes(), "u1")
+    refused = 0
+    for k in range(300):
+        broken = whole[: rng.integers(len(whole))] if k % 5 == 0 else whole.copy()
+        if k % 5:
+            broken[rng.integers(len(whole), size=rng.integers(1, 5))] = rng.integers(256)
+        (tmp_path / "b").write_bytes(broken.tobytes())
+        try:
+            SphereHierarchy.load(tmp_path / "b")
+        except FileError:
+            refused += 1
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("piece_triangle", lambda value: value + np.int32(5)), ("rest", lambda value: value[:-1])]
+)
+def test_files_that_name_what_the_mesh_has_not_are_refused(tmp_path, name, change):
+    """Refuse a damaged tree of the right mesh before a query leaves its arrays."""
+    mesh = shapes.box()
+    path = build_spheres(mesh, builder="octree", levels=1).save(tmp_path / "tree.npz")
+    with np.load(path) as file:
+        found = {key: file[key] for key in file.files}
+    np.savez(path, **{**found, name: change(found[name])})
+
+    with pytest.raises(MeshError, match="its mesh has 12 and 8; it is damaged, build it anew"):
+        SphereHierarchy.load(path, mesh=mesh)
 
 
 # Looking ----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ Guarantee   The rest state and every rigid motion of it are reproduced up to rou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,36 @@ from scipy.spatial import cKDTree
 
 from impinge.arrays import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
 from impinge.deform import rigid_links_kernels as kernels
+from impinge.deform.differential import rigid_link_blocks
+from impinge.deform.rigid_links_kernels import FLAT_IN_MOTION
 from impinge.errors import MeshError
 
 FLAT_AT_REST = 1e-3
 """|n| / longest side² up to which three vertices count as lying on a line when links are made."""
-FLAT_IN_MOTION = 1e-6
-"""The same for a triple that moves: below it, the direction of n has lost most of its digits."""
 CHUNK = 4096
 """Links that one thread places at a time."""
 FIRST_NEIGHBOURS = 8
 """Nearest vertices that are looked at first; their number is doubled as long as needed."""
+
+
+class Handles(NamedTuple):
+    """Links as weighted sums: of the triple's vertices, and of three more points for every triple, its handles.
+
+    Handle k of a triple is q0 + length e_k, so that p' = Σ w_j h_j' with weights of sum 1, whatever the motion.
+    """
+
+    triple: Ints
+    """Vertices of the distinct triples, shape (t, 3)."""
+    length: Floats
+    """Shape (t,)."""
+    rest: Floats
+    """Coarse vertices at rest, and behind them the handles, three for each triple, shape (m + 3 t, 3)."""
+    column: Ints
+    """For each dense vertex the triple's vertices and handles, as rows of ``rest``, shape (n, 6)."""
+    weight: Floats
+    """Shape (n, 6)."""
+    offset: Floats
+    """How far dense vertices are from O, a mean of the triple's vertices, whatever the motion, shape (n,)."""
 
 
 class RigidLinks:
@@ -57,6 +77,7 @@ class RigidLinks:
         self._straight: Bools = np.zeros(len(first), dtype=np.bool_)
         self._place_frames()
         self._link_vertex: Ints = np.argsort(link_triple, kind="stable").astype(np.int32)
+        self._vertex_link: Ints = np.argsort(self._link_vertex).astype(np.int32)
         self._link_triple: Ints = link_triple[self._link_vertex].astype(np.int32)
         counts = np.bincount(link_triple, minlength=len(first))
         self._triple_link_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -99,6 +120,34 @@ class RigidLinks:
             self._coefficient, self._link_vertex, out,
         )  # fmt: skip
         return out
+
+    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
+        """How dense vertices move with coarse ones when last steered: ids (k, 3), and blocks (k, 3, 3, 3) for them."""
+        link = self._vertex_link[vertices]
+        triple = self._link_triple[link]
+        ids = self._triple[triple]
+        frame = self._frame[triple].reshape(-1, 3, 3)
+        return ids, rigid_link_blocks(self._now[ids], self._coefficient[link], frame)
+
+    def handles(self, coarse_rest: Floats) -> Handles:
+        """The links as weighted sums."""
+        corner = coarse_rest[self._triple]
+        length = np.sqrt(((corner - np.roll(corner, 1, axis=1)) ** 2).sum(axis=2)).max(axis=1)
+        rest = np.zeros((len(coarse_rest) + 3 * len(length), 3))
+        kernels.place_all_handles(np.array(coarse_rest), self._triple, length, FLAT_IN_MOTION, rest)
+        triple_of = self._link_triple[self._vertex_link]
+        alpha, signed = np.split(self._coefficient[self._vertex_link], [2], axis=1)
+        by_handle = signed / length[triple_of, None]
+        first = 1.0 - alpha.sum(axis=1) - by_handle.sum(axis=1)
+        own = len(coarse_rest) + 3 * triple_of[:, None] + np.arange(3)
+        return Handles(
+            self._triple,
+            length,
+            rest,
+            np.concatenate([self._triple[triple_of], own], axis=1).astype(np.int32),
+            np.concatenate([first[:, None], alpha, by_handle], axis=1),
+            np.sqrt((signed * signed).sum(axis=1)),
+        )
 
     def _place_frames(self) -> None:
         place = kernels.place_frames.over(len(self._triple))

@@ -7,6 +7,8 @@ import math
 from impinge.backend.jit import compiled, contracted, kernel, prange
 
 NONE = -1
+FLAT_IN_MOTION = 1e-6
+"""|n| / longest side² up to which a moving triple lies on a line: the direction of n has lost most of its digits."""
 
 
 @compiled
@@ -101,6 +103,31 @@ def place_frames(x, triple, flatness, frame, straight):
         else:
             n = _cross(u, _difference(x, q2, q0))
             _put_frame(frame[t], n, back, _cross(u, n))
+
+
+@compiled
+def place_handles(x, q0, q1, q2, length, flatness, out, first):
+    """Write q0 + length e for the unit vectors e of a triple's frame; whether it lies on a line: then q0 three times.
+
+    The frame of a triple on a line is not known from its vertices; but no handle is farther from q0 than ``length``.
+    """
+    is_straight = _is_straight(x, q0, q1, q2, flatness)
+    u, back = _difference(x, q1, q0), _difference(x, q0, q1)
+    n = _cross(u, _difference(x, q2, q0))
+    for row, e in ((0, n), (1, back), (2, _cross(u, n))):
+        scale = 0.0 if is_straight else length / math.sqrt(_square(e))
+        for k in range(3):
+            out[first + row, k] = x[q0, k] + scale * e[k]
+    return is_straight
+
+
+@compiled
+def place_all_handles(x, triple, length, flatness, out):
+    """Copy coarse vertices, and write the handles of all triples behind them."""
+    out[: len(x)] = x
+    for t in range(len(triple)):
+        q0, q1, q2 = triple[t, 0], triple[t, 1], triple[t, 2]
+        place_handles(x, q0, q1, q2, length[t], flatness, out, len(x) + 3 * t)
 
 
 @contracted

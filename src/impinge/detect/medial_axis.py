@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.arrays import Bools, Floats, Ints, distinct_rows
 from impinge.detect.closest_points import closest_points
 from impinge.detect.pair_query import pair_options
 from impinge.mesh.tri_mesh import TriMesh
@@ -76,8 +76,8 @@ def medial_spheres(body: TriMesh, forming: Floats) -> MedialSpheres:
 
 def refined(forming: Floats, spheres: MedialSpheres, bad: NDArray[np.int64] | Bools) -> Floats:
     """The forming points, and the surface points nearest to the centres of bad spheres."""
-    more = np.unique(spheres.nearest[bad], axis=0)
-    return np.concatenate([forming, more])
+    more = spheres.nearest[bad]
+    return np.concatenate([forming, more[distinct_rows(more)[0]]])
 
 
 def _circumcentres(corner: Floats, bounds: Floats) -> tuple[Floats, Bools]:

@@ -5,7 +5,9 @@
 2. Build  "octree": clusters of pieces (``sphere_clusters``), for any surface. "medial": adaptive medial axis
           (``sphere_medial``), for closed surfaces; others get the quick tree, and the log says so.
 3. Order  pieces along the tree, so that those under any node are a range.
-4. Round  radii up to what holds the pieces for certain; "layered": to what holds the children's balls.
+4. Sink   "octree": the centres of leaves below closed surfaces (``sphere_sinking``), so that lines between centres are
+          normals of contacts.
+5. Round  radii up to what holds the pieces for certain; "layered": to what holds the children's balls.
 
 Guarantee Every corner of a piece is in the balls of its leaf and of all ancestors, in exact arithmetic and in doubles;
           the pieces of a triangle tile it. The same bits for the same mesh, options and seed, whatever the threads.
@@ -22,12 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.arrays import NONE, Floats, Ints, shown
+from impinge.arrays import NONE, Floats, Ints, as_length, shown
 from impinge.detect import sphere_clusters_kernels as kernels
 from impinge.detect.sphere_clusters import Draft, Wide, draft_by_clusters
 from impinge.detect.sphere_hierarchy import Builder, Kind, SphereHierarchy, digest_of_faces
 from impinge.detect.sphere_medial import draft_by_medial_axis
 from impinge.detect.sphere_pieces import Pieces, cut_to_length, length_for
+from impinge.detect.sphere_sinking import outward_sign, sunk_centres
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh
@@ -39,6 +42,7 @@ PIECES_PER_LEAF = 8
 LEAVES_TO_CUT_FOR = 1 << 15
 """Trees with more leaves are cut no finer, unless the mesh is: the deepest levels then hold single pieces."""
 MOST_LEVELS = 30
+MOST_SUNK = 100.0
 LARGE, SMALL = 2.0**400, 2.0**-400
 """Coordinates whose squares may leave the range of doubles are scaled first, by a power of two."""
 
@@ -68,13 +72,15 @@ def build_spheres(
     levels: int = 4,
     samples: int = 10_000,
     seed: int = 0,
+    sink: float = 1.5,
 ) -> SphereHierarchy:
     """Spheres around the surface of ``mesh`` as it is now: a root, and ``levels`` levels below it.
 
     ``builder`` "medial" takes a minute or so and fits a solid best, "octree" takes a fraction of a second and any
     surface. ``kind`` "wrapped": a sphere holds the surface below it; "layered": the spheres below it, too.
     ``branching``: most children of a sphere. ``samples``: points of the surface that the medial axis starts from and
-    ``seed`` where they are.
+    ``seed`` where they are. ``sink``: how much larger than the smallest the leaves of "octree" may be, to have their
+    centres below a closed surface; 1 takes the smallest.
     """
     body = as_surface(mesh, name="mesh")
     _check(builder, ("medial", "octree"), "builder")
@@ -83,6 +89,8 @@ def build_spheres(
     levels = _whole(levels, "levels", least=0, most=MOST_LEVELS)
     samples = _whole(samples, "samples", least=4, most=10_000_000)
     seed = _whole(seed, "seed", least=0, most=2**32 - 1)
+    if not 1.0 <= (as_length(sink) or 0.0) <= MOST_SUNK:
+        raise OptionError(f"sink is {shown(sink)}, expected a number from 1, for the smallest leaves, to {MOST_SUNK:g}")
     snapshot = body.snapshot()
     if not len(snapshot.live):
         raise MeshError("the mesh has no live triangles, so there is nothing to put spheres around; add some first")
@@ -94,7 +102,8 @@ def build_spheres(
     built_by: Builder = "octree" if draft is None else "medial"
     if draft is None:
         draft = draft_by_clusters(pieces, _points(pieces, surface), branching=branching, levels=levels)
-    tree = _finish(draft, surface, layered=kind == "layered")
+    sunk = float(sink) if built_by == "octree" and sink > 1.0 else 1.0
+    tree = _finish(draft, surface, layered=kind == "layered", sink=sunk)
     return SphereHierarchy(
         **tree,
         rest=np.array(snapshot.vertices),
@@ -158,15 +167,18 @@ def _progress(branching: int, levels: int) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-def _finish(draft: Draft, surface: Surface, *, layered: bool) -> dict[str, Any]:
+def _finish(draft: Draft, surface: Surface, *, layered: bool, sink: float) -> dict[str, Any]:
     """Order the pieces along the tree, and let radii hold them for certain."""
     first_child, child_count = _children(draft.parent)
     start, stop = _ranges(draft, first_child)
     pieces = draft.pieces.take(np.argsort(start[draft.leaf], kind="stable"))
-    centre, radius = draft.centre.copy(), np.zeros(len(start))
-    kernels.radii_around_pieces.over(len(start))(
-        start, stop, centre, _points(pieces, surface).reshape(-1, 3), _slack(pieces, surface), radius
-    )
+    centre, points = draft.centre.copy(), _points(pieces, surface)
+    held = (points.reshape(-1, 3), _slack(pieces, surface))
+    radius = _radii(start, stop, centre, *held)
+    sign = outward_sign(surface.vertices, surface.faces[surface.live]) if sink > 1.0 else 0.0
+    if sign != 0.0:
+        centre = sunk_centres(centre, radius, child_count == 0, start, points, sign * sink)
+        radius = _radii(start, stop, centre, *held)
     if layered:
         kernels.layer_upwards(first_child, child_count, centre, radius)
     return {
@@ -181,6 +193,12 @@ def _finish(draft: Draft, surface: Surface, *, layered: bool) -> dict[str, Any]:
         "piece_start": start.astype(np.int32),
         "piece_stop": stop.astype(np.int32),
     }
+
+
+def _radii(start: Wide, stop: Wide, centre: Floats, points: Floats, slack: Floats) -> Floats:
+    radius = np.zeros(len(start))
+    kernels.radii_around_pieces.over(len(start))(start, stop, centre, points, slack, radius)
+    return radius
 
 
 def _children(parent: Ints) -> tuple[Ints, Ints]:

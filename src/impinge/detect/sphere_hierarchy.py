@@ -14,13 +14,15 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from impinge.arrays import NONE, Floats, Ints
+from impinge.arrays import NONE, Floats, Ints, sorted_unique
 from impinge.detect.sphere_pieces import Pieces
 from impinge.errors import FileError, MeshError
 from impinge.mesh.tri_mesh import TriMesh
@@ -30,6 +32,8 @@ Builder: TypeAlias = Literal["medial", "octree"]
 
 VERSION = 1
 """Of the file."""
+CORNER_SLACK = 1e-9
+"""By how much the coordinates of a corner may differ from 1 when added up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +103,7 @@ class SphereHierarchy:
 
     def triangles_under(self, node: int) -> Ints:
         """Sorted ids of the triangles of which a part is under ``node``."""
-        return np.unique(self.piece_triangle[self.piece_start[node] : self.piece_stop[node]])
+        return sorted_unique(self.piece_triangle[self.piece_start[node] : self.piece_stop[node]])
 
     # mesh and file --------------------------------------------------------------------------------------
 
@@ -112,6 +116,11 @@ class SphereHierarchy:
                 f"the sphere tree belongs to another mesh than this one of {len(snapshot.vertices)} vertices and "
                 f"{live} live triangles (the tree's has {len(self.rest)} vertices); build a tree for it with "
                 "build_spheres, also after triangles were added or removed"
+            )
+        if len(self.rest) != len(snapshot.vertices) or self.piece_triangle.max() >= len(snapshot.elements):
+            raise MeshError(
+                f"the sphere tree names triangle {int(self.piece_triangle.max())} and has {len(self.rest)} vertices, "
+                f"but its mesh has {len(snapshot.elements)} and {len(snapshot.vertices)}; it is damaged, build it anew"
             )
         return self
 
@@ -136,6 +145,8 @@ class SphereHierarchy:
 
 _FIELDS = fields(SphereHierarchy)
 _TEXTS = {"faces_digest", "kind", "builder"}
+_NO_ARCHIVE = (ValueError, EOFError, KeyError, RuntimeError, OverflowError, zipfile.BadZipFile, zlib.error)
+"""What reading bytes that are no archive, or a broken one, may raise."""
 
 
 def digest_of_faces(faces: Ints, live: Ints, vertex_count: int) -> str:
@@ -148,11 +159,11 @@ def digest_of_faces(faces: Ints, live: Ints, vertex_count: int) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:  # numpy leaves broken files open
+            found = {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
     except OSError as error:
         raise FileError(f"the sphere tree could not be read from {path} ({error}); check the path") from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except _NO_ARCHIVE as error:
         raise FileError(
             f"{path} is no sphere tree ({error}); expected a file that SphereHierarchy.save wrote"
         ) from error
@@ -172,33 +183,65 @@ def _read(path: Path) -> dict[str, Any]:
     return arrays | {name: str(arrays[name]) for name in _TEXTS} | {"branching": int(arrays["branching"])}
 
 
+def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(name) as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
 def _is_sound(tree: dict[str, Any]) -> bool:
     """Whether arrays have the right types and shapes and refer to one another, so that no query can leave them."""
+    if any(tree[each.name].ndim == 0 for each in _FIELDS if each.name not in {*_TEXTS, "branching"}):
+        return False
+    if tree["branching"].ndim or tree["branching"].dtype.kind not in "iu":
+        return False
     nodes, pieces, vertices = len(tree["radius"]), len(tree["piece_triangle"]), len(tree["rest"])
     floats = {"centre": (nodes, 3), "radius": (nodes,), "piece_corner": (pieces, 3, 3), "rest": (vertices, 3)}
     whole = dict.fromkeys(("first_child", "child_count", "parent", "piece_start", "piece_stop"), (nodes,))
+    texts = {"kind": ("wrapped", "layered"), "builder": ("medial", "octree")}
+    if any(str(tree[name]) not in allowed for name, allowed in texts.items()):
+        return False
     whole |= {"level_start": (len(tree["level_start"]),), "piece_triangle": (pieces,)}
     if any(tree[name].dtype != np.float64 or tree[name].shape != shape for name, shape in floats.items()):
         return False
     if any(tree[name].dtype != np.int32 or tree[name].shape != shape for name, shape in whole.items()):
         return False
-    first, count, parent, level = tree["first_child"], tree["child_count"], tree["parent"], tree["level_start"]
-    start, stop = tree["piece_start"], tree["piece_stop"]
-    inner = np.flatnonzero(first != NONE)
+    return _is_tree(tree) and _holds_pieces(tree)
+
+
+def _is_tree(tree: dict[str, Any]) -> bool:
+    """Whether nodes stand level by level, siblings together and in order."""
+    nodes, level, first, count = len(tree["radius"]), tree["level_start"], tree["first_child"], tree["child_count"]
+    if nodes == 0 or len(level) < 2 or level[0] != 0 or level[-1] != nodes or not (np.diff(level) > 0).all():
+        return False
+    inner = np.flatnonzero(count > 0)
+    if (count < 0).any() or int(count.sum(dtype=np.int64)) != nodes - 1:
+        return False
+    height = np.repeat(np.arange(len(level) - 1), np.diff(level))
+    parent = np.concatenate([[NONE], np.repeat(inner, count[inner])])
     return bool(
-        nodes > 0
-        and len(level) > 1
-        and level[0] == 0
-        and level[-1] == nodes
-        and (np.diff(level) > 0).all()
-        and all(np.isfinite(tree[name]).all() for name in floats)
+        (tree["parent"] == parent).all()
+        and (first[inner] == 1 + np.cumsum(count[inner]) - count[inner]).all()
+        and (first[count == 0] == NONE).all()
+        and (height[1:] == height[parent[1:]] + 1).all()
+    )
+
+
+def _holds_pieces(tree: dict[str, Any]) -> bool:
+    """Whether spheres are finite, and the pieces below a node are those below its children; all below the root."""
+    start, stop, first, count = (tree[name] for name in ("piece_start", "piece_stop", "first_child", "child_count"))
+    inner = np.flatnonzero(count > 0)
+    last = first[inner] + count[inner] - 1
+    is_next = np.flatnonzero(tree["parent"][1:-1] == tree["parent"][2:]) + 1
+    return bool(
+        all(np.isfinite(tree[name]).all() for name in ("centre", "radius", "piece_corner", "rest"))
         and (tree["radius"] >= 0.0).all()
-        and parent[0] == NONE
-        and ((parent[1:] >= 0) & (parent[1:] < np.arange(1, nodes))).all()
-        and ((count > 0) == (first != NONE)).all()
-        and count.sum() == nodes - 1
-        and (first[inner] > inner).all()
-        and (first[inner] + count[inner] <= nodes).all()
-        and ((start >= 0) & (start < stop) & (stop <= pieces)).all()
+        and start[0] == 0
+        and stop[0] == len(tree["piece_triangle"])
+        and (start < stop).all()
+        and (start[first[inner]] == start[inner]).all()
+        and (stop[last] == stop[inner]).all()
+        and (stop[is_next] == start[is_next + 1]).all()
         and (tree["piece_triangle"] >= 0).all()
+        and (tree["piece_corner"] >= 0.0).all()
+        and (np.abs(tree["piece_corner"].sum(axis=2) - 1.0) < CORNER_SLACK).all()
     )

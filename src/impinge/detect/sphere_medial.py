@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from impinge.arrays import NONE, Floats
+from impinge.arrays import NONE, Floats, sorted_unique
 from impinge.detect import sphere_clusters_kernels, sphere_reduction_kernels
 from impinge.detect.medial_axis import MedialSpheres, medial_spheres, refined, signed_depth, surface_samples
 from impinge.detect.sphere_clusters import Draft, Growth, Wide, balls_around, cluster, middles
@@ -142,7 +142,7 @@ def _pairs(node_of_forming: Wide, spheres: MedialSpheres) -> tuple[Wide, Wide]:
     """Nodes and the spheres that one of their pieces formed, sorted."""
     node = node_of_forming[spheres.forming]
     sphere = np.broadcast_to(np.arange(len(node))[:, None], node.shape)
-    key = np.unique((node * max(len(node), 1) + sphere)[node != NONE])
+    key = sorted_unique((node * max(len(node), 1) + sphere)[node != NONE])
     return key // max(len(node), 1), key % max(len(node), 1)
 
 
@@ -156,7 +156,7 @@ def _bad_spheres(error: Floats, node: Wide, sphere: Wide, target: Floats) -> Wid
     np.maximum.at(worst, node, error[sphere])
     wants = (count < LEAST_SPHERES) | ((worst > target) & (count < MOST_SPHERES))
     is_bad = wants[node] & (rank < np.ceil(WORST_SHARE * count)[node]) & (error[sphere] > 0.0)
-    return np.unique(sphere[is_bad])
+    return sorted_unique(sphere[is_bad])
 
 
 # Reduce ---------------------------------------------------------------------------------------------------

@@ -6,22 +6,30 @@ A sphere with centre c and radius r at rest follows some vertices q, its *contro
           4.4]. Not conservative: the sphere may shrink off the surface, and a turn moves it, since the mean of the
           controls is not the centre.
 "affine"  c' = Σ w q' with the least weights for which Σ w = 1 and Σ w q = c, r' = |F| r with F the affine map that fits
-          q to q' best. Follows every affine motion; not conservative for others.
+          q to q' best. Follows every affine motion; not conservative for others. Controls in a plane, such as fewer
+          than four, do not tell F: their sphere and its siblings are found as in "paper".
 "bound"   For bodies whose surface is embedded in a coarse mesh, p = Σ w_ij q_j: all j that occur in the sphere are its
           controls, F their best affine map, u_j = q_j' - c' - F (q_j - c) what it leaves, b_j weights with Σ b = 1:
               p_i' - c' = F (p_i - c) + Σ_j (w_ij - b_j) u_j,   c' = Σ b_j q_j'
               r' = |F| r + Σ_j max_i |w_ij - b_j| |u_j|
           holds every p_i' whatever the motion; nothing is added under an affine one. (The idea of bounding what a
-          reduced model does to a sphere is [JamesPai2004]'s.)
+          reduced model does to a sphere is [JamesPai2004]'s.) A surface on rigid links is such a sum, too, with three
+          handles more for each triple of coarse vertices, q_0 + l e_k with the unit vectors of its frame; nothing is
+          added under a rigid motion. Handles are placed when first needed. Those of a triple that has come to lie on
+          a line are not known from its vertices; but they are no farther than l from q_0, and r' grows by that.
+          Spheres with very many controls stay around the coarse vertices alone, where each point is within h of a
+          weighted mean of some: r' = max Σ|w| max |q' - c'| + max h. Their centres follow eight of these.
 "refit"   c' follows controls out of the vertices below the sphere, and r' is the distance of the farthest of these:
-          conservative, and as tight as a ball with that centre can be. Costs a look at every vertex below.
+          conservative, and as tight as a ball with that centre can be. Costs a look at every vertex below; where these
+          are very many, r' is what holds the spheres of the children, so that the top of a tree costs one look at all.
 
 Wrapped   Each sphere is found by itself, so that only those are that a query visits.
 Layered   A sphere must hold its children: all are found at once, leaves as above, the others from their children.
 |F|       is bounded by the two invariants of FᵀF (``simd_tracking``), at most 16% too large, exact for turns.
 Flat      The centre of a refitted sphere may be far off a flat patch of controls; the offset is kept along the
           normal of the patch, since an affine fit would amplify how the patch bends.
-Rounding  Conservative modes round radii outwards.
+Rounding  Conservative modes round radii outwards. Weights are single numbers, which halves what has to be fetched; that
+          they are rounded is no error but another choice of weights, for which radii are computed.
 """
 
 from __future__ import annotations
@@ -33,7 +41,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import NONE, Floats, Ints
+from impinge.arrays import NONE, Bools, Floats, Ints
+from impinge.backend.memory import address_of
 from impinge.backend.simd import WIDTH
 from impinge.backend.simd_tracking import HALF
 from impinge.detect import sphere_tracking_kernels as kernels
@@ -47,20 +56,23 @@ from impinge.detect.sphere_controls import (
     points_below,
     spread_controls,
 )
+from impinge.detect.sphere_facing import Outside
 from impinge.detect.sphere_hierarchy import SphereHierarchy
+from impinge.mesh.positions import can_count_references
 
 Tracking: TypeAlias = Literal["paper", "affine", "refit", "bound"]
 MODES = {"paper": kernels.PAPER, "affine": kernels.AFFINE, "bound": kernels.BOUND, "refit": kernels.REFIT}
 CONSERVATIVE = ("refit", "bound")
-SUMMED = ("affine", "bound")
-"""Modes whose radii round as the sums do that they are made of."""
 
 NEVER = np.iinfo(np.int64).max
 """A time that does not come."""
+NO_HANDLES: Floats = np.zeros((0, 3))
+MOST_POINTS = 2048
+"""Refitted spheres with more points below are found from their children, to look at every point only once."""
 SLOT_NS = 6
 """What it takes to let a sphere hold one of its children's."""
-_OWN_REFERENCES = 2
-_CAN_REUSE = getattr(sys, "_is_gil_enabled", lambda: True)() and sys.implementation.name == "cpython"
+_OWN_REFERENCES, _ARRAY_REFERENCES = 3, 2
+_CAN_REUSE = can_count_references()
 
 
 class Layout:
@@ -80,6 +92,7 @@ class Layout:
         self.block_node, self.lane_count = self.block_node[order], self.lane_count[order]
         self.block_count = len(self.block_node)
         self.most_blocks = int(blocks.max(initial=1))
+        self.finest = tree.level_count - 1
         self.node_slot: NDArray[np.int64] = np.zeros(len(tree), dtype=np.int64)
         block_of = np.repeat(np.arange(self.block_count), self.lane_count)
         self.node_slot = WIDTH * block_of + np.arange(len(tree)) - self.block_node[block_of]
@@ -92,17 +105,23 @@ class Layout:
         self.block_level = self.level[self.block_node].astype(np.int64)
         self.slot_parent: NDArray[np.int64] = np.full(slots, -2, dtype=np.int64)
         self.slot_parent[self.node_slot] = np.where(tree.parent == NONE, NONE, self.node_slot[tree.parent])
-        self._capped: dict[int, NDArray[np.int64]] = {}
+        self._capped: dict[int | None, tuple[NDArray[np.int64], int]] = {
+            None: (self.child_count, address_of(self.child_count))
+        }
 
-    def down(self, level: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First block of children and number of such blocks by slot; spheres at ``level`` count as leaves."""
-        if level is None:
-            return self.child, self.child_count
-        if level not in self._capped:
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle all but addresses."""
+        return {**self.__dict__, "_capped": {}}
+
+    def down_at(self, level: int | None) -> int:
+        """Address of the number of blocks of children by slot; spheres at ``level`` count as leaves."""
+        if level is None or level >= self.tree.level_count:
+            level = None
+        elif level not in self._capped:
             count = self.child_count.copy()
             count[self.node_slot[self.level >= level]] = 0
-            self._capped[level] = count
-        return self.child, self._capped[level]
+            self._capped[level] = count, address_of(count)
+        return self._capped[level][1]
 
 
 class Spheres(NamedTuple):
@@ -111,11 +130,30 @@ class Spheres(NamedTuple):
     sphere: Floats
     """Blocks of eight: x, y, z, radius, shape (blocks, 4, 8)."""
     layout: Layout
+    address: int
+    """Of the array."""
+    one_body: Any = None
+    """Tells which spheres of one body share a vertex (``sphere_tree_self.OneBody``); None of two bodies."""
+
+    @classmethod
+    def empty(cls, layout: Layout) -> Spheres:
+        """Room for the spheres of a tree."""
+        sphere = np.zeros((layout.block_count, 4, WIDTH))
+        return cls(sphere, layout, address_of(sphere))
 
     def of(self, nodes: Ints) -> Floats:
         """Centre and radius of some nodes, shape (k, 4)."""
         slot = self.layout.node_slot[nodes]
         return np.asarray(self.sphere[slot // WIDTH, :, slot % WIDTH])
+
+
+def _is_free(spheres: Spheres) -> bool:
+    """Whether no result refers to spheres, nor to their array: nobody but their owner, and who asks."""
+    return (
+        _CAN_REUSE
+        and sys.getrefcount(spheres) <= _OWN_REFERENCES
+        and sys.getrefcount(spheres.sphere) <= _ARRAY_REFERENCES
+    )
 
 
 class Rows(NamedTuple):
@@ -125,10 +163,12 @@ class Rows(NamedTuple):
     """First row of each block, and their number."""
     control: Ints
     """Shape (rows, 8)."""
-    coefficient: Floats
+    coefficient: NDArray[np.float32]
     """Shape (rows, columns, 8)."""
     share: Floats
     """Shape (blocks, 4, 8)."""
+    is_crowded: Bools
+    """Shape (blocks,)."""
 
 
 def _rows(layout: Layout, controls: Controls) -> Rows:
@@ -147,7 +187,7 @@ def _rows(layout: Layout, controls: Controls) -> Rows:
     first[:] = controls.vertex[controls.start[layout.block_node]][:, None]
     first[block, lane] = controls.vertex[controls.start[:-1]]
     control = np.repeat(first, size, axis=0)
-    coefficient = np.zeros((start[-1], controls.coefficient.shape[1], WIDTH))
+    coefficient = np.zeros((start[-1], controls.coefficient.shape[1], WIDTH), dtype=np.float32)
     node = np.repeat(np.arange(len(count)), count)
     nth = np.arange(len(node)) - controls.start[node]
     row = start[block[node]] + np.where(is_alone[node], 1 + nth // HALF, nth)
@@ -157,7 +197,69 @@ def _rows(layout: Layout, controls: Controls) -> Rows:
     share = np.zeros((layout.block_count, 4, WIDTH))
     share[layout.lane_count == 1] = controls.share[layout.block_node[layout.lane_count == 1]][:, :, None]
     share[block, :, lane] = controls.share
-    return Rows(start, control, coefficient, share)
+    return Rows(start, control, coefficient, share, controls.is_crowded[layout.block_node])
+
+
+class Packed(NamedTuple):
+    """All that does not change while a body deforms, in one array of each type.
+
+    A kernel looks at every array that it is given, before it begins, and the caller's reserve of time is spent on that;
+    ``sphere_tracking_kernels.unpacked`` takes them apart.
+    """
+
+    whole: NDArray[np.int64]
+    ids: Ints
+    numbers: Floats
+    weights: NDArray[np.float32]
+
+
+def packed(layout: Layout, rows: Rows, points: tuple[Any, ...], steering: Steering, mode: int) -> Packed:
+    """Put a tree, its rows of controls, the points below its spheres and the triples of links together."""
+    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
+    nodes, links = len(point_start) - 1, len(steering.triple)
+    sizes = [mode, layout.block_count, *rows.coefficient.shape[:2], nodes, len(point_vertex), len(cut_corner), links]
+    table: NDArray[np.int64] = np.zeros((layout.block_count + 1, kernels.BLOCK_FIELDS), dtype=np.int64)
+    table[:, kernels.FIRST_ROW] = rows.start
+    for column, values in (
+        (kernels.NODE, layout.block_node),
+        (kernels.LANES, layout.lane_count),
+        (kernels.LEVEL, layout.block_level),
+        (kernels.IS_CROWDED, rows.is_crowded),
+        (kernels.TOP, _top(layout, np.diff(point_start)) if mode == kernels.REFIT else 0),
+    ):
+        table[:-1, column] = values
+    table[-1, kernels.TOP] = 1 + np.flatnonzero(table[:, kernels.TOP]).max(initial=0)
+    stamps = np.zeros(links, dtype=np.int64)
+    return Packed(
+        np.concatenate([sizes, table.reshape(-1), layout.child, layout.child_count, point_start, cut_start, stamps]),
+        np.concatenate([each.reshape(-1) for each in (rows.control, point_vertex, cut_corner, steering.triple)]),
+        np.concatenate(
+            [each.reshape(-1) for each in (rows.share, at_rest(layout), cut_weight, steering.triple_length)]
+        ),
+        rows.coefficient.reshape(-1),
+    )
+
+
+def at_rest(layout: Layout) -> Floats:
+    """The spheres of a tree as they were built, shape (blocks, 4, 8)."""
+    sphere, slot = np.zeros((layout.block_count, 4, WIDTH)), layout.node_slot
+    sphere[slot // WIDTH, :3, slot % WIDTH] = layout.tree.centre
+    sphere[slot // WIDTH, 3, slot % WIDTH] = layout.tree.radius
+    return sphere
+
+
+def _top(layout: Layout, points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which blocks of a refitted tree have too many points below a sphere, if all have children; and these blocks."""
+    slot = layout.node_slot
+    is_large, has_leaf = (np.zeros(layout.block_count, dtype=np.bool_) for _ in range(2))
+    is_large[slot[points > MOST_POINTS] // WIDTH] = True
+    has_leaf[slot[layout.child_count[slot] == 0] // WIDTH] = True
+    top = np.where(is_large & ~has_leaf, kernels.AT_TOP, 0)
+    at_top = slot[top[slot // WIDTH] == kernels.AT_TOP]
+    for nth in range(layout.most_blocks):
+        below = (layout.child[at_top] + nth)[nth < layout.child_count[at_top]]
+        top[below] = np.maximum(top[below], kernels.BELOW_TOP)
+    return top
 
 
 class TrackedSpheres:
@@ -167,7 +269,10 @@ class TrackedSpheres:
         self.lock = threading.RLock()
         self.tree = tree
         self.layout = Layout(tree)
+        self.outside = Outside(tree, faces)
         self.mode = mode
+        self.is_whole = tree.kind == "layered"
+        """Whether all spheres have to be found before any is asked for."""
         points = points_below(tree, faces) if mode in CONSERVATIVE else NO_POINTS
         if mode == "refit":
             made = spread_controls(tree, faces, controls)
@@ -175,58 +280,68 @@ class TrackedSpheres:
             made = bound_controls(tree, points, steering)
         else:
             made = nearest_controls(tree, steering, controls, affine=mode == "affine")
-        self.rows = _rows(self.layout, made)
-        self.points = padded(points) if mode == "refit" else NO_POINTS
-        self._rest_size = kernels.largest_coordinate(steering.rest)
-        self._size = 0.0
+        below = padded(points) if mode == "refit" else NO_POINTS
+        self._packed = packed(self.layout, _rows(self.layout, made), below, steering, MODES[mode])
+        self._handles = np.array(steering.rest if len(steering.triple) else NO_HANDLES)
+        blocks = self.layout.block_count
+        self.table = self._packed.whole[kernels.BLOCK_FIELDS :][: kernels.BLOCK_FIELDS * (blocks + 1)].reshape(-1, 8)
+        self._stamp = self.table[:-1, kernels.STAMP]
+        self._motion = np.zeros((8, 3))
+        """A transform, as ``place`` gets it, the largest coordinates, and the last root."""
+        self._motion[kernels.SIZE, 1:] = kernels.largest_coordinate(steering.rest), -1.0
+        self._motion[kernels.ROOT + 1, 1] = steering.triple_length.max(initial=0.0)
         layout = self.layout
-        self.sphere = np.zeros((layout.block_count, 4, WIDTH))
-        slot = layout.node_slot
-        self.sphere[slot // WIDTH, :3, slot % WIDTH] = tree.centre
-        self.sphere[slot // WIDTH, 3, slot % WIDTH] = tree.radius
-        self._stamp: NDArray[np.int64] = np.zeros(layout.block_count, dtype=np.int64)
-        self._spare: Floats | None = None
+        self._motion[kernels.ROOT], self._motion[kernels.ROOT + 1, 0] = tree.centre[0], tree.radius[0]
+        self.spheres = Spheres.empty(layout)
+        """The spheres as they are; those that no query has visited since the body moved are outdated."""
+        self.sphere[:] = at_rest(layout)
+        self._spare: Spheres | None = None
         self._now = 0
         self._token: object = None
-        self._arrays: tuple[Any, ...] = ()
+        self._placing: Floats | None = None
+        self.card = self._card()
+        """What kernels take: where all arrays are that are here, and the number of the state."""
+        self.x: Floats = steering.rest
+        self.surface: Floats = tree.rest
+
+    def _card(self) -> NDArray[np.int64]:
+        card: NDArray[np.int64] = np.zeros(kernels.CARD_SIZE, dtype=np.int64)
+        for at, array in (
+            (kernels.WHOLE_AT, self._packed.whole),
+            (kernels.IDS_AT, self._packed.ids),
+            (kernels.NUMBERS_AT, self._packed.numbers),
+            (kernels.WEIGHTS_AT, self._packed.weights),
+            (kernels.HANDLES_AT, self._handles),
+        ):
+            card[at], card[at + 1] = address_of(array), len(array)
+        card[kernels.SPHERE_AT], card[kernels.MOTION_AT] = self.spheres.address, address_of(self._motion)
+        return card
 
     # one state of the body ----------------------------------------------------------------------------
 
     def place(self, token: object, x: Floats, surface: Floats, placing: Floats) -> None:
         """Let later calls be about this state: positions of the controls and of the surface, and a transform."""
-        self._arrays = ()
-        if token != self._token:
-            if sys.getrefcount(self.sphere) > _OWN_REFERENCES or not _CAN_REUSE:  # a result refers to it
-                self._take_another_buffer()
-            self._token = token
-            self._now += 1
-            if self.mode in SUMMED:
-                self._size = max(self._rest_size, kernels.largest_coordinate(x))
-        layout, rows = self.layout, self.rows
-        tree = (
-            self.sphere, self._stamp, layout.block_node, layout.lane_count, rows.start, MODES[self.mode], self._now,
-            placing, self._size,
-        )  # fmt: skip
-        steering = (x, rows.control, rows.coefficient, rows.share, surface)
-        self._arrays = (tree, steering, self.points)
+        if token == self._token:
+            return
+        if not _is_free(self.spheres):
+            self._take_another_buffer()
+        self._token, self.x, self.surface = token, x, surface
+        self._now += 1
+        self.card[kernels.NOW] = self._now
+        if placing is not self._placing:
+            self._placing = self._motion[: kernels.SIZE] = placing
 
     def _take_another_buffer(self) -> None:
-        """Leave the spheres to the results that refer to them; the buffer before is used again if it is free."""
-        root = self.sphere[0].copy()
-        if self._spare is None or sys.getrefcount(self._spare) > _OWN_REFERENCES or not _CAN_REUSE:
-            self._spare = np.zeros(self.sphere.shape)
-        self.sphere, self._spare = self._spare, self.sphere
-        self.sphere[0] = root  # the last bound, should there be no time for another
+        """Leave the spheres to the results that refer to them; those before are used again if they are free."""
+        if self._spare is None or not _is_free(self._spare):
+            self._spare = Spheres.empty(self.layout)
+        self.spheres, self._spare = self._spare, self.spheres
+        self.card[kernels.SPHERE_AT] = self.spheres.address
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        """What kernels take: the tree, what steers it, and the points below its spheres."""
-        return self._arrays
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all spheres have to be found before any is asked for."""
-        return self.tree.kind == "layered"
+    def sphere(self) -> Floats:
+        """The spheres in blocks, shape (blocks, 4, 8)."""
+        return self.spheres.sphere
 
     def track_all(self, deadline: int = NEVER) -> bool:
         """Find all spheres; whether there was time to."""
@@ -235,23 +350,11 @@ class TrackedSpheres:
             return True
         if self.is_whole and deadline != NEVER:
             deadline -= SLOT_NS * len(self.layout.slot_parent)
-        kernels.track_all.over(len(stale))(*self._arrays, deadline)
+        kernels.track_all.over(len(stale))(self.card, self.x, self.surface, deadline)
         if (self._stamp != self._now).any():
+            kernels.track_root_of(self.card, self.x, self.surface, 0)  # too late, but the last bound stands there then
             return False
         if self.is_whole:
             kernels.layer_upwards(self.sphere, self.layout.slot_parent, self.layout.child_count == 0)
+        self._motion[kernels.ROOT], self._motion[kernels.ROOT + 1, 0] = self.sphere[0, :3, 0], self.sphere[0, 3, 0]
         return True
-
-    def track_root(self, deadline: int) -> bool:
-        """Find the root's sphere; whether there was time to."""
-        return bool(kernels.track_root(*self._arrays, deadline))
-
-    @property
-    def root_is_current(self) -> bool:
-        """Whether the root was found for this state."""
-        return bool(self._stamp[0] == self._now)
-
-    @property
-    def spheres(self) -> Spheres:
-        """The spheres as they are; those that no query has visited since the body moved are outdated."""
-        return Spheres(self.sphere, self.layout)

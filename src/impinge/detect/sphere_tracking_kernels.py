@@ -1,8 +1,8 @@
 """Where spheres are now: one block of eight siblings at a time, from the vertices that steer them.
 
-A block has rows ``row_start[block] .. row_start[block + 1]`` of ``control`` (vertex ids) and of ``coefficient``; what
-these mean depends on the mode, as ``sphere_tracking`` explains and ``simd_tracking`` computes. ``share`` holds what a
-sphere has once.
+A block has rows ``table[block, FIRST_ROW] .. table[block + 1, FIRST_ROW]`` of ``control`` (vertex ids) and of
+``coefficient``; what these mean depends on the mode, as ``sphere_tracking`` explains and ``simd_tracking`` computes.
+``share`` holds what a sphere has once, ``known`` where it was found last, in whichever buffer.
 """
 
 # mypy: ignore-errors
@@ -13,6 +13,7 @@ import numpy as np
 
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled, inlined, kernel, prange
+from impinge.backend.memory import floats_at, ids_at, singles_at, wholes_at
 from impinge.backend.simd_tracking import (
     HALF,
     ROUNDING,
@@ -20,24 +21,100 @@ from impinge.backend.simd_tracking import (
     follow_affine,
     follow_as_published,
     follow_bounded,
+    follow_near,
     follow_patch,
 )
+from impinge.deform.rigid_links_kernels import FLAT_IN_MOTION, place_handles
 
-PAPER, AFFINE, BOUND, REFIT = 0, 1, 2, 3
+PAPER, AFFINE, BOUND, REFIT = range(4)
 
+MODE, BLOCKS, ROWS, COLUMNS, NODES, POINTS, CUTS, LINKS = range(8)
+"""Places at the front of ``whole``: the mode, and how many there are of each."""
+STAMP, NODE, LANES, FIRST_ROW, LEVEL, IS_CROWDED, TOP = range(7)
+"""Columns of the table of blocks: the state of its spheres, the first node, how many, their rows, the level, whether
+they follow their controls the simple way, and what they are to the top of a refitted tree; the last row has the number
+of blocks down to the end of the top."""
+BELOW_TOP, AT_TOP = 1, 2
+"""Blocks that the top is made of, and blocks that are made of those below."""
+BLOCK_FIELDS = 8
+"""A row of the table is a line of the cache."""
+PLACED, SIZE, ROOT = (4, 2), 5, 6
+"""Places in ``motion``: whether there is a transform; the largest coordinate, the largest at rest, and for which state;
+the last root's centre, and in the row below its radius, and the longest handle."""
+SPHERE_AT, WHOLE_AT, WHOLE_SIZE, IDS_AT, IDS_SIZE, NUMBERS_AT, NUMBERS_SIZE, HANDLES_AT, HANDLE_COUNT = range(9)
+WEIGHTS_AT, WEIGHTS_SIZE, MOTION_AT, NOW = range(9, 13)
+"""Places in the *card* of a tree, which tells where its arrays are; and the number of the state."""
+CARD_SIZE = 13
+
+
+@compiled
+def tree_of(card, x, surface):
+    """The arrays of a tree, as ``unpacked`` takes them, by its card and by the positions of controls and surface."""
+    whole = wholes_at(card[WHOLE_AT], card[WHOLE_SIZE])
+    sphere = floats_at(card[SPHERE_AT], 32 * whole[BLOCKS]).reshape((whole[BLOCKS], 4, 8))
+    ids, numbers = ids_at(card[IDS_AT], card[IDS_SIZE]), floats_at(card[NUMBERS_AT], card[NUMBERS_SIZE])
+    weights = singles_at(card[WEIGHTS_AT], card[WEIGHTS_SIZE])
+    motion = floats_at(card[MOTION_AT], 24).reshape((8, 3))
+    handles_at, count = np.int64(x.ctypes.data), len(x)
+    if whole[LINKS] > 0:
+        handles_at, count = card[HANDLES_AT], card[HANDLE_COUNT]
+    handles = floats_at(handles_at, 3 * count).reshape((count, 3))
+    return sphere, whole, ids, (numbers, weights), motion, x, surface, card[NOW], handles
+
+
+@compiled
+def unpacked(tree):
+    """The arrays of a tree; ``sphere_tracking.packed`` says why they come in one.
+
+    ``tree``: spheres, whole numbers, ids, numbers (doubles and singles), motion, positions of the controls and of the
+    surface, the number of this state, and all controls: coarse vertices and, if there are, handles of rigid links.
+    """
+    _, whole, ids, (numbers, weights), _, _, _, _, handles = tree
+    blocks, rows, columns, nodes = whole[BLOCKS], whole[ROWS], whole[COLUMNS], whole[NODES]
+    points, cuts, links = whole[POINTS], whole[CUTS], whole[LINKS]
+    at = BLOCK_FIELDS
+    table = whole[at : at + BLOCK_FIELDS * (blocks + 1)].reshape((blocks + 1, BLOCK_FIELDS))
+    at += BLOCK_FIELDS * (blocks + 1)
+    child, child_count = whole[at : at + 8 * blocks], whole[at + 8 * blocks : at + 16 * blocks]
+    at += 16 * blocks
+    point_start, cut_start = whole[at : at + nodes + 1], whole[at + nodes + 1 : at + 2 * nodes + 2]
+    link_stamp = whole[at + 2 * nodes + 2 : at + 2 * nodes + 2 + links]
+    control = ids[: 8 * rows].reshape((rows, 8))
+    point_vertex = ids[8 * rows : 8 * rows + points]
+    at = 8 * rows + points
+    cut_corner = ids[at : at + 3 * cuts].reshape((cuts, 3))
+    triple = ids[at + 3 * cuts : at + 3 * cuts + 3 * links].reshape((links, 3))
+    coefficient = weights.reshape((rows, columns, 8))
+    share = numbers[: 32 * blocks].reshape((blocks, 4, 8))
+    known = numbers[32 * blocks : 64 * blocks].reshape((blocks, 4, 8))
+    at = 64 * blocks
+    cut_weight = numbers[at : at + 3 * cuts].reshape((cuts, 3))
+    length = numbers[at + 3 * cuts : at + 3 * cuts + links]
+    return (
+        table, (child, child_count), control, coefficient, (share, known),
+        point_start, point_vertex, cut_start, cut_corner, cut_weight, (handles, triple, length, link_stamp),
+    )  # fmt: skip
+
+
+SIZE_BITS = np.int64(0x7FFFFFFFFFFFFFFF)
+UNIT = 1.001
+"""No handle is longer than this times its length: frames that are turned again and again keep theirs up to rounding."""
 CLOCK_EVERY = 4096
 """Points of a refitted sphere between two looks at the clock: some microseconds."""
+ROW_NS = 20
+"""What it takes to follow a row of controls, with caches that others have filled."""
 BLOCKS_AT_ONCE = 16
 """Blocks between two looks at the clock: some microseconds too."""
 
 
 @compiled
 def largest_coordinate(x):
-    """The largest size of any coordinate."""
-    size = 0.0
-    for i in range(len(x)):
-        size = max(size, abs(x[i, 0]), abs(x[i, 1]), abs(x[i, 2]))
-    return size
+    """The largest size of any coordinate: doubles without their sign are in the order of their bits."""
+    bits = wholes_at(x.ctypes.data, x.size)
+    most = np.zeros(1, dtype=np.int64)
+    for i in range(len(bits)):
+        most[0] = max(most[0], bits[i] & SIZE_BITS)
+    return most.view(np.float64)[0]
 
 
 @inlined
@@ -77,73 +154,203 @@ def place_sphere(sphere, block, lane, placing):
 
 
 @compiled
+def place_links(x, control, start, stop, links, now):
+    """Place the handles that some rows of controls need; whether one of their triples lies on a line."""
+    handles, triple, length, stamp = links
+    found = False
+    for row in range(start, stop):
+        for lane in range(8):
+            t = (control[row, lane] - len(x)) // 3
+            if t < 0:
+                continue
+            if abs(stamp[t]) != now:
+                is_straight = place_handles(
+                    x, triple[t, 0], triple[t, 1], triple[t, 2], length[t], FLAT_IN_MOTION, handles, len(x) + 3 * t
+                )
+                stamp[t] = -now if is_straight else now
+            found |= stamp[t] < 0
+    return found
+
+
+@compiled
+def add_straight_links(sphere, block, coarse_count, control, coefficient, start, stop, alone, links):
+    """Let radii grow by what handles of triples on a line, which are not known, may do to the surface."""
+    _, _, length, stamp = links
+    for row in range(start, stop):
+        for lane in range(8):
+            t = (control[row, lane] - coarse_count) // 3
+            if t >= 0 and stamp[t] < 0:
+                most = coefficient[row, 7, lane] + abs(coefficient[row, 0, lane])
+                sphere[block, 3, 0 if alone else lane] += UNIT * most * length[t]
+
+
+@inlined
+def copy_block(source, block, target):
+    """Copy the spheres of one block."""
+    for k in range(4):
+        for lane in range(8):
+            target[block, k, lane] = source[block, k, lane]
+
+
+@compiled
 def track_block(
-    block, sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size,
-    x, control, coefficient, share, surface,
-    point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
+    block, sphere, table, mode, now, motion, x, control, coefficient, share, known, surface,
+    point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
 ):  # fmt: skip
     """Bring the spheres of one block up to date; whether there was time to.
 
     With arrays that its callers unpack once: to unpack tuples here would take longer than the work.
     """
-    lanes, start, stop = lane_count[block], row_start[block], row_start[block + 1]
+    lanes, start, stop = table[block, LANES], table[block, FIRST_ROW], table[block + 1, FIRST_ROW]
     alone = lanes == 1
-    reach = size * (3.0 + (stop - start))  # sums round by the number of their terms
+    reach = motion[SIZE, 0] * (3.0 + (stop - start))  # sums round by the number of their terms
+    is_straight = mode == BOUND and len(links[1]) > 0 and place_links(x, control, start, stop, links, now)
     for half in range((lanes + HALF - 1) // HALF):
-        if mode == PAPER:
+        if mode == PAPER or (mode == AFFINE and table[block, IS_CROWDED]):
             follow_as_published(sphere, block, half, x, control, coefficient, share, start, stop, alone)
         elif mode == AFFINE:
             follow_affine(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach)
+        elif mode == BOUND and table[block, IS_CROWDED]:
+            follow_near(sphere, block, half, links[0], control, coefficient, share, start, stop, alone, reach)
         elif mode == BOUND:
-            follow_bounded(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach)
+            follow_bounded(sphere, block, half, links[0], control, coefficient, share, start, stop, alone, reach)
         else:
             follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, alone)
     if mode == REFIT:
         for lane in range(lanes):
             r, reach = radius_around(
-                sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane], block_node[block] + lane,
+                sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane], table[block, NODE] + lane,
                 surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
             )  # fmt: skip
             if r < 0.0:
                 return False
             sphere[block, 3, lane] = r * (1.0 + ROUNDING) + ROUNDING * reach
-    if placing[4, 2] != 0.0:
+    if is_straight:
+        add_straight_links(sphere, block, len(x), control, coefficient, start, stop, alone, links)
+    if motion[PLACED] != 0.0:
         for lane in range(lanes):
-            place_sphere(sphere, block, lane, placing)
-    stamp[block] = now
+            place_sphere(sphere, block, lane, motion)
+    copy_block(sphere, block, known)
+    table[block, STAMP] = now
     return True
 
 
 @compiled
-def track_root(tree, steering, points, deadline):
-    """Bring the root up to date; whether there was time to."""
-    sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size = tree
-    x, control, coefficient, share, surface = steering
-    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
-    if stamp[0] == now:
+def take_state(tree):
+    """If the state is new, find the largest coordinate, at rest or now, since sums round by it; and copy controls."""
+    _, whole, _, _, motion, x, _, now, handles = tree
+    if motion[SIZE, 2] != now and AFFINE <= whole[MODE] <= BOUND:
+        motion[SIZE, 0] = max(motion[SIZE, 1], largest_coordinate(x) + motion[ROOT + 1, 1])
+        motion[SIZE, 2] = now
+        if whole[LINKS] > 0:
+            for i in range(len(x)):
+                handles[i, 0], handles[i, 1], handles[i, 2] = x[i, 0], x[i, 1], x[i, 2]
+
+
+@compiled
+def hold_children(sphere, table, children, block, motion):
+    """Let spheres whose centres are known hold those of their children, which are."""
+    child, child_count = children
+    for lane in range(table[block, LANES]):
+        sphere[block, 3, lane] = 0.0
+        if motion[PLACED] != 0.0:
+            place_sphere(sphere, block, lane, motion)
+        cx, cy, cz = sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane]
+        radius = 0.0
+        first = child[8 * block + lane]
+        for below in range(first, first + child_count[8 * block + lane]):
+            for k in range(table[below, LANES]):
+                dx, dy, dz = sphere[below, 0, k] - cx, sphere[below, 1, k] - cy, sphere[below, 2, k] - cz
+                radius = max(radius, math.sqrt(dx * dx + dy * dy + dz * dz) + sphere[below, 3, k])
+        reach = abs(cx) + abs(cy) + abs(cz) + radius
+        sphere[block, 3, lane] = radius * (1.0 + ROUNDING) + ROUNDING * reach
+
+
+@compiled
+def track_top(tree, deadline):
+    """Find the root, of a refitted tree from below, to look at every vertex once; whether there was time to."""
+    sphere, whole, _, _, motion, x, surface, now, _ = tree
+    (
+        table, children, control, coefficient, (share, known),
+        point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
+    ) = unpacked(tree)  # fmt: skip
+    for block in range(table[whole[BLOCKS], TOP] - 1, -1, -1):
+        if table[block, STAMP] == now:
+            continue
+        if monotonic_ns() >= deadline:
+            return False
+        if table[block, TOP] == AT_TOP:
+            start, stop, lanes = table[block, FIRST_ROW], table[block + 1, FIRST_ROW], table[block, LANES]
+            for half in range((lanes + HALF - 1) // HALF):
+                follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, lanes == 1)
+            hold_children(sphere, table, children, block, motion)
+            copy_block(sphere, block, known)
+            table[block, STAMP] = now
+        elif (block == 0 or table[block, TOP] == BELOW_TOP) and not track_block(
+            block, sphere, table, whole[MODE], now, motion, x, control, coefficient, share, known, surface,
+            point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
+        ):  # fmt: skip
+            return False
+    return True
+
+
+@compiled
+def root_ns(tree):
+    """About how long it takes to find the root, if it has to be found."""
+    table, now = unpacked(tree)[0], tree[7]
+    return 0 if table[0, STAMP] == now else ROW_NS * (table[1, FIRST_ROW] - table[0, FIRST_ROW])
+
+
+@compiled
+def track_root(tree, deadline):
+    """Bring the root up to date; whether there was time to, else it is the last one that was."""
+    sphere, _, _, _, motion, _, _, now, _ = tree
+    table = unpacked(tree)[0]
+    if table[0, STAMP] == now:
         return True
-    return monotonic_ns() < deadline and track_block(
-        0, sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size,
-        x, control, coefficient, share, surface,
-        point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
-    )  # fmt: skip
+    in_time = monotonic_ns() + root_ns(tree) < deadline
+    if in_time:
+        take_state(tree)
+        in_time = track_top(tree, deadline)
+    for k in range(3):
+        if in_time:
+            motion[ROOT, k] = sphere[0, k, 0]
+        else:
+            sphere[0, k, 0] = motion[ROOT, k]
+    if in_time:
+        motion[ROOT + 1, 0] = sphere[0, 3, 0]
+    else:
+        sphere[0, 3, 0] = motion[ROOT + 1, 0]
+    return in_time
+
+
+@compiled
+def track_root_of(card, x, surface, deadline):
+    """As ``track_root``, of a tree by its card."""
+    return track_root(tree_of(card, x, surface), deadline)
 
 
 @kernel(parallel_from=1024)
-def track_all(tree, steering, points, deadline):
+def track_all(card, x, surface, deadline):
     """Bring all blocks up to date; those that there was no time for keep their stamp."""
-    sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size = tree
-    x, control, coefficient, share, surface = steering
-    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
-    for chunk in prange((len(stamp) + BLOCKS_AT_ONCE - 1) // BLOCKS_AT_ONCE):
+    tree = tree_of(card, x, surface)
+    take_state(tree)
+    sphere, whole, _, _, motion, _, _, now, _ = tree
+    (
+        table, _, control, coefficient, (share, known),
+        point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
+    ) = unpacked(tree)  # fmt: skip
+    mode, blocks = whole[MODE], whole[BLOCKS]
+    if mode == BOUND:
+        place_links(x, control, 0, len(control), links, now)  # not by several threads
+    for chunk in prange((blocks + BLOCKS_AT_ONCE - 1) // BLOCKS_AT_ONCE):
         if monotonic_ns() >= deadline:
             continue
-        for block in range(BLOCKS_AT_ONCE * chunk, min(BLOCKS_AT_ONCE * (chunk + 1), len(stamp))):
-            if stamp[block] != now:
+        for block in range(BLOCKS_AT_ONCE * chunk, min(BLOCKS_AT_ONCE * (chunk + 1), blocks)):
+            if table[block, STAMP] != now:
                 track_block(
-                    block, sphere, stamp, block_node, lane_count, row_start, mode, now, placing, size,
-                    x, control, coefficient, share, surface,
-                    point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
+                    block, sphere, table, mode, now, motion, x, control, coefficient, share, known, surface,
+                    point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
                 )  # fmt: skip
 
 

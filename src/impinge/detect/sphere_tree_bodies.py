@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, as_transform
+from impinge.arrays import Floats, Ints, as_transform, sorted_unique
+from impinge.deform.rigid_links import RigidLinks
 from impinge.detect.pair_query import moved
 from impinge.detect.sphere_build import build_spheres
 from impinge.detect.sphere_controls import Steering
+from impinge.detect.sphere_facing import Facing
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tracking import TrackedSpheres, Tracking
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.elements import Mark
+from impinge.mesh.positions import Positions
 from impinge.mesh.tri_mesh import Frame, TriMesh, used_ids
 
 MOST_LEVELS = 5
@@ -76,6 +79,8 @@ class SteeredBody:
     tracking: Tracking
     controls: int
     letter: str
+    driver: Positions | None
+    """Positions of the soft body's coarse mesh, if spheres follow that."""
     is_twin: bool = False
     """Whether it is the second of two equal surfaces: these may have different transforms."""
 
@@ -91,18 +96,22 @@ class SteeredBody:
 
     def steering(self, tree: SphereHierarchy, frame: Frame) -> Steering:
         """Who may steer spheres: vertices of the coarse mesh, or of the surface itself."""
-        if not self.is_steered:
+        if self.driver is None:
             return Steering(tree.rest, used_ids(frame.faces[frame.live()], len(frame.vertices)))
         rest, embedding = self.soft.model.rest, self.soft.embedding
-        column, weight = None, None
+        used = np.arange(len(rest), dtype=np.int32)
+        if isinstance(embedding, RigidLinks) and self.tracking == "bound":
+            links = embedding.handles(rest)
+            alpha = links.weight[:, :3].copy()
+            alpha[:, 0] = 1.0 - alpha[:, 1:].sum(axis=1)
+            return Steering(
+                links.rest, used, links.column, links.weight, links.column[:, :3], alpha, links.offset,
+                links.triple, links.length,
+            )  # fmt: skip
         if _is_linear(self.soft):
             column, weight = self.soft.coarse.tets[embedding.tets_of], embedding.weights
-        return Steering(rest, np.arange(len(rest), dtype=np.int32), column, weight)
-
-    @property
-    def is_steered(self) -> bool:
-        """Whether spheres follow the coarse mesh of a soft body."""
-        return self.soft is not None and self.tracking != "refit"
+            return Steering(rest, used, column, weight, column, weight, np.zeros(len(weight)))
+        return Steering(rest, used)
 
     def at_rest(self, frame: Frame) -> TriMesh:
         """The surface where spheres are built: of a soft body at rest, of others as they are."""
@@ -113,8 +122,7 @@ class SteeredBody:
         return body
 
 
-@dataclass(frozen=True)
-class PlacedSpheres:
+class PlacedSpheres(NamedTuple):
     """One body in one query."""
 
     tracked: TrackedSpheres
@@ -127,6 +135,10 @@ class PlacedSpheres:
         if self.matrix is None:
             return self.frame.vertices
         return moved(self.matrix, self.frame.vertices, f"transform_{self.letter}")
+
+    def facing(self) -> Facing:
+        """The surface, to be asked later which way it faces below spheres."""
+        return Facing(self.tracked.outside, self.frame.vertices, self.frame.faces, self.matrix)
 
 
 def _levels(surface: TriMesh) -> int:
@@ -142,15 +154,15 @@ def steered_body(body: Any, tree: Any, tracking: Any, controls: int, letter: str
         raise OptionError(
             f"tree_{letter} is a {type(tree).__name__}, expected a SphereHierarchy; build_spheres makes one"
         )
-    is_linear = is_soft and _is_linear(body)
+    is_bounded = is_soft and (_is_linear(body) or isinstance(body.embedding, RigidLinks))
     if tracking == "auto":
-        tracking = "bound" if is_linear else "refit"
+        tracking = "bound" if is_bounded else "refit"
     if tracking not in ("paper", "affine", "refit", "bound"):
         raise OptionError(f"tracking is {tracking!r}, expected 'auto', 'paper', 'affine', 'refit' or 'bound'")
-    if tracking == "bound" and not is_linear:
+    if tracking == "bound" and not is_bounded:
         raise OptionError(
-            f"tracking='bound' needs a surface that is embedded in a coarse mesh by barycentric weights, but body "
-            f"{letter} is not; use tracking='refit', which is conservative too"
+            f"tracking='bound' needs a surface that is embedded in a coarse mesh, as a SoftBody's, but body {letter} "
+            "is not; use tracking='refit', which is conservative too"
         )
     if tree is not None:
         tree.for_mesh(surface)
@@ -159,7 +171,8 @@ def steered_body(body: Any, tree: Any, tracking: Any, controls: int, letter: str
                 f"tree_{letter} was built for body {letter} deformed, expected spheres around it at rest; "
                 "reset the body before build_spheres, or build them for its rest_surface"
             )
-    return SteeredBody(surface, body if is_soft else None, tree, tracking, controls, letter)
+    driver = body.coarse.positions if is_soft and tracking != "refit" else None
+    return SteeredBody(surface, body if is_soft else None, tree, tracking, controls, letter, driver)
 
 
 def _is_linear(soft: Any) -> bool:
@@ -169,12 +182,14 @@ def _is_linear(soft: Any) -> bool:
 
 def place(body: SteeredBody, tracked: TrackedSpheres, frame: Frame, transform: Any) -> PlacedSpheres:
     """Let the spheres be those of the body as it is now."""
-    matrix = as_transform(transform, f"transform_{body.letter}")
-    x, steered_by = frame.vertices, frame.motion
-    if body.is_steered:
-        x, steered_by = body.soft.coarse.vertices, body.soft.coarse.version
-    token = (steered_by, frame.motion, b"" if matrix is None else matrix.tobytes())
-    tracked.place(token, x, frame.vertices, STILL if matrix is None else _placing(matrix))
+    x, token = frame.vertices, (frame.motion, 0, b"")
+    if (driver := body.driver) is not None:
+        x, token = driver.vertices, (frame.motion, driver.version, b"")
+    matrix = None if transform is None else as_transform(transform, f"transform_{body.letter}")
+    if matrix is None:
+        tracked.place(token, x, frame.vertices, STILL)
+        return PlacedSpheres(tracked, frame, None, body.letter)
+    tracked.place((*token[:2], matrix.tobytes()), x, frame.vertices, _placing(matrix))
     return PlacedSpheres(tracked, frame, matrix, body.letter)
 
 
@@ -190,6 +205,6 @@ def leaf_triangles(tree: SphereHierarchy) -> tuple[Any, Ints]:
     node = np.repeat(np.arange(len(tree)), size)
     nth = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
     triangle = tree.piece_triangle[tree.piece_start[node] + nth].astype(np.int64)
-    key = np.unique(node.astype(np.int64) << 32 | triangle)
+    key = sorted_unique(node.astype(np.int64) << 32 | triangle)
     start = np.searchsorted(key >> 32, np.arange(len(tree) + 1)).astype(np.int64)
     return start, (key & 0xFFFFFFFF).astype(np.int32)

@@ -26,6 +26,7 @@ class Choice(NamedTuple):
     active_b: Any
     ignore: Any
     max_pairs: int | None
+    is_self: bool = False
 
     @property
     def is_all(self) -> bool:
@@ -67,8 +68,12 @@ class Choice(NamedTuple):
             if mask is not None:
                 kept &= mask[pairs[:, k]]
         if self.ignore is not None:
-            kept &= ~np.isin(keys >> np.uint64(KIND_BITS), ignored_keys(self.ignore, is_self=False))
+            kept &= ~np.isin(keys >> np.uint64(KIND_BITS), ignored_keys(self.ignore, is_self=self.is_self))
         return kept
+
+
+ALL = Choice(None, None, None, None)
+"""All triangles, all pairs."""
 
 
 def _has_any(tree: SphereHierarchy, mask: Bools) -> NDArray[np.bool_]:

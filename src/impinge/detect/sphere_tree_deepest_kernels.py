@@ -13,25 +13,56 @@ import numpy as np
 
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled
+from impinge.backend.memory import floats_at, wholes_at
 from impinge.backend.simd import lowest_bit
 from impinge.backend.simd_spheres import sphere_mask
-from impinge.detect.sphere_tracking_kernels import track_block
+from impinge.detect.sphere_tracking_kernels import (
+    LANES,
+    LEVEL,
+    MODE,
+    NODE,
+    STAMP,
+    root_ns,
+    track_block,
+    track_root,
+    tree_of,
+    unpacked,
+)
 from impinge.detect.sphere_tree_kernels import (
     BACKWARDS,
     FINISHED,
     FOUND,
+    FOUND_AT,
     FOUND_FULL,
+    FOUND_SIZE,
+    KEY_AT,
+    LOWEST,
     OUT_OF_TESTS,
     OUT_OF_TIME,
+    PAUSED,
     PEAK,
+    QUEUE_AT,
     QUEUE_FULL,
+    QUEUE_SIZE,
+    STATE,
+    STOPPED,
     TAIL,
     TESTS,
     TRACKED,
+    WAITING,
+    WAITING_SIZE,
+    alone_on,
+    are_neighbours,
+    downs_on,
+    is_twin,
+    limits_on,
+    list_found,
+    summary_of,
+    waiting_on,
 )
 
 CLOCK_EVERY = 8
-"""Pairs between two looks at the clock."""
+"""Pairs between two looks at the clock, which is looked at after each block that is tracked, too."""
 _LOW = np.int64(0xFFFFFFFF)
 
 
@@ -86,7 +117,7 @@ def depth_of(sphere_a, slot_a, sphere_b, slot_b):
 
 
 @compiled
-def begin_deepest(sphere_a, child_count_a, sphere_b, child_count_b, key, entry, found, state):
+def begin_deepest(sphere_a, child_count_a, sphere_b, child_count_b, table_a, alone, key, entry, found, state):
     """Compare the roots; they wait, or are found if they are leaves."""
     state[:] = 0
     state[TESTS] = 1
@@ -95,35 +126,41 @@ def begin_deepest(sphere_a, child_count_a, sphere_b, child_count_b, key, entry, 
     ):
         if child_count_a[0] + child_count_b[0] == 0:
             found[0] = 0
-            state[FOUND] = 1
+            state[FOUND] = 0 if are_neighbours(alone, table_a, 0, 0) else 1
         else:
             push(key, entry, 0, depth_of(sphere_a, 0, sphere_b, 0), np.int64(0))
             state[TAIL] = 1
 
 
 @compiled
-def traverse_deepest(
-    tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b, down_b, key, entry, found, state, limits
-):
+def traverse_deepest(tree_a, child_count_a, tree_b, child_count_b, alone, key, entry, found, state, limits):
     """Follow the deepest pair until none is left, or a limit is reached; returns why it stopped.
 
     Arguments as of ``sphere_tree_kernels.traverse``; ``key`` and ``entry`` are the heap, ``state[TAIL]`` pairs long.
     """
-    sphere_a, stamp_a, node_a, lanes_a, rows_a, mode_a, now_a, placing_a, size_a = tree_a
-    x_a, control_a, coefficient_a, share_a, surface_a = steering_a
-    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a = points_a
-    sphere_b, stamp_b, node_b, lanes_b, rows_b, mode_b, now_b, placing_b, size_b = tree_b
-    x_b, control_b, coefficient_b, share_b, surface_b = steering_b
-    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b = points_b
-    child_a, child_count_a = down_a
-    child_b, child_count_b = down_b
-    most_tests, deadline, pair_ns, found_ns, limit, most_blocks, _ = limits
+    sphere_a, whole_a, _, _, motion_a, x_a, surface_a, now_a, _ = tree_a
+    (
+        table_a, (child_a, _), control_a, coefficient_a, (share_a, known_a),
+        point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a,
+    ) = unpacked(tree_a)  # fmt: skip
+    mode_a = whole_a[MODE]
+    sphere_b, whole_b, _, _, motion_b, x_b, surface_b, now_b, _ = tree_b
+    (
+        table_b, (child_b, _), control_b, coefficient_b, (share_b, known_b),
+        point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b,
+    ) = unpacked(tree_b)  # fmt: skip
+    mode_b = whole_b[MODE]
+    most_tests, until, deadline, pair_ns, found_ns, limit, most_blocks, _ = limits
     reason = FINISHED
     rounds = 0
     while state[TAIL] > 0 and reason == FINISHED:
         waiting, count = state[TAIL], state[FOUND]
-        if rounds % CLOCK_EVERY == 0 and monotonic_ns() + pair_ns * waiting + found_ns * count >= deadline:
-            return OUT_OF_TIME
+        if rounds % CLOCK_EVERY == 0:
+            now = monotonic_ns()
+            if now + pair_ns * waiting + found_ns * count >= deadline:
+                return OUT_OF_TIME
+            if now >= until:
+                return PAUSED
         if waiting + 8 * most_blocks > len(key):
             return QUEUE_FULL
         if count + 8 * most_blocks > len(found):
@@ -139,23 +176,23 @@ def traverse_deepest(
         # all children, or none: a pair that is not done waits on
         tests = 0
         for block in range(begin, end):
-            tests += lanes_b[block] if of_b else lanes_a[block]
-            in_time = True
-            if of_b and stamp_b[block] != now_b:
+            tests += table_b[block, LANES] if of_b else table_a[block, LANES]
+            if of_b and table_b[block, STAMP] != now_b:
                 in_time = track_block(
-                    block, sphere_b, stamp_b, node_b, lanes_b, rows_b, mode_b, now_b, placing_b, size_b,
-                    x_b, control_b, coefficient_b, share_b, surface_b,
-                    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, deadline,
+                    block, sphere_b, table_b, mode_b, now_b, motion_b,
+                    x_b, control_b, coefficient_b, share_b, known_b, surface_b,
+                    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b, deadline,
                 )  # fmt: skip
-                state[TRACKED] += 1
-            elif not of_b and stamp_a[block] != now_a:
+            elif not of_b and table_a[block, STAMP] != now_a:
                 in_time = track_block(
-                    block, sphere_a, stamp_a, node_a, lanes_a, rows_a, mode_a, now_a, placing_a, size_a,
-                    x_a, control_a, coefficient_a, share_a, surface_a,
-                    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, deadline,
+                    block, sphere_a, table_a, mode_a, now_a, motion_a,
+                    x_a, control_a, coefficient_a, share_a, known_a, surface_a,
+                    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a, deadline,
                 )  # fmt: skip
-                state[TRACKED] += 1
-            if not in_time:
+            else:
+                continue
+            state[TRACKED] += 1
+            if not in_time or monotonic_ns() + pair_ns * waiting + found_ns * count >= deadline:
                 return OUT_OF_TIME
         if state[TESTS] + tests > most_tests:
             return OUT_OF_TESTS
@@ -169,22 +206,82 @@ def traverse_deepest(
             if of_b:
                 i, j = slot_a >> 3, slot_a & 7
                 bits = sphere_mask(sphere_b, block, sphere_a[i, 0, j], sphere_a[i, 1, j], sphere_a[i, 2, j], radius_a)
-                bits &= (np.uint64(1) << np.uint64(lanes_b[block])) - np.uint64(1)
+                bits &= (np.uint64(1) << np.uint64(table_b[block, LANES])) - np.uint64(1)
             else:
                 i, j = slot_b >> 3, slot_b & 7
                 bits = sphere_mask(sphere_a, block, sphere_b[i, 0, j], sphere_b[i, 1, j], sphere_b[i, 2, j], radius_b)
-                bits &= (np.uint64(1) << np.uint64(lanes_a[block])) - np.uint64(1)
+                bits &= (np.uint64(1) << np.uint64(table_a[block, LANES])) - np.uint64(1)
             while bits != np.uint64(0):
                 slot = (block << 3) + lowest_bit(bits)
                 bits &= bits - np.uint64(1)
                 new_a, new_b = (slot_a, slot) if of_b else (slot, slot_b)
                 pair = (new_a << 32) | new_b
+                if is_twin(alone, new_a, new_b):
+                    continue
                 if child_count_a[new_a] + child_count_b[new_b] == 0:
-                    found[count] = pair
-                    count += 1
+                    if not are_neighbours(alone, table_a, new_a, new_b):
+                        found[count] = pair
+                        count += 1
                 else:
                     push(key, entry, waiting, depth_of(sphere_a, new_a, sphere_b, new_b), pair)
                     waiting += 1
         state[TAIL], state[FOUND] = waiting, count
         state[PEAK] = max(state[PEAK], waiting)
     return reason
+
+
+@compiled
+def list_deepest(key, entry, count, table_a, table_b, pairs, state):
+    """Write the pairs that wait as (node of a, node of b), the deepest first, which empties the heap.
+
+    ``state`` gets how many they were, and their level.
+    """
+    lowest = np.int64(1 << 30)
+    for k in range(count):
+        slot_a, slot_b = entry[0] >> 32, entry[0] & _LOW
+        pairs[k, 0] = table_a[slot_a >> 3, NODE] + (slot_a & 7)
+        pairs[k, 1] = table_b[slot_b >> 3, NODE] + (slot_b & 7)
+        lowest = min(lowest, table_a[slot_a >> 3, LEVEL], table_b[slot_b >> 3, LEVEL])
+        remove_first(key, entry, count - k)
+    state[WAITING], state[LOWEST] = count, lowest
+
+
+@compiled
+def search_deepest(card_a, x_a, surface_a, card_b, x_b, surface_b, desk, most_tests, until, deadline, goes_on):
+    """Begin, or go on; traverse; and list, if there is room for what waits: as ``sphere_tree_kernels.search``."""
+    tree_a, tree_b = tree_of(card_a, x_a, surface_a), tree_of(card_b, x_b, surface_b)
+    down_a, down_b = downs_on(desk, tree_a, tree_b)
+    alone, state = alone_on(desk), desk[STATE:]
+    key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
+    found = wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
+    table_a, table_b = unpacked(tree_a)[0], unpacked(tree_b)[0]
+    reason = OUT_OF_TIME
+    a_in_time = track_root(tree_a, deadline - root_ns(tree_b))  # one without the other is of no use
+    b_in_time = track_root(tree_b, deadline if a_in_time else 0)
+    in_time = a_in_time and b_in_time
+    if not goes_on and in_time:
+        begin_deepest(tree_a[0], down_a, tree_b[0], down_b, table_a, alone, key, entry, found, state)
+    elif not goes_on:
+        state[:] = 0
+        push(key, entry, 0, 0.0, np.int64(0))
+        state[TAIL] = 1
+    if in_time:
+        limits = limits_on(desk, most_tests, until, deadline)
+        reason = traverse_deepest(tree_a, down_a, tree_b, down_b, alone, key, entry, found, state, limits)
+    state[STOPPED] = monotonic_ns()
+    if reason <= OUT_OF_TESTS:
+        state[WAITING] = state[TAIL]
+        if state[WAITING] <= desk[WAITING_SIZE]:
+            list_deepest(key, entry, state[TAIL], table_a, table_b, waiting_on(desk), state)
+        list_found(found, state[FOUND], table_a, table_b, desk)
+    return summary_of(desk, reason, table_a, tree_a[7], table_b, tree_b[7])
+
+
+@compiled
+def list_deepest_again(card_a, x_a, surface_a, card_b, x_b, surface_b, desk):
+    """List what waits once there is room; returns how many, and their level."""
+    tree_a, tree_b = tree_of(card_a, x_a, surface_a), tree_of(card_b, x_b, surface_b)
+    key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
+    state = desk[STATE:]
+    list_deepest(key, entry, state[TAIL], unpacked(tree_a)[0], unpacked(tree_b)[0], waiting_on(desk), state)
+    return state[WAITING], state[LOWEST]

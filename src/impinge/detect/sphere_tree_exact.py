@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Ints
+from impinge.arrays import Ints, sorted_unique
 from impinge.backend.clock import now_ns
 from impinge.detect import sphere_tree_exact_kernels as kernels
-from impinge.detect.narrow_phase import settle
+from impinge.detect.narrow_phase import settle, settle_self
 from impinge.detect.pair_query import unpack
 from impinge.detect.pair_query_kernels import KIND_BITS
 from impinge.detect.results import Reason
@@ -56,7 +56,8 @@ class Settled(NamedTuple):
 class ExactStage:
     """Buffers and lists of triangles that one detector keeps."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_self: bool = False, skips_neighbours: bool = False) -> None:
+        self._is_self, self._skips_neighbours = is_self, skips_neighbours
         self._key: NDArray[np.uint64] = np.zeros(FIRST_KEYS, dtype=np.uint64)
         self._row: NDArray[np.int64] = np.zeros(FIRST_KEYS, dtype=np.int64)
         self._chunk_ns = FIRST_CHUNK_NS
@@ -82,13 +83,13 @@ class ExactStage:
         status = np.full(len(leaves), kernels.OPEN, dtype=np.int8)
         state: NDArray[np.int64] = np.zeros(3, dtype=np.int64)
         sides = [self._side(side) for side in placed]
-        sphere_b = (placed[1].tracked.sphere, placed[1].tracked.layout.node_slot)
         tests_left = limits.tests - stats["tests"]
         why = kernels.FULL
         while why == kernels.FULL:
             why = kernels.examine_leaf_pairs(
-                leaves, *sides, sphere_b, (tests_left, latest, KEY_NS), state, self._key, self._row, status
-            )
+                leaves, *sides, (tests_left, latest, KEY_NS), (self._is_self, self._skips_neighbours),
+                state, self._key, self._row, status,
+            )  # fmt: skip
             if why == kernels.FULL:
                 self._grow(sides, leaves[state[kernels.CURSOR]])
         count, done = int(state[kernels.FOUND]), int(state[kernels.CURSOR])
@@ -109,7 +110,7 @@ class ExactStage:
             hits = np.concatenate([hits, settled])
         self.listing_ns = KEY_NS * count + LEAVES_NS * len(leaves)
         stopped = now_ns()
-        pairs, kind = unpack(np.unique(hits))
+        pairs, kind = unpack(sorted_unique(hits))
         stats["triangle_tests"], stats["exact_tests"] = int(state[kernels.TESTS]), open_count
         certain, untested = leaves[status == kernels.HIT], leaves[status == kernels.OPEN]
         order = np.argsort(certain[:, 0].astype(np.int64) << 32 | certain[:, 1])
@@ -152,7 +153,7 @@ class ExactStage:
         now = now_ns()
         while tested < len(distinct) and now + self._chunk_ns < deadline:
             chunk = distinct[tested : tested + SETTLED_AT_ONCE]
-            hit = settle(chunk, *a, *b)
+            hit = settle_self(chunk, *a) if self._is_self else settle(chunk, *a, *b)
             found.append(hit)
             meets[tested : tested + len(chunk)] = np.isin(chunk >> np.uint64(KIND_BITS), hit >> np.uint64(KIND_BITS))
             tested += len(chunk)

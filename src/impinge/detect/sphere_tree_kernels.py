@@ -4,6 +4,9 @@ A pair is an entry of a queue with its siblings: "all spheres of this block of o
 other", in 64 bits: the partner's slot (30 bits), the block (30 bits, or a slot if the entry is one pair that is tested
 again), whether it is that, and whose the block is. A slot is 8 block + lane. Siblings enter the queue of Fig. 7 one
 behind the other and leave it so; hence eight at once is the same order, and after any number of tests the same state.
+
+A search is one call, ``search``, and takes what changes from frame to frame and one *desk*: an array of whole numbers
+that tells where everything else is, since each array that a kernel is given takes time before it begins.
 """
 
 # mypy: ignore-errors
@@ -12,25 +15,57 @@ import numpy as np
 
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled
+from impinge.backend.memory import ids_at, wholes_at
 from impinge.backend.simd import lowest_bit
 from impinge.backend.simd_spheres import sphere_mask
-from impinge.detect.sphere_tracking_kernels import track_block
+from impinge.detect.sphere_tracking_kernels import (
+    BLOCKS,
+    FIRST_ROW,
+    LANES,
+    LEVEL,
+    MODE,
+    NODE,
+    REFIT,
+    STAMP,
+    copy_block,
+    root_ns,
+    track_block,
+    track_root,
+    tree_of,
+    unpacked,
+)
 
-HEAD, TAIL, TESTS, FOUND, PARTIAL, DONE, TRACKED, PEAK, BACKWARDS = range(9)
+HEAD, TAIL, TESTS, FOUND, PARTIAL, DONE, TRACKED, PEAK, BACKWARDS, WAITING, LOWEST, STOPPED = range(12)
 """Places in ``state``: the ends of the queue, tests so far, pairs found, the entry that was cut in the middle or -1,
-how many of its spheres were tested, blocks tracked, the longest queue, and entries taken from its end."""
-STATE_SIZE = 9
+how many of its spheres were tested, blocks tracked, the longest queue, entries taken from its end, pairs that wait, the
+lowest level of these, and the time when the search stopped."""
+STATE_SIZE = 12
 
-FINISHED, OUT_OF_TIME, OUT_OF_TESTS, QUEUE_FULL, FOUND_FULL = range(5)
-"""Why the traversal stopped."""
+(
+    QUEUE_AT, QUEUE_SIZE, KEY_AT, FOUND_AT, FOUND_SIZE, LISTED_AT, WAITING_AT, WAITING_SIZE, DOWN_A_AT, DOWN_B_AT,
+    STAND_AT, STAND_SIZE, START_AT, START_SIZE, VERTEX_AT, VERTEX_SIZE,
+    WAITING_NS, FOUND_NS, LIMIT, MOST_BLOCKS, RETEST, SORTS, STATE,
+) = range(23)  # fmt: skip
+"""Places in the desk: addresses and sizes of the queue, of its keys where it is a heap, of pairs of slots that were
+found, of the same as pairs of nodes, of pairs that wait; numbers of children by slot of either tree; what a search of
+one body has to know (``sphere_tree_self``); nanoseconds to list what waits and what was found; entries from which the
+queue is worked off from its end; blocks of children that a sphere has at most; whether a leaf against a sphere that is
+none is tested again after the swap, as published; whether what was found is sorted; and the state, to the end."""
+DESK_SIZE = STATE + STATE_SIZE
+
+FINISHED, OUT_OF_TIME, OUT_OF_TESTS, QUEUE_FULL, FOUND_FULL, PAUSED = range(6)
+"""Why the traversal stopped; what is above ``OUT_OF_TESTS`` goes on."""
 
 SLOT_BITS = 30
 _SLOT_MASK = np.int64((1 << SLOT_BITS) - 1)
 _AGAIN = np.int64(1 << (2 * SLOT_BITS))
 _OF_B = np.int64(1 << (2 * SLOT_BITS + 1))
 CLOCK_EVERY = 16
-"""Entries between two looks at the clock: half a microsecond."""
+"""Entries between two looks at the clock: half a microsecond; less if blocks are tracked for them."""
 NONE = -1
+DIGIT_BITS = 8
+DIGIT = 1 << DIGIT_BITS
+"""What pairs that were found are sorted by at a time."""
 
 
 @compiled
@@ -69,6 +104,42 @@ def partner_of(entry):
 
 
 @compiled
+def is_twin(alone, slot_a, slot_b):
+    """Whether a pair of one body's spheres is found as (b, a), too: all that is below a comes after all below b."""
+    stand = alone[0]
+    return len(stand) > 0 and stand[slot_a, 0] >= stand[slot_b, 1]
+
+
+@compiled
+def share_vertex(vertex_start, vertex, i, j):
+    """Whether triangles below nodes i and j share a vertex; lists of vertices by node rise."""
+    p, q = vertex_start[i], vertex_start[j]
+    while p < vertex_start[i + 1] and q < vertex_start[j + 1]:
+        if vertex[p] == vertex[q]:
+            return True
+        if vertex[p] < vertex[q]:
+            p += 1
+        else:
+            q += 1
+    return False
+
+
+@compiled
+def are_neighbours(alone, table, slot_a, slot_b):
+    """Whether two leaves of one body share a vertex and do not count for that."""
+    vertex_start, vertex = alone[1], alone[2]
+    i, j = table[slot_a >> 3, NODE] + (slot_a & 7), table[slot_b >> 3, NODE] + (slot_b & 7)
+    return len(vertex_start) > 0 and share_vertex(vertex_start, vertex, i, j)
+
+
+@compiled
+def find_sharing(pairs, vertex_start, vertex, shares):
+    """Tell for pairs of nodes whether triangles below them share a vertex."""
+    for k in range(len(pairs)):
+        shares[k] = share_vertex(vertex_start, vertex, pairs[k, 0], pairs[k, 1])
+
+
+@compiled
 def begin(queue, state):
     """Forget all, and put the pair of both roots into the queue."""
     for k in range(STATE_SIZE):
@@ -79,40 +150,60 @@ def begin(queue, state):
 
 
 @compiled
-def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b, down_b, queue, found, state, limits):
+def effort_of(table, block, mode):
+    """What it takes to track a block, in entries; a refitted one is worth a look at the clock by itself."""
+    if mode == REFIT:
+        return np.int64(CLOCK_EVERY)
+    return (table[block + 1, FIRST_ROW] - table[block, FIRST_ROW]) >> 2
+
+
+@compiled
+def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, state, limits):
     """Test pairs from the front of the queue until it is empty, or a limit is reached; returns why it stopped.
 
-    ``down`` of a tree: first block of children by slot, number of such blocks by slot (0: a leaf).
-    ``limits``: most tests, the time to stop at, nanoseconds to list each waiting entry and each found pair, entries
-    from which the queue is worked off from its end, blocks of children that a sphere has at most, and whether a leaf
-    against a sphere that is none is tested again after the swap, as published.
+    ``child_count`` of a tree: number of blocks of children by slot (0: a leaf). ``alone``: empty for two bodies, as of
+    ``sphere_tree_self`` for one.
+    ``limits``: most tests; the times to pause and to stop at; nanoseconds to list each waiting entry and each found
+    pair, for which there has to be time before the latter; entries from which the queue is worked off from its end;
+    blocks of children that a sphere has at most; and whether a leaf against a sphere that is none is tested again after
+    the swap, as published.
     """
-    sphere_a, stamp_a, node_a, lanes_a, rows_a, mode_a, now_a, placing_a, size_a = tree_a
-    x_a, control_a, coefficient_a, share_a, surface_a = steering_a
-    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a = points_a
-    sphere_b, stamp_b, node_b, lanes_b, rows_b, mode_b, now_b, placing_b, size_b = tree_b
-    x_b, control_b, coefficient_b, share_b, surface_b = steering_b
-    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b = points_b
-    child_a, child_count_a = down_a
-    child_b, child_count_b = down_b
-    most_tests, deadline, entry_ns, found_ns, limit, most_blocks, retest = limits
+    sphere_a, whole_a, _, _, motion_a, x_a, surface_a, now_a, _ = tree_a
+    (
+        table_a, (child_a, _), control_a, coefficient_a, (share_a, known_a),
+        point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a,
+    ) = unpacked(tree_a)  # fmt: skip
+    mode_a = whole_a[MODE]
+    sphere_b, whole_b, _, _, motion_b, x_b, surface_b, now_b, _ = tree_b
+    (
+        table_b, (child_b, _), control_b, coefficient_b, (share_b, known_b),
+        point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b,
+    ) = unpacked(tree_b)  # fmt: skip
+    mode_b = whole_b[MODE]
+    most_tests, until, deadline, entry_ns, found_ns, limit, most_blocks, retest = limits
     head, tail, tests, count = state[HEAD], state[TAIL], state[TESTS], state[FOUND]
     ring = len(queue) - 1
     reason = FINISHED
-    entries = 0
+    since_clock = CLOCK_EVERY
     tracked = 0
 
     while head < tail and reason == FINISHED:
-        if entries % CLOCK_EVERY == 0 and monotonic_ns() + entry_ns * (tail - head) + found_ns * count >= deadline:
-            reason = OUT_OF_TIME
-            break
+        if since_clock >= CLOCK_EVERY:
+            since_clock = 0
+            now = monotonic_ns()
+            if now + entry_ns * (tail - head) + found_ns * count >= deadline:
+                reason = OUT_OF_TIME
+                break
+            if now >= until:
+                reason = PAUSED
+                break
         if tail - head + 8 * most_blocks > len(queue):
             reason = QUEUE_FULL
             break
         if count + 8 > len(found):
             reason = FOUND_FULL
             break
-        entries += 1
+        since_clock += 1
         backwards = tail - head > limit
         entry = queue[(tail - 1) & ring] if backwards else queue[head & ring]
         of_b, again, partner = is_of_b(entry), is_again(entry), partner_of(entry)
@@ -124,36 +215,38 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
 
         # test the siblings, after bringing them up to date
         if of_b:
-            if stamp_b[block] != now_b:
+            if table_b[block, STAMP] != now_b:
                 in_time = track_block(
-                    block, sphere_b, stamp_b, node_b, lanes_b, rows_b, mode_b, now_b, placing_b, size_b,
-                    x_b, control_b, coefficient_b, share_b, surface_b,
-                    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, deadline,
+                    block, sphere_b, table_b, mode_b, now_b, motion_b,
+                    x_b, control_b, coefficient_b, share_b, known_b, surface_b,
+                    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b, deadline,
                 )  # fmt: skip
                 if not in_time:
                     reason = OUT_OF_TIME
                     break
                 tracked += 1
+                since_clock += effort_of(table_b, block, mode_b)
             k, i = partner >> 3, partner & 7
             x, y, z, r = sphere_a[k, 0, i], sphere_a[k, 1, i], sphere_a[k, 2, i], sphere_a[k, 3, i]
             bits = sphere_mask(sphere_b, block, x, y, z, r)
-            lanes = lanes_b[block]
+            lanes = table_b[block, LANES]
             partner_children, partner_child = child_count_a[partner], child_a[partner]
         else:
-            if stamp_a[block] != now_a:
+            if table_a[block, STAMP] != now_a:
                 in_time = track_block(
-                    block, sphere_a, stamp_a, node_a, lanes_a, rows_a, mode_a, now_a, placing_a, size_a,
-                    x_a, control_a, coefficient_a, share_a, surface_a,
-                    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, deadline,
+                    block, sphere_a, table_a, mode_a, now_a, motion_a,
+                    x_a, control_a, coefficient_a, share_a, known_a, surface_a,
+                    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a, deadline,
                 )  # fmt: skip
                 if not in_time:
                     reason = OUT_OF_TIME
                     break
                 tracked += 1
+                since_clock += effort_of(table_a, block, mode_a)
             k, i = partner >> 3, partner & 7
             x, y, z, r = sphere_b[k, 0, i], sphere_b[k, 1, i], sphere_b[k, 2, i], sphere_b[k, 3, i]
             bits = sphere_mask(sphere_a, block, x, y, z, r)
-            lanes = lanes_a[block]
+            lanes = table_a[block, LANES]
             partner_children, partner_child = child_count_b[partner], child_b[partner]
         if again:
             lanes = 1
@@ -181,6 +274,9 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
             lane = lowest_bit(bits)
             bits &= bits - np.uint64(1)
             slot = (block << 3) + lane
+            slot_a, slot_b = (partner, slot) if of_b else (slot, partner)
+            if is_twin(alone, slot_a, slot_b):
+                continue
             if partner_children > 0:
                 for c in range(partner_children):
                     queue[tail & ring] = entry_of(partner_child + c, slot, not of_b, False)
@@ -188,8 +284,9 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
                 continue
             own_children = child_count_b[slot] if of_b else child_count_a[slot]
             if own_children == 0:
-                found[count] = (partner << 32) | slot if of_b else (slot << 32) | partner
-                count += 1
+                if not are_neighbours(alone, table_a, slot_a, slot_b):
+                    found[count] = (slot_a << 32) | slot_b
+                    count += 1
             elif retest:
                 queue[tail & ring] = entry_of(partner, slot, not of_b, True)
                 tail += 1
@@ -205,28 +302,153 @@ def traverse(tree_a, steering_a, points_a, down_a, tree_b, steering_b, points_b,
 
 
 @compiled
-def waiting_count(queue, state, lanes_a, lanes_b):
-    """How many pairs the queue holds."""
+def alone_on(desk):
+    """What a search of one body has to know; empty for two."""
+    stand = wholes_at(desk[STAND_AT], 2 * desk[STAND_SIZE]).reshape((desk[STAND_SIZE], 2))
+    return stand, wholes_at(desk[START_AT], desk[START_SIZE]), ids_at(desk[VERTEX_AT], desk[VERTEX_SIZE])
+
+
+@compiled
+def downs_on(desk, tree_a, tree_b):
+    """How many blocks of children each slot of both trees has."""
+    return wholes_at(desk[DOWN_A_AT], 8 * tree_a[1][BLOCKS]), wholes_at(desk[DOWN_B_AT], 8 * tree_b[1][BLOCKS])
+
+
+@compiled
+def limits_on(desk, most_tests, until, deadline):
+    """Limits, as ``traverse`` takes them."""
+    return (
+        most_tests, until, deadline, desk[WAITING_NS], desk[FOUND_NS],
+        desk[LIMIT], desk[MOST_BLOCKS], desk[RETEST] != 0,
+    )  # fmt: skip
+
+
+@compiled
+def summary_of(desk, reason, table_a, now_a, table_b, now_b):
+    """What a search tells, as ``sphere_tree_desk.Searched`` names it."""
+    state = desk[STATE:]
+    is_current = table_a[0, STAMP] == now_a and table_b[0, STAMP] == now_b
+    return (
+        reason, state[TESTS], state[TRACKED], state[PEAK], state[BACKWARDS],
+        state[WAITING], state[LOWEST], state[FOUND], state[STOPPED], is_current,
+    )  # fmt: skip
+
+
+@compiled
+def search(card_a, x_a, surface_a, card_b, x_b, surface_b, desk, most_tests, until, deadline, goes_on):
+    """Begin, or go on; traverse; and list what waits and what was found, if there is room: in one call.
+
+    Pauses at ``until``, and stops so that its answer is listed at ``deadline``. Of pairs that wait, spheres that were
+    not visited are brought up to date when ``most_tests`` are used up, and put where they were last known when the time
+    is. What it returns is a ``summary_of``.
+    """
+    tree_a, tree_b = tree_of(card_a, x_a, surface_a), tree_of(card_b, x_b, surface_b)
+    down_a, down_b = downs_on(desk, tree_a, tree_b)
+    alone = alone_on(desk)
+    queue, found = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
+    state = desk[STATE:]
+    if not goes_on:
+        begin(queue, state)
+    reason = OUT_OF_TIME
+    a_in_time = track_root(tree_a, deadline - root_ns(tree_b))  # one without the other is of no use
+    b_in_time = track_root(tree_b, deadline if a_in_time else 0)
+    if a_in_time and b_in_time:
+        limits = limits_on(desk, most_tests, until, deadline)
+        reason = traverse(tree_a, down_a, tree_b, down_b, alone, queue, found, state, limits)
+    if reason == OUT_OF_TESTS:
+        latest = deadline - desk[WAITING_NS] * (state[TAIL] - state[HEAD])
+        track_waiting(tree_a, False, queue, state, latest)
+        track_waiting(tree_b, True, queue, state, latest)
+    state[STOPPED] = monotonic_ns()
+    table_a, table_b = unpacked(tree_a)[0], unpacked(tree_b)[0]
+    if reason == OUT_OF_TIME:
+        recall_waiting(tree_a, False, queue, state)
+        recall_waiting(tree_b, True, queue, state)
+    if reason <= OUT_OF_TESTS:
+        state[WAITING] = waiting_count(queue, state, table_a, table_b)
+        if state[WAITING] <= desk[WAITING_SIZE]:
+            list_waiting(queue, state, table_a, table_b, alone, waiting_on(desk))
+        list_found(found, state[FOUND], table_a, table_b, desk)
+    return summary_of(desk, reason, table_a, tree_a[7], table_b, tree_b[7])
+
+
+@compiled
+def waiting_on(desk):
+    """Room for the pairs that wait."""
+    return ids_at(desk[WAITING_AT], 2 * desk[WAITING_SIZE]).reshape((desk[WAITING_SIZE], 2))
+
+
+@compiled
+def list_again(card_a, x_a, surface_a, card_b, x_b, surface_b, desk):
+    """List what waits once there is room; returns how many, and their level."""
+    tree_a, tree_b = tree_of(card_a, x_a, surface_a), tree_of(card_b, x_b, surface_b)
+    queue, state = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), desk[STATE:]
+    list_waiting(queue, state, unpacked(tree_a)[0], unpacked(tree_b)[0], alone_on(desk), waiting_on(desk))
+    return state[WAITING], state[LOWEST]
+
+
+@compiled
+def track_waiting(tree, of_b, queue, state, deadline):
+    """Bring up to date what was not visited of one tree's spheres in pairs that wait, as far as the time goes.
+
+    Of a pair, the partner was visited before, and so were both if they are to be tested again.
+    """
+    sphere, whole, _, _, motion, x, surface, now, _ = tree
+    (
+        table, _, control, coefficient, (share, known),
+        point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
+    ) = unpacked(tree)  # fmt: skip
+    ring = len(queue) - 1
+    for q in range(state[HEAD], state[TAIL]):
+        entry = queue[q & ring]
+        block = block_of(entry)
+        if is_of_b(entry) != of_b or is_again(entry) or table[block, STAMP] == now:
+            continue
+        in_time = monotonic_ns() < deadline and track_block(
+            block, sphere, table, whole[MODE], now, motion, x, control, coefficient, share, known, surface,
+            point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
+        )  # fmt: skip
+        if not in_time:
+            break
+        state[TRACKED] += 1
+
+
+@compiled
+def recall_waiting(tree, of_b, queue, state):
+    """Put what was not visited of one tree's spheres in pairs that wait where it was last known.
+
+    The root is where the last root was, which ``track_root`` sees to.
+    """
+    sphere, _, _, _, _, _, _, now, _ = tree
+    table, (_, known) = unpacked(tree)[0], unpacked(tree)[4]
+    ring = len(queue) - 1
+    for q in range(state[HEAD], state[TAIL]):
+        entry = queue[q & ring]
+        block = block_of(entry)
+        if is_of_b(entry) == of_b and not is_again(entry) and block > 0 and table[block, STAMP] != now:
+            copy_block(known, block, sphere)
+
+
+@compiled
+def waiting_count(queue, state, table_a, table_b):
+    """How many pairs the queue holds, twins of one body's too."""
     ring = len(queue) - 1
     count = 0
     if state[PARTIAL] != NONE:
         block = block_of(state[PARTIAL])
-        count += (lanes_b[block] if is_of_b(state[PARTIAL]) else lanes_a[block]) - state[DONE]
+        count += (table_b[block, LANES] if is_of_b(state[PARTIAL]) else table_a[block, LANES]) - state[DONE]
     for q in range(state[HEAD], state[TAIL]):
         entry = queue[q & ring]
         if is_again(entry):
             count += 1
         else:
-            count += lanes_b[block_of(entry)] if is_of_b(entry) else lanes_a[block_of(entry)]
+            count += table_b[block_of(entry), LANES] if is_of_b(entry) else table_a[block_of(entry), LANES]
     return count
 
 
 @compiled
-def list_waiting(queue, state, node_a, lanes_a, level_a, node_b, lanes_b, level_b, pairs):
-    """Write the pairs that wait as (node of a, node of b), first to be tested first; returns the lowest level of any.
-
-    ``node`` and ``level`` are by block.
-    """
+def list_waiting(queue, state, table_a, table_b, alone, pairs):
+    """Write the pairs that wait as (node of a, node of b), next in turn first; ``state`` gets how many, which level."""
     ring = len(queue) - 1
     k = 0
     lowest = np.int64(1 << 30)
@@ -242,22 +464,22 @@ def list_waiting(queue, state, node_a, lanes_a, level_a, node_b, lanes_b, level_
             start, stop = block & 7, (block & 7) + 1
             block >>= 3
         elif of_b:
-            stop = lanes_b[block]
+            stop = table_b[block, LANES]
         else:
-            stop = lanes_a[block]
+            stop = table_a[block, LANES]
+        before = k
         for lane in range(start, stop):
-            if of_b:
-                pairs[k, 0] = node_a[partner >> 3] + (partner & 7)
-                pairs[k, 1] = node_b[block] + lane
-            else:
-                pairs[k, 0] = node_a[block] + lane
-                pairs[k, 1] = node_b[partner >> 3] + (partner & 7)
-            k += 1
-        if start < stop and of_b:
-            lowest = min(lowest, level_a[partner >> 3], level_b[block])
-        elif start < stop:
-            lowest = min(lowest, level_a[block], level_b[partner >> 3])
-    return lowest
+            slot = (block << 3) + lane
+            slot_a, slot_b = (partner, slot) if of_b else (slot, partner)
+            if not is_twin(alone, slot_a, slot_b):
+                pairs[k, 0] = table_a[slot_a >> 3, NODE] + (slot_a & 7)
+                pairs[k, 1] = table_b[slot_b >> 3, NODE] + (slot_b & 7)
+                k += 1
+        if before < k and of_b:
+            lowest = min(lowest, table_a[partner >> 3, LEVEL], table_b[block, LEVEL])
+        elif before < k:
+            lowest = min(lowest, table_a[block, LEVEL], table_b[partner >> 3, LEVEL])
+    state[WAITING], state[LOWEST] = k, lowest
 
 
 @compiled
@@ -268,9 +490,44 @@ def grow_queue(queue, state, larger):
 
 
 @compiled
-def list_found(found, count, node_a, node_b, pairs):
-    """Write found pairs as (node of a, node of b)."""
+def sort_by_digit(source, count, shift, target):
+    """Sort by the digit at a place, in order otherwise."""
+    start = np.zeros(DIGIT + 1, dtype=np.int64)
+    for i in range(count):
+        start[((source[i] >> shift) & (DIGIT - 1)) + 1] += 1
+    for k in range(DIGIT):
+        start[k + 1] += start[k]
+    for i in range(count):
+        digit = (source[i] >> shift) & (DIGIT - 1)
+        target[start[digit]] = source[i]
+        start[digit] += 1
+
+
+@compiled
+def sort_found(found, count, most_a, most_b, scratch):
+    """Sort pairs of slots, a's first: digit by digit, from the last, which takes a fifth of the time of comparing."""
+    swapped = False
+    for first, most in ((0, most_b), (32, most_a)):
+        for shift in range(0, 32, DIGIT_BITS):
+            if most >> shift == 0:
+                break
+            if swapped:
+                sort_by_digit(scratch, count, first + shift, found)
+            else:
+                sort_by_digit(found, count, first + shift, scratch)
+            swapped = not swapped
+    if swapped:
+        found[:count] = scratch[:count]
+
+
+@compiled
+def list_found(found, count, table_a, table_b, desk):
+    """Write found pairs as (node of a, node of b), sorted if the desk says so."""
+    if desk[SORTS] != 0 and count > 1:
+        scratch = wholes_at(desk[LISTED_AT], desk[FOUND_SIZE])
+        sort_found(found, count, 8 * len(table_a), 8 * len(table_b), scratch)
+    listed = ids_at(desk[LISTED_AT], 2 * desk[FOUND_SIZE]).reshape((desk[FOUND_SIZE], 2))
     for i in range(count):
         slot_a, slot_b = found[i] >> 32, found[i] & np.int64(0xFFFFFFFF)
-        pairs[i, 0] = node_a[slot_a >> 3] + (slot_a & 7)
-        pairs[i, 1] = node_b[slot_b >> 3] + (slot_b & 7)
+        listed[i, 0] = table_a[slot_a >> 3, NODE] + (slot_a & 7)
+        listed[i, 1] = table_b[slot_b >> 3, NODE] + (slot_b & 7)

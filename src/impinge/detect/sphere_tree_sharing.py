@@ -9,24 +9,31 @@ By distance, the weight of a pair is the share of the view that its smaller body
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, as_numbers
+from impinge.arrays import Floats, as_numbers, shown
 from impinge.backend.clock import now_ns
 from impinge.detect.results import SphereContacts
-from impinge.detect.sphere_tree import SphereTree, budget_ns
+from impinge.detect.sphere_tree import SphereTree
+from impinge.detect.sphere_tree_limits import budget_ns
 from impinge.errors import OptionError
 
 
 def share_budget(
-    trees: Sequence[SphereTree], budget_ms: float, *, weights: Any = None, viewer: Any = None
+    trees: Iterable[SphereTree], budget_ms: float, *, weights: Any = None, viewer: Any = None
 ) -> list[SphereContacts]:
     """Query many detectors within one budget, shared evenly, by ``weights``, or by the distance to a ``viewer``."""
     began = now_ns()
     end = began + budget_ns(budget_ms)
+    trees = list(trees)
+    for k, tree in enumerate(trees):
+        if not isinstance(tree, SphereTree):
+            raise OptionError(
+                f"trees[{k}] is a {type(tree).__name__}, expected a SphereTree, one for each pair of bodies"
+            )
     if weights is not None and viewer is not None:
         raise OptionError("weights and viewer were both given; a budget is shared by one of them")
     share = np.ones(len(trees))
@@ -48,20 +55,23 @@ def _checked(weights: Any, count: int) -> Floats:
         raise OptionError(f"weights have shape {array.shape}, expected ({count},): one for each pair")
     if not (np.isfinite(array) & (array >= 0.0)).all() or (count and not array.any()):
         raise OptionError("weights hold a negative or non-finite number, or only zeros; expected shares of the budget")
-    return array
+    return array / array.max(initial=0.0) if count else array
 
 
 def _by_distance(trees: Sequence[SphereTree], viewer: Any) -> Floats:
     eye = np.asarray(as_numbers(viewer, "viewer"), dtype=np.float64)
-    if eye.shape != (3,) or not np.isfinite(eye).all():
-        raise OptionError(f"viewer has shape {eye.shape}, expected (3,): a point with finite coordinates")
+    if eye.shape != (3,):
+        raise OptionError(f"viewer has shape {eye.shape}, expected (3,): a point")
+    if not np.isfinite(eye).all():
+        raise OptionError(f"viewer is {shown(eye.tolist())}, expected a point with finite coordinates")
     share = np.zeros(len(trees))
     for k, tree in enumerate(trees):
         boxes = np.array([body.bounds for body in tree.bodies])
         if not np.isfinite(boxes).all():
             continue  # nothing to see, and nothing to search
-        size = np.linalg.norm(boxes[:, 1] - boxes[:, 0], axis=1)
-        distance = np.linalg.norm(boxes.mean(axis=1) - eye, axis=1)
-        filled = np.where(distance > size, (size / np.maximum(distance, np.finfo(float).tiny)) ** 2, 1.0)
-        share[k] = filled.min()
+        unit = max(float(np.abs(boxes).max()), float(np.abs(eye).max())) or 1.0  # squares are then moderate
+        size = np.linalg.norm((boxes[:, 1] / unit - boxes[:, 0] / unit), axis=1)
+        distance = np.linalg.norm((boxes / (2.0 * unit)).sum(axis=1) - eye / unit, axis=1)
+        is_far = distance > size
+        share[k] = np.where(is_far, size / np.where(is_far, distance, 1.0), 1.0).min() ** 2
     return share if share.any() else np.ones(len(trees))

@@ -1,12 +1,15 @@
 """Forces that push bodies apart, proportional to how deep they are in each other.
 
 1. Contact  Each contact has a point, a unit normal n from a to b and a depth δ >= 0 (the contact contract). Of spheres
-            n = (O2 - O1) / |O2 - O1| ([MendozaOSullivan2005], eq. 11) and δ = r1 + r2 - |O2 - O1|. Pairs that are only
-            possible count as colliding; spheres that turn out to be apart have δ = 0 (as published they would attract).
+            n lies between the ways that the surfaces below them face, and δ parts them along it (``sphere_pushes``).
+            As published, n = (O2 - O1) / |O2 - O1| ([MendozaOSullivan2005], eq. 11) and δ = r1 + r2 - |O2 - O1|, which
+            draws bodies together that are deep in each other; pass ``contacts.published()`` for that. Pairs that are
+            only possible count as colliding; spheres that turn out to be apart have δ = 0 (as published they attract).
 2. Force    k δ n on b, - k δ n on a; with damping, k δ - c v, v the speed at which the bodies part along n, and not
             less than 0: contacts do not pull.
 3. Vertices The force goes to the vertices of each body that are nearest to the contact point: one ("nearest", as
-            published), or the ``spread`` nearest with weights that fall with the distance.
+            published), or the ``spread`` nearest with weights that fall with the distance. Spheres of one body push the
+            vertices nearest to their centres; pass its vertices twice, and add both forces.
 4. Combine  "sum" adds what a vertex receives. "average" divides it by how many contacts it has received force from, as
             published: the force then does not grow with the number of spheres in contact.
 
@@ -25,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from impinge.arrays import Floats, as_length, as_positions, shown
+from impinge.arrays import Floats, as_length, as_positions, distinct_rows, shown
 from impinge.contact.volume_gradient import VolumeGradient, volume_gradient
 from impinge.detect.results import SphereContacts, VertexContacts, VolumeOverlap
 from impinge.errors import OptionError
@@ -77,10 +80,10 @@ def penalty(
         contacts = _gradient_of(contacts)
     if isinstance(contacts, VolumeGradient):
         return _from_volume(contacts, x, stiffness)
-    point, normal, depth = _contract(contacts, x)
+    (point_a, point_b), normal, depth = _contract(contacts, x)
     if not len(depth) or not len(x[0]) or not len(x[1]):
         return Penalty(np.zeros_like(x[0]), np.zeros_like(x[1]), 0)
-    near = [_nearest(side, point, spread) for side in x]
+    near = [_nearest(side, point, spread) for side, point in zip(x, (point_a, point_b))]
     size = stiffness * depth
     if v is not None:
         speed = [np.einsum("ck,ckj->cj", weight, side[row]) for side, (row, weight) in zip(v, near)]
@@ -94,26 +97,33 @@ def penalty(
     return Penalty(force_a, force_b, int((size > 0.0).sum()))
 
 
-def _contract(contacts: Any, x: tuple[Floats, Floats]) -> tuple[Floats, Floats, Floats]:
-    """Points, unit normals from a to b and depths of contacts of any sort."""
+def _contract(contacts: Any, x: tuple[Floats, Floats]) -> tuple[tuple[Floats, Floats], Floats, Floats]:
+    """Points of both sides, unit normals from a to b and depths of contacts of any sort."""
     if isinstance(contacts, SphereContacts):
-        return (
-            np.concatenate([contacts.point, contacts.possible_point]),
-            np.concatenate([contacts.normal, contacts.possible_normal]),
-            np.concatenate([contacts.depth, contacts.possible_depth]),
-        )
+        return _from_spheres(contacts)
     if isinstance(contacts, VertexContacts):
-        return _from_vertices(contacts, x)
+        point, normal, depth = _from_vertices(contacts, x)
+        return (point, point), normal, depth
     if not all(hasattr(contacts, name) for name in ("point", "normal", "depth")):
         raise OptionError(
             f"contacts are a {type(contacts).__name__}, expected SphereContacts, VertexContacts, a VolumeGradient, a "
             "VolumeOverlap, or anything with point, normal and depth"
         )
-    return (
-        as_positions(np.atleast_2d(contacts.point), name="point"),
-        as_positions(np.atleast_2d(contacts.normal), name="normal"),
-        np.atleast_1d(np.asarray(contacts.depth, dtype=np.float64)),
-    )
+    point = as_positions(np.atleast_2d(contacts.point), name="point")
+    normal = as_positions(np.atleast_2d(contacts.normal), name="normal")
+    return (point, point), normal, np.atleast_1d(np.asarray(contacts.depth, dtype=np.float64))
+
+
+def _from_spheres(contacts: SphereContacts) -> tuple[tuple[Floats, Floats], Floats, Floats]:
+    """Pairs of spheres, those that are only possible too."""
+    point = np.concatenate([contacts.point, contacts.possible_point])
+    normal = np.concatenate([contacts.normal, contacts.possible_normal])
+    depth = np.concatenate([contacts.depth, contacts.possible_depth])
+    if not contacts.is_self or not contacts.spheres:
+        return (point, point), normal, depth
+    nodes = np.concatenate([contacts.certain, contacts.possible])  # of one body, the point is near vertices of both
+    a, b = (side.of(nodes[:, k])[:, :3] for k, side in enumerate(contacts.spheres))
+    return (a, b), normal, depth
 
 
 def _from_vertices(contacts: VertexContacts, x: tuple[Floats, Floats]) -> tuple[Floats, Floats, Floats]:
@@ -125,7 +135,7 @@ def _from_vertices(contacts: VertexContacts, x: tuple[Floats, Floats]) -> tuple[
     if len(body) and max(body.max(), contacts.in_body[is_other].max()) > 1:
         raise OptionError("these contacts are of more than two bodies; ask for two at a time")
     # A vertex may be in several tets of the other body, and counts once.
-    _, first = np.unique(np.stack([body, vertex], axis=1), axis=0, return_index=True)
+    first, _ = distinct_rows(np.stack([body, vertex], axis=1))
     body, vertex = body[first], vertex[first]
     counts = (len(x[0]), len(x[1]))
     for k in range(2):

@@ -72,6 +72,8 @@ class Experiment:
     tables: list[Table]
     plot: Plot
     quick: bool = False
+    source: str = "the paper"
+    """Who makes the claims."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write times, tables, picture and page side by side, named by machine; return the files."""
@@ -93,7 +95,7 @@ class Experiment:
         yield f"{self.protocol.strip()}\n"
         yield "## Claims\n"
         yield from _markdown(
-            ("the paper", "here", "verdict"), [(claim.text, claim.measured, claim.verdict) for claim in self.claims]
+            (self.source, "here", "verdict"), [(claim.text, claim.measured, claim.verdict) for claim in self.claims]
         )
         yield f"![{self.title}]({picture.name})\n"
         yield "## Times\n"

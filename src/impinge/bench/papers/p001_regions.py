@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 import impinge
-from impinge.arrays import NONE, Floats, Ints
+from impinge.arrays import NONE, Floats, Ints, sorted_unique
 from impinge.detect.results import SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 
@@ -68,8 +68,8 @@ class Errors:
     distance: Floats
     """From the point of the estimate to the region's, as a share of the size, shape (r,)."""
     reach: Floats
-    """From where triangles cross to the contact point of spheres that they are below, as a share of the size; infinite
-    where they are below none, shape (k,)."""
+    """From where triangles cross to the nearest contact point of spheres that they are below, as a share of the size;
+    infinite where they are below none, shape (k,)."""
     found: NDArray[np.bool_]
     """Whether any pair of the region is below a pair of spheres, shape (r,)."""
 
@@ -116,10 +116,11 @@ def errors_of(
     regions: Regions, listed: Ints, push: Push, trees: tuple[SphereHierarchy, SphereHierarchy], size: float
 ) -> Errors:
     """Compare contacts of the pairs of spheres in ``listed`` with the regions."""
-    below = below_which(listed, regions.pairs, trees)
+    pair, row = _all_below(listed, regions.pairs, trees)
+    below = _last_of(pair, row, len(regions.pairs))
     is_below = below != NONE
     reach = np.full(len(below), np.inf)
-    reach[is_below] = np.linalg.norm(push.point[below[is_below]] - regions.middle[is_below], axis=1) / size
+    np.minimum.at(reach, pair, np.linalg.norm(push.point[row] - regions.middle[pair], axis=1) / size)
     found: NDArray[np.bool_] = np.zeros(len(regions), dtype=np.bool_)
     found[regions.of_pair[is_below]] = True
     force, point = _estimates(regions, below, push)
@@ -156,21 +157,32 @@ def _angles(u: Floats, v: Floats) -> Floats:
 
 
 def below_which(listed: Ints, pairs: Ints, trees: tuple[SphereHierarchy, SphereHierarchy]) -> Ids:
-    """Row of ``listed`` that each pair of triangles is below, NONE if it is below none, shape (len(pairs),)."""
+    """Last row of ``listed`` that each pair of triangles is below, NONE if it is below none, shape (len(pairs),)."""
+    return _last_of(*_all_below(listed, pairs, trees), len(pairs))
+
+
+def _last_of(pair: Ids, row: Ids, count: int) -> Ids:
+    last: Ids = np.full(count, NONE, dtype=np.int64)
+    np.maximum.at(last, pair, row)
+    return last
+
+
+def _all_below(listed: Ints, pairs: Ints, trees: tuple[SphereHierarchy, SphereHierarchy]) -> tuple[Ids, Ids]:
+    """Pairs of triangles, and rows of ``listed`` that they are below; some may be told several times."""
     key = listed[:, 0].astype(np.int64) << 32 | listed[:, 1]
     order = np.argsort(key, kind="stable")
     key = key[order]
-    row: Ids = np.full(len(pairs), NONE, dtype=np.int64)
-    if not len(key) or not len(pairs):
-        return row
-    of, leaf_a, leaf_b = _pairs_of_leaves(pairs, trees)
-    for node_a in _upwards(trees[0], leaf_a):
-        for node_b in _upwards(trees[1], leaf_b):
-            wanted = node_a << 32 | node_b
-            place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-            hit = (node_a >= 0) & (node_b >= 0) & (key[place] == wanted)
-            np.maximum.at(row, of[hit], order[place[hit]])
-    return row
+    found: list[tuple[Ids, Ids]] = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
+    if len(key) and len(pairs):
+        of, leaf_a, leaf_b = _pairs_of_leaves(pairs, trees)
+        for node_a in _upwards(trees[0], leaf_a):
+            for node_b in _upwards(trees[1], leaf_b):
+                wanted = node_a << 32 | node_b
+                place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+                hit = (node_a >= 0) & (node_b >= 0) & (key[place] == wanted)
+                found.append((of[hit], order[place[hit]]))
+    pair, row = (np.concatenate(each) for each in zip(*found))
+    return pair, row
 
 
 def _pairs_of_leaves(pairs: Ints, trees: tuple[SphereHierarchy, SphereHierarchy]) -> tuple[Ids, Ids, Ids]:
@@ -188,7 +200,7 @@ def _leaves_of(tree: SphereHierarchy, triangles: Ints) -> tuple[Ids, Ids, Ids]:
     """First and number of the leaves of each triangle, and all leaves by triangle."""
     leaves = tree.leaves[np.argsort(tree.piece_start[tree.leaves], kind="stable")]
     leaf = np.repeat(leaves, tree.piece_stop[leaves] - tree.piece_start[leaves])
-    key = np.unique(tree.piece_triangle.astype(np.int64) << 32 | leaf)
+    key = sorted_unique(tree.piece_triangle.astype(np.int64) << 32 | leaf)
     first = np.searchsorted(key >> 32, triangles, side="left")
     stop = np.searchsorted(key >> 32, triangles, side="right")
     return first, stop - first, key & 0xFFFFFFFF

@@ -1,0 +1,144 @@
+"""What searches of one detector work on: buffers that grow as needed, and the desk, which tells kernels where they are.
+
+Places in the desk, and what they mean, are those of ``sphere_tree_kernels``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Ints
+from impinge.backend.memory import address_of
+from impinge.detect import sphere_tree_deepest_kernels as deepest
+from impinge.detect import sphere_tree_kernels as kernels
+from impinge.detect.sphere_tracking import Layout, TrackedSpheres
+from impinge.detect.sphere_tree_self import NOBODY, OneBody
+
+NO_PAIRS: Ints = np.zeros((0, 2), dtype=np.int32)
+FIRST_QUEUE, FIRST_FOUND, FIRST_WAITING = 1 << 12, 1 << 12, 1 << 15
+
+
+class Searched(NamedTuple):
+    """What a kernel tells of a search (``sphere_tree_kernels.summary_of``)."""
+
+    why: int
+    tests: int
+    tracked: int
+    queue_peak: int
+    followed_newest: int
+    waiting: int
+    level: int
+    found: int
+    stopped: int
+    is_current: bool
+
+
+class Desk:
+    """Buffers of one detector."""
+
+    def __init__(
+        self, *, by_depth: bool, limit: int, retest: bool, sorts: bool, waiting_ns: int, found_ns: int
+    ) -> None:
+        self._by_depth = by_depth
+        self._desk: NDArray[np.int64] = np.zeros(kernels.DESK_SIZE, dtype=np.int64)
+        self._kept: dict[int, Any] = {}
+        self._layout_a: Layout | None = None
+        self._layout_b: Layout | None = None
+        self._level: int | None = None
+        for place, value in (
+            (kernels.WAITING_NS, waiting_ns),
+            (kernels.FOUND_NS, found_ns),
+            (kernels.LIMIT, limit),
+            (kernels.RETEST, retest),
+            (kernels.SORTS, sorts),
+        ):
+            self._desk[place] = value
+        self._set_queue(np.zeros(FIRST_QUEUE, dtype=np.int64))
+        self._set_found(FIRST_FOUND)
+        self._set_waiting(FIRST_WAITING)
+
+    # what lies on it ----------------------------------------------------------------------------------
+
+    def _put(self, place: int, array: Any, size: int | None = None) -> None:
+        """Put the address of an array on the desk, and its size into the place behind."""
+        self._kept[place] = array
+        self._desk[place] = address_of(array)
+        if size is not None:
+            self._desk[place + 1] = size
+
+    def _set_queue(self, queue: NDArray[np.int64]) -> None:
+        self._put(kernels.QUEUE_AT, queue, len(queue))
+        if self._by_depth:
+            self._put(kernels.KEY_AT, np.zeros(len(queue)))
+
+    def _set_found(self, size: int) -> None:
+        self._put(kernels.FOUND_AT, np.zeros(size, dtype=np.int64), size)
+        self._listed: Ints = np.zeros((size, 2), dtype=np.int32)
+        self._put(kernels.LISTED_AT, self._listed)
+
+    def _set_waiting(self, size: int) -> None:
+        self._waiting: Ints = np.zeros((size, 2), dtype=np.int32)
+        self._put(kernels.WAITING_AT, self._waiting, size)
+
+    def set_trees(self, a: Layout, b: Layout, level: int | None, one_body: OneBody | None) -> None:
+        """Let later searches be about these trees, down to a level."""
+        if a is self._layout_a and b is self._layout_b and level == self._level:
+            return
+        self._layout_a, self._layout_b, self._level = a, b, level
+        self._desk[kernels.DOWN_A_AT], self._desk[kernels.DOWN_B_AT] = a.down_at(level), b.down_at(level)
+        arrays = NOBODY if one_body is None else one_body.arrays
+        for place, array in zip((kernels.STAND_AT, kernels.START_AT, kernels.VERTEX_AT), arrays):
+            self._put(place, array, len(array))
+        most_blocks = max(a.most_blocks, b.most_blocks)
+        self._desk[kernels.MOST_BLOCKS] = most_blocks
+        while self._desk[kernels.QUEUE_SIZE] < 16 * most_blocks:
+            self._set_queue(np.zeros(2 * self._desk[kernels.QUEUE_SIZE], dtype=np.int64))
+        while self._desk[kernels.FOUND_SIZE] < 16 * most_blocks:
+            self._set_found(2 * int(self._desk[kernels.FOUND_SIZE]))
+
+    # searches -----------------------------------------------------------------------------------------
+
+    def search(
+        self, a: TrackedSpheres, b: TrackedSpheres, tests: int, until: int, deadline: int, goes_on: bool
+    ) -> Searched:
+        """Search until ``until`` or ``deadline``, or for ``tests`` tests, or until a buffer has to grow."""
+        search = deepest.search_deepest if self._by_depth else kernels.search
+        told = search(a.card, a.x, a.surface, b.card, b.x, b.surface, self._desk, tests, until, deadline, goes_on)
+        return tuple.__new__(Searched, told)  # to call the class would take a microsecond
+
+    def grow(self, why: int) -> None:
+        """Make room, so that the search can go on."""
+        state = self._desk[kernels.STATE :]
+        if why == kernels.FOUND_FULL:
+            before, count = self._kept[kernels.FOUND_AT], int(state[kernels.FOUND])
+            self._set_found(2 * len(before))
+            self._kept[kernels.FOUND_AT][:count] = before[:count]
+            return
+        queue = self._kept[kernels.QUEUE_AT]
+        larger: NDArray[np.int64] = np.zeros(2 * len(queue), dtype=np.int64)
+        if self._by_depth:
+            key, count = self._kept[kernels.KEY_AT], int(state[kernels.TAIL])
+            larger[:count] = queue[:count]
+            self._set_queue(larger)
+            self._kept[kernels.KEY_AT][:count] = key[:count]
+        else:
+            kernels.grow_queue(queue, state, larger)
+            self._set_queue(larger)
+
+    # answers ------------------------------------------------------------------------------------------
+
+    def waiting(self, a: TrackedSpheres, b: TrackedSpheres, searched: Searched) -> tuple[Ints, int]:
+        """The pairs of nodes that wait, and their level."""
+        count, level = searched.waiting, searched.level
+        if count > len(self._waiting):
+            self._set_waiting(max(count, 2 * len(self._waiting)))
+            list_again = deepest.list_deepest_again if self._by_depth else kernels.list_again
+            count, level = list_again(a.card, a.x, a.surface, b.card, b.x, b.surface, self._desk)
+        return self._waiting[:count].copy(), level
+
+    def found(self, searched: Searched) -> Ints:
+        """The pairs of leaves that were found."""
+        return self._listed[: searched.found].copy() if searched.found else NO_PAIRS

@@ -1,0 +1,75 @@
+"""Spheres push bodies apart: however deep these are in each other, and however early the search was interrupted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import shapes
+from impinge.detect.sphere_tree import SphereTree
+from impinge.respond.penalty import penalty
+
+BODIES = {
+    "balls": (lambda: shapes.icosphere(4), lambda: shapes.icosphere(3, radius=0.8)),
+    "boxes": (lambda: shapes.box(1.0, cells=(5, 5, 5)), lambda: shapes.box((1.6, 0.9, 0.7), cells=(6, 4, 3))),
+    "bumpy": (lambda: shapes.bumpy_sphere(4, amplitude=0.3), lambda: shapes.bumpy_sphere(4, amplitude=0.2)),
+    "tets": (lambda: shapes.tet_box(5, 5, 5).surface, lambda: shapes.bumpy_sphere(3, radius=2.0)),
+}
+OVERLAPS = (0.01, 0.1, 0.3, 0.5)
+TESTS = (1, 10, 100, 1000, 10_000, None)
+
+
+def turned(rng, body):
+    """The body at a random angle."""
+    q, r = np.linalg.qr(rng.normal(size=(3, 3)))
+    q *= np.sign(np.diag(r))
+    return impinge.TriMesh(body.vertices @ (q if np.linalg.det(q) > 0 else -q).T, body.faces)
+
+
+def touching(a, b, way):
+    """How far b has to be along ``way`` to touch a."""
+    near, far = 0.0, float((a.vertices @ way).max() - (b.vertices @ way).min())
+    for _ in range(14):
+        middle = 0.5 * (near + far)
+        meet = impinge.collides(a, impinge.TriMesh(b.vertices + middle * way, b.faces))
+        near, far = (middle, far) if meet else (near, middle)
+    return near
+
+
+def pushes(contacts, a, b, combine, way):
+    found = penalty(contacts, a.vertices, b.vertices, stiffness=3.0, combine=combine)
+    return float(found.force_a.sum(axis=0) @ way), float(found.force_b.sum(axis=0) @ way), found
+
+
+@pytest.mark.parametrize("bodies", BODIES)
+@pytest.mark.parametrize("pose", range(3))
+def test_closed_bodies_are_pushed_apart(rng, bodies, pose):
+    """Push b away from a, in each other by 1 to 50 % of their size, at any budget; a in balance with "sum"."""
+    a, b = (make() for make in BODIES[bodies])
+    way = np.array([1.0, 0.0, 0.0])
+    if pose:
+        rng = np.random.default_rng(pose)
+        a, b, way = turned(rng, a), turned(rng, b), rng.standard_normal(3)
+        way /= np.linalg.norm(way)
+    start, size = touching(a, b, way), min(np.ptp(body.vertices @ way) for body in (a, b))
+    moved = [impinge.TriMesh(b.vertices + (start - overlap * size) * way, b.faces) for overlap in OVERLAPS]
+    for body in moved:
+        detector = SphereTree(a, body)
+        for tests in TESTS:
+            contacts = detector.query(max_tests=tests)
+            for combine in ("average", "sum"):
+                on_a, on_b, found = pushes(contacts, a, body, combine, way)
+                assert on_b > 0.0
+                if combine == "sum":
+                    assert on_a < 0.0
+                    assert np.abs(found.total).max() < 1e-9 * on_b
+        assert contacts.complete
+
+
+def test_as_published_deep_bodies_attract():
+    """Draw balls together along lines of centres, as published, where they are deeper than leaves are large."""
+    a, b, way = shapes.icosphere(5), shapes.icosphere(5, center=(1.7, 0.0, 0.0)), np.array([1.0, 0.0, 0.0])
+    contacts = SphereTree(a, b).query()
+    assert pushes(contacts.published(), a, b, "average", way)[1] < 0.0 < pushes(contacts, a, b, "average", way)[1]
+    assert 5.0 * pushes(contacts.published(), a, b, "sum", way)[1] < pushes(contacts, a, b, "sum", way)[1]
