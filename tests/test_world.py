@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import impinge
 from impinge import ContactKind, MeshError, OptionError, World
 from impinge.backend import jit
+from impinge.contact.contacts import body_key
 from impinge.mesh import shapes
 
 
@@ -67,6 +69,12 @@ def world_of(bodies, **options):
     for name, body in bodies.items():
         world.add(body, name=name, **options)
     return world
+
+
+def is_within(a, b):
+    """Whether the box of a is within that of b."""
+    (low, high), (low_b, high_b) = a.bounds, b.bounds
+    return bool((low >= low_b).all() and (high <= high_b).all())
 
 
 def surface(body):
@@ -138,7 +146,7 @@ def test_contacts_are_those_of_all_pairs_one_by_one(rng):
     assert contacts.method == "vertices"
 
 
-@pytest.mark.parametrize("method", ["vertices", "pairs", "volume"])
+@pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])
 def test_contacts_keep_the_contract(rng, method):
     """Give unit normals, depths from 0 and finite numbers, whatever method was asked for."""
     kinds = ("box", "ball", "tets", "large") if method == "volume" else tuple(MAKERS)
@@ -183,6 +191,59 @@ def test_pairs_are_those_of_all_pairs_one_by_one(rng):
     assert sum(found.count_by_kind().values()) == len(found)
 
 
+def bodies_of_several_groups(rng, shift=0.0):
+    """Closed bodies of 12 to 1,280 triangles, up to twenty groups of them in the arena."""
+    makers = [
+        lambda: shapes.icosphere(3, radius=0.9),
+        lambda: shapes.tet_box(8, 8, 1, size=(2.0, 2.0, 0.3)),
+        lambda: shapes.box(0.8),
+    ]
+    bodies = {}
+    for k in range(9):
+        body = makers[k % 3]()
+        body.update(body.vertices @ turned(rng).T + rng.uniform(0.0, 2.0, 3) + shift)
+        bodies[f"body {k}"] = body
+    return bodies
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e5])
+def test_bodies_of_several_groups(rng, shift):
+    """Find what single questions find in bodies of many groups of triangles, far from the origin of coordinates too."""
+    bodies = bodies_of_several_groups(rng, shift)
+    world = world_of(bodies)
+    contacts, found = world.contacts(), world.pairs()
+    expected = expected_rows(bodies, itertools.combinations(bodies, 2))
+    pairs = 0
+    for a, b in itertools.combinations(bodies.values(), 2):
+        pairs += len(impinge.triangle_pairs(surface(a), surface(b), method="brute_force"))
+
+    vertices, triangles = rows_of(contacts)
+    assert triangles == expected[1]
+    assert set(vertices) == set(expected[0])
+    depths = np.array([[vertices[key][0], expected[0][key][0]] for key in vertices])
+    np.testing.assert_allclose(depths[:, 0], depths[:, 1], rtol=1e-6, atol=1e-15 * max(shift, 1.0) * 1e3)
+    assert len(found) == pairs > 300
+    assert len(vertices) > 300
+
+
+def test_boxes_hold_wherever_bodies_go(rng):
+    """Give the bits of a new world after some bodies went far from where boxes are counted from, and came together."""
+    bodies = bodies_of_several_groups(rng)
+    world = world_of(bodies)
+    world.contacts()
+    some = list(bodies)[1:]
+    for shift in (3e4, -7e7):
+        for name in some:
+            bodies[name].update(bodies[name].vertices + shift)
+        contacts, pairs = world.contacts(), world.pairs()
+        fresh = world_of(bodies)
+
+        assert digest(contacts) == digest(fresh.contacts())
+        np.testing.assert_array_equal(pairs.pairs, fresh.pairs().pairs)
+        assert len(contacts) > 100
+        assert len(pairs) > 100
+
+
 def test_degenerate_bodies(rng):
     """Find touching and coplanar triangles of boxes on a grid as brute force does."""
     bodies = {}
@@ -201,14 +262,31 @@ def test_degenerate_bodies(rng):
     assert_same(rows_of(world.contacts()), expected_rows(bodies, itertools.combinations(bodies, 2)))
 
 
-def test_containment_is_found():
-    """Find a body inside a closed body, and a body inside a large one."""
+@pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "volume", "spheres"])
+def test_containment_is_found(method):
+    """Find a body inside a closed body, and a body inside a large one, whatever method was asked for."""
     for outer in (shapes.icosphere(2), shapes.icosphere(4)):
         world = world_of({"outer": outer, "inner": shapes.icosphere(1, radius=0.2)})
-        contacts = world.contacts()
+        contacts = world.contacts(method=method)
 
-        assert len(contacts) == 42
-        assert set(contacts.kind) == {ContactKind.VERTEX_B}
+        assert len(contacts) == (1 if method == "volume" else 42)
+        assert set(contacts.kind) == {ContactKind.VOLUME if method == "volume" else ContactKind.VERTEX_B}
+        assert contacts.has_depth.all()
+
+
+def test_a_body_may_stick_out_within_the_box():
+    """Tell a body that crosses the surface of another, within its box, from one that is inside."""
+    way = np.ones(3) / np.sqrt(3.0)
+    world = world_of({"outer": shapes.icosphere(3), "inner": shapes.icosphere(2, radius=0.1, center=way)})
+    assert is_within(world["inner"], world["outer"])
+    contacts = world.contacts(method="spheres")
+
+    assert len(contacts) > 10
+    assert set(contacts.kind) == {ContactKind.SPHERES}
+    push = (contacts.depth[:, None] * contacts.normal).sum(axis=0)
+    assert push @ way > 0.95 * np.linalg.norm(push)
+    short = world.contacts(method="spheres", max_tests=100)
+    assert (short.possible.tolist(), short.reason) == ([[0, 1]], "budget")
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
@@ -274,18 +352,27 @@ def test_near_pairs_follow_every_move():
 # ids and changes ----------------------------------------------------------------------------------------
 
 
-def test_ids_do_not_depend_on_the_order_of_bodies(rng):
-    """Give each contact the same id, depth and point, in whatever order bodies were added."""
-    bodies = mixed_bodies(rng, 10)
+@pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])
+def test_ids_do_not_depend_on_the_order_of_bodies(rng, method):
+    """Give each contact the same id, depth and point, in whatever order bodies were added, and normals that turn."""
+    kinds = ("box", "ball", "tets", "large") if method == "volume" else tuple(MAKERS)
+    bodies = mixed_bodies(rng, 10, kinds=kinds)
     names = list(bodies)
-    one = world_of(bodies).contacts()
-    other = world_of({name: bodies[name] for name in rng.permutation(names).tolist()}).contacts()
+    one = world_of(bodies).contacts(method=method)
+    other = world_of({name: bodies[name] for name in rng.permutation(names).tolist()}).contacts(method=method)
     first, second = np.argsort(one.id), np.argsort(other.id)
+    turned_round = np.array(one.names)[one.body_a[first]] != np.array(other.names)[other.body_a[second]]
 
-    assert len(one) > 100
+    assert len(one) > (5 if method == "volume" else 100)
+    assert turned_round.any()
     np.testing.assert_array_equal(one.id[first], other.id[second])
-    np.testing.assert_array_equal(one.depth[first], other.depth[second])
-    np.testing.assert_array_equal(one.point[first], other.point[second])
+    np.testing.assert_allclose(one.depth[first], other.depth[second], rtol=1e-12)
+    np.testing.assert_allclose(one.point[first], other.point[second], atol=1e-12)
+    sign = np.where(turned_round, -1.0, 1.0)[:, None]
+    np.testing.assert_allclose(one.normal[first], sign * other.normal[second], atol=1e-9)
+    if method == "vertices":
+        np.testing.assert_array_equal(one.depth[first], other.depth[second])
+        np.testing.assert_array_equal(one.point[first], other.point[second])
 
 
 def test_asked_together_and_one_by_one_is_the_same(rng):
@@ -303,14 +390,15 @@ def test_asked_together_and_one_by_one_is_the_same(rng):
     assert count == len(together) > 100
 
 
-def test_contacts_persist_while_bodies_come_and_go():
+@pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])
+def test_contacts_persist_while_bodies_come_and_go(method):
     """Keep the ids of contacts of two bodies, while others are added and removed around them."""
     a, b = shapes.box(1.0), shapes.box(0.5, center=(0.0, 0.0, 0.7))
     world = world_of({"other": shapes.box(1.0, center=(9.0, 0.0, 0.0)), "a": a, "b": b})
-    first = world.contacts()
+    first = world.contacts(method=method)
     world.remove("other")
     world.add(shapes.box(0.4, center=(0.6, 0.0, 0.0)), name="new")
-    second = world.contacts()
+    second = world.contacts(method=method)
     changes = second.changes(first)
 
     assert len(first) > 0
@@ -318,7 +406,7 @@ def test_contacts_persist_while_bodies_come_and_go():
     assert len(changes.left) == 0
     assert len(changes.entered) == len(second) - len(first) > 0
     world.remove("b")
-    assert set(second.changes(world.contacts()).entered.reshape(-1)) == set(first.id)
+    assert set(second.changes(world.contacts(method=method)).entered.reshape(-1)) == set(first.id)
     assert world.names == ("a", "new")
 
 
@@ -367,19 +455,116 @@ def test_moves_are_transforms_of_where_bodies_were(rng):
         np.testing.assert_array_equal(body.vertices, moved)
 
 
+def test_bodies_that_move_together_and_on_their_own(rng):
+    """Move all, move some, update and edit single bodies, in two worlds that share them: as fresh worlds say it."""
+    bodies = mixed_bodies(rng, 8, kinds=("ball", "box", "soup"))
+    names = list(bodies)
+    first, second = world_of(bodies), world_of({name: bodies[name] for name in names[:5]})
+
+    def transforms(count):
+        matrices = np.tile(np.eye(4), (count, 1, 1))
+        matrices[:, :3, 3] = rng.uniform(-0.5, 0.5, (count, 3))
+        return matrices
+
+    for _ in range(60):
+        world = (first, second)[rng.integers(2)]
+        before = {name: (body.version, body.positions.edits, body.vertices.copy()) for name, body in bodies.items()}
+        way, some = rng.integers(5), [str(name) for name in rng.choice(world.names, 2, replace=False)]
+        if way == 0:
+            world.move(transforms(len(world)))
+            some = list(world.names)
+        elif way == 1:
+            world.move(transforms(2), names=some)
+        elif way == 2:
+            world.update(np.concatenate([bodies[name].vertices + rng.normal(size=3) * 0.1 for name in world]))
+            some = list(world.names)
+        else:
+            some = some[:1]
+            if way == 3:
+                bodies[some[0]].update(bodies[some[0]].vertices + 0.1)
+            else:
+                bodies[some[0]].remove_triangles([int(rng.integers(len(bodies[some[0]].faces)))])
+        for name, body in bodies.items():
+            version, edits, x = before[name]
+            assert body.version == version + (name in some)
+            assert body.positions.edits == edits + (way == 4 and name in some)
+            assert body.snapshot().version == body.version == body.frame().version
+            if name not in some or way == 4:
+                np.testing.assert_array_equal(body.vertices, x)
+        if rng.random() < 0.5:
+            for asked in (first, second):
+                fresh = world_of({name: bodies[name] for name in asked.names})
+                assert digest(asked.contacts()) == digest(fresh.contacts())
+
+
+def test_snapshots_while_all_move(rng):
+    """Let every snapshot hold the positions of its version, while another thread moves all bodies at once."""
+    bodies = mixed_bodies(rng, 4, kinds=("ball", "box"))
+    world, body = world_of(bodies), bodies["box 1"]
+    rest, matrices = body.vertices.copy(), np.tile(np.eye(4), (4, 1, 1))
+    world.move(matrices)
+    begun, stop = body.version, threading.Event()
+
+    def move():
+        moves = 0
+        while not stop.is_set():
+            moves += 1
+            matrices[:, :3, 3] = moves
+            world.move(matrices)
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    seen = set()
+    try:
+        while len(seen) < 10:
+            seen |= {(state.version, float(state.vertices[0, 0])) for state in (body.snapshot(), body.frame())}
+    finally:
+        stop.set()
+        mover.join()
+
+    for version, x in seen:
+        assert x == rest[0, 0] + (version - begun)
+
+
+def test_a_body_that_leaves_the_others_meanwhile(rng):
+    """Update a body while another thread moves all of them: what it says at the end is what the world asks about."""
+    bodies = mixed_bodies(rng, 5, kinds=("ball", "box"))
+    world, body = world_of(bodies), bodies["box 1"]
+    x, matrices = body.vertices.copy(), np.tile(np.eye(4), (5, 1, 1))
+    stop = threading.Event()
+
+    def update():
+        while not stop.is_set():
+            body.update(x + 0.2)
+
+    updater = threading.Thread(target=update)
+    updater.start()
+    try:
+        for k in range(300):
+            matrices[:, :3, 3] = 0.001 * k
+            world.move(matrices)
+    finally:
+        stop.set()
+        updater.join()
+
+    assert digest(world.contacts()) == digest(world_of(bodies).contacts())
+
+
 # budgets --------------------------------------------------------------------------------------------------
 
 
-def test_what_gets_no_tests_is_possible(rng):
+@pytest.mark.parametrize("method", ["vertices", "pairs"])
+def test_what_gets_no_tests_is_possible(rng, method):
     """Answer or list each near pair, answer more with more tests, and repeat bit for bit."""
     bodies = mixed_bodies(rng, 12)
     world = world_of(bodies)
-    whole = world.contacts()
+    ask = partial(world.contacts, method=method)
+    whole = ask()
     near = {tuple(pair) for pair in world.near_pairs().tolist()}
-    wanted = world.contacts(max_tests=1).stats["tests_wanted"]
-    before, partial = -1, 0
+    wanted = ask(max_tests=1).stats["tests_wanted"]
+    before, parts = -1, 0
     for tests in (1, wanted // 50, wanted // 10, wanted // 3, wanted):
-        some = world.contacts(max_tests=tests)
+        some = ask(max_tests=tests)
         possible = {tuple(pair) for pair in some.possible.tolist()}
         answered = near - possible
         rows = np.array([(a, b) in answered for a, b in zip(whole.body_a.tolist(), whole.body_b.tolist())])
@@ -387,23 +572,106 @@ def test_what_gets_no_tests_is_possible(rng):
         assert possible <= near
         assert some.stats["tests_spent"] <= tests
         assert (some.complete, some.reason) == ((True, None) if not possible else (False, "budget"))
-        assert digest(some) == digest(world.contacts(max_tests=tests))
+        assert digest(some) == digest(ask(max_tests=tests))
         assert len(answered) >= before
-        before, partial = len(answered), partial + (0 < len(answered) < len(near))
-    assert partial >= 2
+        before, parts = len(answered), parts + (0 < len(answered) < len(near))
+    assert parts >= 2
     assert before == len(near)
 
 
-def test_a_budget_of_time_answers_all_or_says_so(rng):
+@pytest.mark.parametrize("limit", ["max_tests", "budget_ms"])
+def test_who_waited_is_asked_first(rng, limit):
+    """Ask the pairs in ``first`` before cheaper ones, in their order, so that in turns every pair gets an answer."""
+    world = world_of(mixed_bodies(rng, 8))
+    whole = world.contacts(method="vertices")
+    near, answered, waiting = {tuple(pair) for pair in world.near_pairs().tolist()}, [], []
+    little = {limit: 1 if limit == "max_tests" else 1e-9}
+    for _ in range(len(near) + 1):
+        some = world.contacts(method="vertices", first=waiting, **little)
+        left = [tuple(pair) for pair in some.possible.tolist()]
+        answered += near - set(left)
+        waiting = [pair for pair in waiting if pair in left] + [pair for pair in left if pair not in waiting]
+        rows = np.array([(a, b) not in left for a, b in zip(whole.body_a.tolist(), whole.body_b.tolist())])
+        np.testing.assert_array_equal(np.sort(some.id), np.sort(whole.id[rows]))
+        assert left == sorted(left)
+
+    assert set(answered) == near
+    assert len(near) > 4
+    assert limit == "budget_ms" or len(answered) == len(near)  # one by one; by the clock in batches
+    turned = [pair[::-1] for pair in waiting]
+    assert digest(world.contacts(method="vertices", first=turned)) == digest(whole)
+
+
+@pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "spheres"])
+def test_a_budget_of_time_answers_all_or_says_so(rng, method):
     """Cut the answer short, or finish it, and say which."""
     world = world_of(mixed_bodies(rng, 10))
-    whole = world.contacts()
-    none, all_ = world.contacts(budget_ms=1e-9), world.contacts(budget_ms=1e9)
+    whole = world.contacts(method=method)
+    none, all_ = (world.contacts(method=method, budget_ms=budget) for budget in (1e-9, 1e9))
 
     assert (len(none), none.complete, none.reason) == (0, False, "budget")
     assert bool(none)
     np.testing.assert_array_equal(none.possible, world.near_pairs())
     assert digest(all_) == digest(whole)
+
+
+def test_spheres_share_tests(rng):
+    """Find more with more tests and lose nothing, settle all in the end, and repeat bit for bit."""
+    world = world_of(mixed_bodies(rng, 8, kinds=("ball", "large", "tets", "cloth", "two")))
+    whole = world.contacts(method="spheres")
+    near = {tuple(pair) for pair in world.near_pairs().tolist()}
+    before, partial_answers = set(), 0
+    for tests in (1, 300, 3000, 30_000, 300_000, 10_000_000):
+        some = world.contacts(method="spheres", max_tests=tests)
+        certain, possible = set(some.id.tolist()), {tuple(pair) for pair in some.possible.tolist()}
+        missing = ~np.isin(whole.id, some.id)
+
+        assert before <= certain <= set(whole.id.tolist())
+        assert set(zip(whole.body_a[missing].tolist(), whole.body_b[missing].tolist())) <= possible <= near
+        assert (some.complete, some.reason) == ((True, None) if not possible else (False, "budget"))
+        assert some.stats["tests_spent"] <= tests
+        assert digest(some) == digest(world.contacts(method="spheres", max_tests=tests))
+        before, partial_answers = certain, partial_answers + (0 < len(certain) < len(whole))
+    assert some.complete
+    assert partial_answers >= 2
+    assert len(whole) > 300
+
+
+def test_spheres_are_those_of_two_bodies(rng):
+    """Give the spheres that asking about two bodies gives, and miss no bodies that meet or are inside each other."""
+    bodies = mixed_bodies(rng, 8, kinds=("ball", "large", "tets", "cloth"))
+    bodies["inner"] = shapes.icosphere(1, radius=0.05, center=bodies["large 1"].bounds.mean(axis=0))
+    world = world_of(bodies)
+    contacts = world.contacts(method="spheres")
+    names, count = contacts.names, 0
+    assert len(contacts.body_pairs) > 5
+    for a, b in world.near_pairs().tolist():  # spheres stick out of boxes, and those of other bodies may meet, too
+        rows = contacts.rows((contacts.body_a == a) & (contacts.body_b == b))
+        pair = surface(bodies[names[a]]), surface(bodies[names[b]])
+        turn = 1 if body_key(names[a]) < body_key(names[b]) else -1
+        one = impinge.sphere_contacts(*pair[::turn], budget_ms=None, exact=is_within(*pair) or is_within(*pair[::-1]))
+        order = np.lexsort(one.certain[:, ::-turn].T)
+        of_spheres = rows.rows(rows.kind == ContactKind.SPHERES)
+        nodes = np.stack([of_spheres.feature_a, of_spheres.feature_b], axis=1)
+        np.testing.assert_array_equal(nodes, one.certain[order, ::turn])
+        np.testing.assert_array_equal(of_spheres.normal, turn * one.normal[order])
+        np.testing.assert_array_equal(of_spheres.point, one.point[order])
+        np.testing.assert_array_equal(of_spheres.depth, one.depth[order])
+        assert len(rows) > 0 or not impinge.collides(*pair)
+        count += len(rows) > len(of_spheres)
+    assert count > 0
+
+
+def test_auto_goes_by_the_budget():
+    """Give a budget that is too short for the vertices of large bodies to spheres, and say so."""
+    world = world_of({"a": shapes.icosphere(4), "b": shapes.icosphere(4, center=(1.7, 0.0, 0.0))})
+    short, long = world.contacts(max_tests=2000), world.contacts(max_tests=10_000_000)
+
+    assert short.stats["chosen"] == short.method == "spheres"
+    assert short.stats["why"] == "the budget is enough to settle 0 of 1 near pairs by their vertices"
+    assert (short.possible.tolist(), short.reason) == ([[0, 1]], "budget")
+    assert long.stats["chosen"] == world.contacts(budget_ms=1e9).stats["chosen"] == "vertices"
+    assert digest(long) == digest(world.contacts())
 
 
 # bodies with themselves -----------------------------------------------------------------------------------
@@ -430,6 +698,9 @@ def test_bodies_with_themselves():
     pairs = impinge.self_pairs(cloth).pairs
     np.testing.assert_array_equal(np.stack([of_cloth.feature_a, of_cloth.feature_b], axis=1), pairs)
     assert set(of_tets.feature_a) == set(impinge.penetrating_vertices([tets]).vertex)
+    by_spheres = world.contacts(method="spheres", self_collision=True)
+    assert digest(by_spheres) == digest(contacts)
+    assert world.contacts(method="spheres", self_collision=True, max_tests=1).possible.tolist() == [[0, 0], [1, 1]]
     world.ignore("cloth", "cloth")
     assert set(world.contacts(self_collision=True).body_a) == {1}
 
@@ -437,7 +708,7 @@ def test_bodies_with_themselves():
 # small worlds, errors and threads -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "volume"])
+@pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "volume", "spheres"])
 def test_worlds_of_nobody_and_of_one(method):
     """Answer nothing, completely, in worlds where nothing can touch."""
     world = World()
@@ -459,7 +730,8 @@ def test_bodies_without_triangles():
     points = impinge.TriMesh(np.zeros((4, 3)), np.zeros((0, 3), dtype=int))
     world = world_of({"empty": empty, "box": shapes.box(1.0), "points": points})
 
-    assert len(world.contacts(self_collision=True)) == 0
+    for method in ("auto", "vertices", "pairs", "spheres"):
+        assert len(world.contacts(method=method, self_collision=True)) == 0
 
 
 def test_a_body_added_twice_is_refused():
@@ -469,6 +741,12 @@ def test_a_body_added_twice_is_refused():
     for again in (tets, tets.surface):
         with pytest.raises(MeshError, match="in the world already, as 'first'; add a copy of it, or remove 'first'"):
             world.add(again, name="second")
+    soft = impinge.SoftBody(shapes.box(0.8), tets)
+    world.add(soft, name="soft")
+    for again in (soft, soft.surface):
+        with pytest.raises(MeshError, match="in the world already, as 'soft'"):
+            world.add(again)
+    assert world.names == ("first", "soft")
 
 
 @pytest.mark.parametrize(
@@ -488,6 +766,8 @@ def test_a_body_added_twice_is_refused():
         (lambda w: w.contacts(budget_ms="1"), "budget_ms is '1', expected a positive number"),
         (lambda w: w.contacts(max_tests=0), "max_tests is 0, expected a whole number from 1"),
         (lambda w: w.contacts(max_tests=1.5), "max_tests is 1.5, expected a whole number"),
+        (lambda w: w.contacts(first=[[0, 99]]), "first names body 99, but there are"),
+        (lambda w: w.contacts(first=[0, 1]), r"first has shape \(2,\) of int64, expected pairs of numbers"),
         (lambda w: w.contacts(max_tests=1, budget_ms=1), "budget_ms and max_tests are both given; choose one"),
         (lambda w: w.update(np.zeros((3, 3))), "vertices have 3 rows, but the bodies have 16 vertices together"),
         (lambda w: w.update(np.full((16, 3), np.nan)), "all coordinates must be finite"),
@@ -507,6 +787,26 @@ def test_mistakes_get_a_sentence(ask, message):
     assert world.names == ("a", "b")
 
 
+@pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])
+def test_edits_are_seen_by_every_method(method):
+    """Find after edits what a new world of such bodies finds: triangles replaced, a piece added, tets removed."""
+    tets = shapes.tet_box(3, 1, 1, size=(1.5, 0.5, 0.5), center=(0.0, 0.6, 0.0))
+    bodies = {"ball": shapes.icosphere(2, radius=0.5), "box": shapes.box(0.6, center=(0.3, 0.2, 0.1)), "tets": tets}
+    world = world_of(bodies)
+    before = world.contacts(method=method)
+    ball, piece = bodies["ball"], shapes.box(0.3, center=(1.5, 0.6, 0.0))
+    faces = ball.faces[:7]
+    ball.remove_triangles(np.arange(7))
+    ball.add_triangles(faces)
+    box = bodies["box"]
+    box.add_triangles(piece.faces + len(box.vertices), vertices=piece.vertices - np.array([0.7, 0.0, 0.0]))
+    tets.remove_tets(np.flatnonzero(tets.vertices[tets.tets].mean(axis=1)[:, 0] < -0.3))
+    after = world.contacts(method=method)
+
+    assert digest(after) == digest(world_of(bodies).contacts(method=method))
+    assert digest(after) != digest(before)
+
+
 def test_what_has_a_surface_is_a_body():
     """Take something that moves a surface of its own, and refuse to move it from outside."""
 
@@ -523,6 +823,34 @@ def test_what_has_a_surface_is_a_body():
     world.move([np.eye(4)], names=["box"])
     soft.surface.update(soft.surface.vertices + 10.0)
     assert len(world.contacts()) == 0
+
+
+@pytest.mark.parametrize("embedding", ["rigid_links", "barycentric"])
+def test_soft_bodies_are_bodies(embedding):
+    """Find contacts of soft bodies beside meshes of every kind, after they stepped, by every method and budget."""
+    soft = impinge.SoftBody(shapes.icosphere(3, radius=0.5), shapes.tet_box(2, 2, 2, size=1.2), embedding=embedding)
+    other = impinge.SoftBody(shapes.box(0.8), shapes.tet_box(1, 1, 1, size=0.9), embedding=embedding)
+    other.coarse.update(other.coarse.vertices + np.array([0.0, 0.0, 0.8]))
+    world = world_of(
+        {
+            "soft": soft,
+            "other": other,
+            "tets": shapes.tet_box(1, 1, 1, size=0.4, center=(0.6, 0.0, 0.0)),
+            "cloth": shapes.cloth_grid(6, 6, size=3.0, center=(0.03, 0.02, -0.4)),
+            "tuple": (shapes.box(0.3, center=(0.0, 0.5, 0.0)).vertices, shapes.box(0.3).faces),
+        }
+    )
+    for _ in range(3):
+        soft.step(1e-3, gravity=(0.0, 0.0, -9.81))
+    bodies = {name: soft.surface if name == "soft" else world.surface(name) for name in world}
+    assert_same(rows_of(world.contacts()), expected_rows(bodies, itertools.combinations(bodies, 2)))
+    touched = {tuple(pair) for pair in world.contacts().body_pairs.tolist()}
+    assert touched >= {(0, 1), (0, 2), (0, 3), (0, 4)}
+    by_spheres = world.contacts(method="spheres")
+    assert {tuple(pair) for pair in by_spheres.body_pairs.tolist()} >= touched
+    cut = world.contacts(method="spheres", max_tests=50)
+    assert {tuple(pair) for pair in [*cut.body_pairs.tolist(), *cut.possible.tolist()]} >= touched
+    assert not cut.complete
 
 
 def test_a_body_that_grew_cannot_be_moved_back():

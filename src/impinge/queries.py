@@ -67,7 +67,8 @@ Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b i
 
 def _find_pairs(method: str, a: TriMesh, b: TriMesh | None, options: dict[str, Any], **how: Any) -> TrianglePairs:
     """All pairs by a method, or by the one that fits; then the result tells which, and why."""
-    chosen, why = choose_pairs(a, b) if method == "auto" else (method, "")
+    wanted = pair_options(options, is_self=b is None)
+    chosen, why = choose_pairs(a, b, wanted) if method == "auto" else (method, "")
     if chosen not in PAIR_METHODS:
         raise OptionError(f"method is {method!r}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
     bodies = (a,) if b is None else (a, b)
@@ -121,11 +122,14 @@ class Report:
 
     @cached_property
     def overlap(self) -> VolumeOverlap | None:
-        """The overlap volume; None if a body is not closed and oriented, if nothing is known, or if not wanted."""
+        """The overlap volume; None if a body is not closed and oriented, if nothing is known, or if not wanted.
+
+        What a body covers twice is inside of it, as it is for the relation, and counts once.
+        """
         if not self.wants_volume or self.relation == "unknown" or not (self.a_has_inside and self.b_has_inside):
             return None
         try:
-            return LayeredDepth(*self.bodies).query()
+            return LayeredDepth(*self.bodies, rule="winding").query()
         except MeshError:  # open somewhere, or turned inside out in parts: there is no volume to speak of
             return None
 
@@ -133,13 +137,15 @@ class Report:
     def deepest(self) -> Contacts | None:
         """The deepest contact, one row; None if bodies are apart, if neither has an inside, or if not wanted.
 
-        Of vertices inside the other body; where there is none and the bodies overlap, that of the overlap volume.
+        Of vertices inside the other body. Where there is none, or all lie on its surface, and the bodies overlap
+        (crossed bars, equal bodies, sides that lie in each other), that of the overlap volume.
         """
         if not self.wants_depth or self.relation in ("disjoint", "unknown"):
             return None
         contacts = contacts_from_vertices(vertices_in_surfaces(self.bodies, depth=True))
-        if not len(contacts) and self.overlap:
-            contacts = contacts_from_volume(volume_gradient(*self.bodies), *self.bodies)
+        if not contacts.depth.any() and self.overlap:
+            volume = volume_gradient(*self.bodies, rule="winding")
+            contacts = contacts_from_volume(volume, *self.bodies) if volume.volume > 0.0 else contacts
         return contacts.rows([int(np.argmax(contacts.depth))]) if len(contacts) else None
 
     def __bool__(self) -> bool:
@@ -147,6 +153,28 @@ class Report:
         if self.relation == "unknown":
             raise OptionError("whether they collide is unknown: the query was cancelled before it found anything")
         return self.relation != "disjoint"
+
+    def __str__(self) -> str:
+        """What was found, a line each."""
+        return "\n".join(f"{name:16} {value}" for name, value in self.in_words())
+
+    def in_words(self) -> list[tuple[str, Any]]:
+        """What was found, a name and a value for each line; finds the overlap, the depth and the curves."""
+        rows: list[tuple[str, Any]] = [("relation", self.relation), ("triangle pairs", len(self.pairs))]
+        rows += [(f"  {kind}", count) for kind, count in self.pairs.count_by_kind().items()]
+        if self.overlap is not None:
+            rows.append(("overlap volume", f"{self.overlap.volume:.6g}, give or take {self.overlap.error:.1g}"))
+        if self.deepest is not None:
+            way = ", ".join(f"{value:.3g}" for value in self.deepest.normal[0])
+            rows.append(("deepest", f"{self.deepest.depth[0]:.6g}: b has to move along ({way})"))
+        if self.curves is not None and len(self.curves):
+            rows.append(("curves", f"{len(self.curves.loops)}, length {self.curves.length:.6g}"))
+        without_inside = [name for name, inside in (("a", self.a_has_inside), ("b", self.b_has_inside)) if not inside]
+        if without_inside and not len(self.pairs):
+            rows.append(("not looked for", f"a body inside {' or '.join(without_inside)}, which is not closed"))
+        rows.append(("complete", "yes" if self.pairs.complete else f"no: {self.pairs.reason}"))
+        rows.append(("method", f"{self.pairs.method}, {self.pairs.elapsed_ms:.1f} ms"))
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON; finds the overlap, the depth and the curves."""
@@ -338,21 +366,27 @@ def penetrating_vertices(
 
 
 def sphere_contacts(
-    a: Any, b: Any, *, budget_ms: float | None = 1.0, max_tests: int | None = None, exact: bool = False, **options: Any
+    a: Any,
+    b: Any = None,
+    *,
+    budget_ms: float | None = 1.0,
+    max_tests: int | None = None,
+    exact: bool = False,
+    **options: Any,
 ) -> SphereContacts:
-    """Contacts of ``a`` and ``b`` by trees of spheres, as good as ``budget_ms`` milliseconds allow.
+    """Contacts of ``a`` and ``b``, or of ``a`` with itself, by trees of spheres, as good as the budget allows.
 
     The first question about a body builds its tree, outside of the budget; it stays with the body. ``exact`` goes on to
     the triangles below spheres that meet. Options: ``tree_a``, ``tree_b`` (of ``build_spheres``), ``tracking``,
-    ``controls``, ``order``, ``queue_limit``, ``retest``, as of ``SphereTree``; ``level``, ``transform_a``,
-    ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``max_pairs``, ``cancel``, as of its query.
+    ``controls``, ``order``, ``queue_limit``, ``retest``, ``neighbours``, as of ``SphereTree``; ``level``,
+    ``transform_a``, ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``max_pairs``, ``cancel``: of its query.
     """
     of_query = ("level", "transform_a", "transform_b", "active_a", "active_b", "ignore", "max_pairs", "cancel")
     asked = {name: options.pop(name) for name in of_query if name in options}
-    known = ("tree_a", "tree_b", "tracking", "controls", "order", "queue_limit", "retest")
+    known = ("tree_a", "tree_b", "tracking", "controls", "order", "queue_limit", "retest", "neighbours")
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join([*known, *asked])}")
+        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join([*known, *of_query])}")
     detector = SphereTree(a, b, exact=exact, **options)
     detector.prepare()
     return detector.query(budget_ms=budget_ms, max_tests=max_tests, **asked)

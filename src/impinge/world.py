@@ -9,12 +9,9 @@
              versions are compared at every question.
 2. Near.     Bodies whose boxes overlap (``detect.broad_phase``), without those that are ignored, fixed both, or of
              groups that do not collide.
-3. Ask       all near pairs together: small bodies in one kernel call, large ones by the trees that they keep
-             (``contact.arena_contacts``).
+3. Ask       all near pairs together (``world_search``): small bodies in one kernel call, large ones by the trees that
+             they keep (``contact.arena_contacts``); pairs that got no time are ``possible``.
 
-Budgets      Pairs are asked from the cheapest on, by the number of tests that each will cost, so that as many as can
-             be get an answer. ``max_tests`` decides beforehand who is asked, and is deterministic; ``budget_ms`` looks
-             at the clock between batches. Pairs that got no time are ``possible``.
 Numbers      of bodies in results are positions in ``names``. Ids of contacts follow from names, so that they persist
              while bodies come and go.
 """
@@ -25,30 +22,25 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.arrays import Bools, Floats, Ints, as_numbers, as_positions, shown
-from impinge.auto import choose_contacts
+from impinge.auto import choose_contacts, choose_within_budget
 from impinge.backend.stages import start_stages
-from impinge.contact.arena_contacts import ArenaContacts
-from impinge.contact.contacts import Columns, Contacts, body_key, joined, make_contacts, volume_row
-from impinge.contact.volume_gradient import VolumeGradients
-from impinge.detect.arena import Arena, Ids
+from impinge.contact.contacts import Contacts, body_key, joined, make_contacts
+from impinge.detect.arena import Arena, Ids, Layout
 from impinge.detect.broad_phase import overlapping_boxes
 from impinge.detect.results import Kind, Reason, Result
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_body
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.world_search import METHODS, WorldSearch, make_budget, put_first
 
 ALL_GROUPS = (1 << 63) - 1
-METHODS = ("vertices", "pairs", "volume")
-"""Ways to find contacts; "auto" picks one."""
-BATCH = 100_000
-"""Tests between two looks at the clock: about a tenth of a millisecond."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,6 +82,16 @@ class _Entry:
     """Positions when it was added."""
 
 
+class _Cast(NamedTuple):
+    """Who is in a world; made once for each set of bodies, since results and moves ask for it in every frame."""
+
+    names: tuple[str, ...]
+    bodies: tuple[Any, ...]
+    number: dict[str, int]
+    movers: list[str]
+    """Names of bodies that move by themselves."""
+
+
 class World:
     """Bodies by name, and questions about all of them."""
 
@@ -98,7 +100,14 @@ class World:
         self._ignored: set[tuple[str, str]] = set()
         self._lock = threading.RLock()
         self._filter: tuple[Any, ...] | None = None
+        self._asks_all = True
+        """Whether the filter lets all pairs pass."""
         self._rest: tuple[Any, Floats, set[str]] | None = None
+        self.edits = 0
+        """How often bodies have come, gone, or been ignored; the same as long as the same bodies may meet."""
+        self._search: WorldSearch | None = None
+        self._last: Layout | None = None
+        """Of the set of bodies before this one."""
         self._forget()
 
     # bodies ---------------------------------------------------------------------------------------------
@@ -149,6 +158,11 @@ class World:
                 self._entry(name)
             self._ignored.add((min(a, b), max(a, b)))
             self._filter = None
+            self.edits += 1
+
+    def ignores(self, a: str, b: str) -> bool:
+        """Whether ``ignore`` was said of two bodies, or of one with itself."""
+        return (min(a, b), max(a, b)) in self._ignored
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,6 +185,18 @@ class World:
         """What was added under a name."""
         return self._entry(name).given
 
+    def surface(self, name: str) -> TriMesh:
+        """The surface of a body, which is what collides."""
+        return self._entry(name).surface
+
+    def body(self, name: str) -> TriMesh | TetMesh:
+        """The mesh of a body, which ``update`` moves: what was added, or what that was turned into."""
+        return self._entry(name).body
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether a body was added as fixed."""
+        return self._entry(name).fixed
+
     def __repr__(self) -> str:
         return f"<World: {len(self)} bodies>"
 
@@ -188,10 +214,13 @@ class World:
 
     def _forget(self) -> None:
         """Forget what follows from the set of bodies; it is made again when somebody asks."""
-        self._search: ArenaContacts | None = None
+        self.edits += 1
+        if self._search is not None:
+            self._last = self._search.arena.layout
+        self._search = None
         self._filter = self._rest = None
-        self._volumes: dict[tuple[int, int], VolumeGradients] = {}
         self._keys = np.zeros(0, dtype=np.uint64)
+        self._cast: _Cast | None = None
 
     # moving all at once -----------------------------------------------------------------------------------
 
@@ -202,7 +231,7 @@ class World:
         """
         with self._lock:
             arena = self._look()
-            self._check_movable(list(self._entries))
+            self._check_movable(None)
             x, count = as_positions(vertices, check=False), arena.layout.vertex_count
             if len(x) != count:
                 raise MeshError(
@@ -217,29 +246,32 @@ class World:
         ``names`` tells which; all of them, if it is None.
         """
         with self._lock:
-            names = list(self._entries) if names is None else list(names)
-            matrices = _as_transforms(transforms, len(names))
+            names = None if names is None else list(names)
+            matrices = _as_transforms(transforms, len(self) if names is None else len(names))
             self._check_movable(names)
             arena = self._look()
-            number = {name: b for b, name in enumerate(self._entries)}
-            arena.move([number[name] for name in names], matrices, self._rest_positions(arena, names))
+            rest, number = self._rest_positions(arena, names), self._casting().number
+            arena.move(None if names is None else [number[name] for name in names], matrices, rest)
 
-    def _check_movable(self, names: Sequence[str]) -> None:
-        for name in names:
+    def _check_movable(self, names: Sequence[str] | None) -> None:
+        movers = self._casting().movers
+        for name in movers if names is None else names:
             if self._entry(name).moves_by_itself:
                 raise MeshError(f"body {name!r} moves its surface by itself; step it, and move the others by name")
 
-    def _rest_positions(self, arena: Arena, names: Sequence[str]) -> Floats:
+    def _rest_positions(self, arena: Arena, names: Sequence[str] | None) -> Floats:
         """Where all vertices were when their bodies were added, by the arena's numbers."""
         if self._rest is None or self._rest[0] is not arena.layout:
-            start, rest, grown = arena.layout.vertex_start, np.zeros((arena.layout.vertex_count, 3)), set[str]()
-            for b, (name, entry) in enumerate(self._entries.items()):
-                if len(entry.rest) == start[b + 1] - start[b]:
-                    rest[start[b] : start[b + 1]] = entry.rest
+            counts, parts, grown = np.diff(arena.layout.vertex_start).tolist(), [np.zeros((0, 3))], set[str]()
+            for count, (name, entry) in zip(counts, self._entries.items()):
+                if len(entry.rest) == count:
+                    parts.append(entry.rest)
                 else:
+                    parts.append(np.zeros((count, 3)))
                     grown.add(name)
-            self._rest = arena.layout, rest, grown
-        strange = [name for name in names if name in self._rest[2]]
+            self._rest = arena.layout, np.concatenate(parts), grown
+        grown = self._rest[2]
+        strange = [name for name in (self._entries if names is None else names) if name in grown] if grown else []
         if strange:
             raise MeshError(
                 f"body {strange[0]!r} has vertices that it did not have when it was added; set its positions by update"
@@ -248,10 +280,10 @@ class World:
 
     # questions --------------------------------------------------------------------------------------------
 
-    def near_pairs(self) -> Ints:
-        """Numbers (i < j) of bodies whose boxes overlap and that may collide, sorted, shape (k, 2)."""
+    def near_pairs(self, *, margin: float = 0.0) -> Ints:
+        """Numbers (i < j) of bodies whose boxes, grown by ``margin``, overlap and that may collide, shape (k, 2)."""
         with self._lock:
-            return self._near(self._look()).astype(np.int32)
+            return self._near(self._look(), margin).astype(np.int32)
 
     def pairs(self) -> WorldPairs:
         """All pairs of triangles of two bodies that meet."""
@@ -259,10 +291,10 @@ class World:
         with self._lock:
             arena, stats = self._look(), dict[str, Any]()
             near = self._near(arena)
-            rows, kind = self._searching().triangles(near, stats)
+            rows, kind = self._searching().in_arena.triangles(near, stats)
             layout = arena.layout
-            body_a, body_b = layout.body_of_face(rows[:, 0]), layout.body_of_face(rows[:, 1])
-            order = np.lexsort((rows[:, 1], rows[:, 0], body_b, body_a))
+            body_a, body_b = layout.of_face[rows[:, 0]], layout.of_face[rows[:, 1]]
+            order = np.argsort(body_a * len(self) + body_b, kind="stable")  # rows are sorted, and bodies follow them
             stats["body_pairs"] = len(near)
             return WorldPairs(
                 body_a=body_a[order].astype(np.int32),
@@ -282,28 +314,32 @@ class World:
         budget_ms: float | None = None,
         max_tests: int | None = None,
         self_collision: bool = False,
+        first: Any = None,
     ) -> Contacts:
         """All contacts of near bodies, and of bodies with themselves if asked for.
 
         ``method`` is "vertices" (vertices inside bodies with depths; where none is inside and triangles meet, the
-        curve), "pairs" (curves only), "volume" (one contact for two bodies that overlap; all have to be closed), or
-        "auto", which says in ``stats`` what it chose and why. ``budget_ms`` or ``max_tests`` limit the work; bodies
-        that there was no time for are ``possible``.
+        curve), "pairs" (curves; vertices of a body that is inside another), "volume" (one contact for two bodies that
+        overlap; all have to be closed), "spheres" (of sphere trees, searched as far as the budget goes), or "auto",
+        which says in ``stats`` what it chose and why. ``budget_ms`` or ``max_tests`` limit the work; bodies that there
+        was no time for are ``possible``. Those in ``first``, numbers of bodies of shape (k, 2), are asked before all
+        others, in this order, and the first of them however dear it is: pass the ``possible`` ones of the frame before,
+        so that each has its turn.
         """
         began = perf_counter()
-        _check_budgets(budget_ms, max_tests)
+        budget = make_budget(budget_ms, max_tests, began)
         with self._lock:
             stages, stats = start_stages(), dict[str, Any]()
             arena = self._look()
             stages.done("look")
-            chosen, why = _method(method, arena)
-            stats["chosen"], stats["why"] = chosen, why
             asked = self._near(arena)
             if self_collision:
                 asked = np.concatenate([asked, self._selves(arena)])
+            asked, ahead = put_first(asked, first, len(self))
             stages.done("near")
-            ends = None if budget_ms is None else began + 1e-3 * budget_ms
-            found, left = self._spend(chosen, asked, max_tests, ends, stats)
+            chosen, why = self._method(method, asked, budget_ms, max_tests, self_collision)
+            stats["chosen"], stats["why"] = chosen, why
+            found, left = self._searching().find(chosen, asked, budget, stats, ahead)
             stages.done("search")
             reason: Reason | None = "budget" if len(left) else None
             stats["body_pairs"] = len(asked)
@@ -317,11 +353,18 @@ class World:
 
     # steps ------------------------------------------------------------------------------------------------
 
-    def _searching(self) -> ArenaContacts:
+    def _searching(self) -> WorldSearch:
         if self._search is None:
             entries = list(self._entries.values())
-            self._search = ArenaContacts(Arena([e.surface for e in entries]), [e.body for e in entries])
             self._keys = np.array([body_key(name) for name in self._entries], dtype=np.uint64)
+            self._search = WorldSearch(
+                [e.given for e in entries],
+                [e.body for e in entries],
+                [e.surface for e in entries],
+                self._keys.tolist(),
+                self._last,
+            )
+            self._last = None
         return self._search
 
     def _look(self) -> Arena:
@@ -337,67 +380,70 @@ class World:
             ignored = [sorted((number[a], number[b])) for a, b in self._ignored]
             keys = np.array([a * len(entries) + b for a, b in ignored], dtype=np.int64)
             group, collides = np.array([[e.group, e.collides_with] for e in entries] or [[0, 0]], dtype=np.int64).T
-            self._filter = group, collides, np.array([e.fixed for e in entries], dtype=np.bool_), keys
+            fixed = np.array([e.fixed for e in entries], dtype=np.bool_)
+            self._filter = group, collides, fixed, keys
+            self._asks_all = bool(
+                not len(keys) and not fixed.any() and (group == 1).all() and (collides == ALL_GROUPS).all()
+            )
         return self._filter
 
-    def _wanted(self, pairs: Ids) -> Bools:
-        """Which pairs are to be asked about."""
+    def _wanted(self, pairs: Ids) -> Ids:
+        """The pairs that are to be asked about."""
         group, collides, fixed, ignored = self._filters()
+        if self._asks_all:
+            return pairs
         a, b = pairs.T
         wanted: Bools = (group[a] & collides[b] != 0) & (group[b] & collides[a] != 0) & ~(fixed[a] & fixed[b])
         if len(ignored):
             wanted &= ~np.isin(a * len(self) + b, ignored)
-        return wanted
+        return pairs[wanted]
 
-    def _near(self, arena: Arena) -> Ids:
-        pairs = overlapping_boxes(arena.low, arena.high)
-        return pairs[self._wanted(pairs)]
+    def _near(self, arena: Arena, margin: float = 0.0) -> Ids:
+        boxes = (arena.low - margin, arena.high + margin) if margin else (arena.low, arena.high)
+        return self._wanted(overlapping_boxes(*boxes))
 
     def _selves(self, arena: Arena) -> Ids:
         numbers = np.flatnonzero(np.diff(arena.layout.face_start))
         pairs = np.stack([numbers, numbers], axis=1)
         return pairs[~np.isin(numbers * len(self) + numbers, self._filters()[3])]
 
-    def _spend(
-        self, method: str, asked: Ids, max_tests: int | None, ends: float | None, stats: dict[str, Any]
-    ) -> tuple[list[Columns], Ids]:
-        """Contacts of the pairs that there is time for, and the pairs that are left."""
-        if max_tests is None and ends is None:
-            return [self._find(method, asked, stats)], asked[:0]
-        cost = self._searching().costs(asked)
-        order = np.argsort(cost, kind="stable")
-        total = np.cumsum(cost[order])
-        stats["tests_wanted"] = int(total[-1]) if len(total) else 0
-        if max_tests is not None:
-            count = int(np.searchsorted(total, max_tests, side="right"))
-            found = [self._find(method, np.sort(order[:count]), stats, asked)]
-        else:
-            found, count = [], 0
-            while count < len(order) and (ends is None or perf_counter() < ends):
-                spent = total[count - 1] if count else 0
-                end = max(count + 1, int(np.searchsorted(total, spent + BATCH, side="right")))
-                found.append(self._find(method, order[count:end], stats, asked))
-                count = end
-        stats["tests_spent"] = int(total[count - 1]) if count else 0
-        return found, asked[np.sort(order[count:])]
+    def _method(
+        self, method: str, asked: Ids, budget_ms: float | None, max_tests: int | None, self_collision: bool
+    ) -> tuple[str, str]:
+        """The way to find contacts, and why it was chosen."""
+        if method == "auto":
+            search = self._searching()
+            layout = search.arena.layout
+            chosen = choose_contacts(int(layout.is_closed.sum()), layout.body_count)
+            if self_collision:
+                chosen = chosen[0], f"{chosen[1]}; {self._why_of_selves()}"
+            if chosen[0] == "vertices" and (budget_ms is not None or max_tests is not None):
+                return choose_within_budget(search.in_arena.costs(asked), budget_ms, max_tests) or chosen
+            return chosen
+        if method not in METHODS:
+            raise OptionError(f"method is {shown(method)}, expected 'auto' or one of {', '.join(map(repr, METHODS))}")
+        return method, "asked for"
 
-    def _find(self, method: str, rows: Ids, stats: dict[str, Any], asked: Ids | None = None) -> Columns:
-        pairs = rows if asked is None else asked[rows]
-        if method == "vertices":
-            return self._searching().find(pairs, stats)
-        if method == "pairs":
-            return self._searching().curves(pairs, stats)
-        return joined([self._volume(a, b) for a, b in pairs.tolist() if a != b])
+    def _why_of_selves(self) -> str:
+        tets = sum(isinstance(entry.body, TetMesh) for entry in self._entries.values())
+        return (
+            f"of {tets} bodies their tets tell how deep they are in themselves, of {len(self) - tets} triangles where"
+        )
 
-    def _volume(self, a: int, b: int) -> Columns:
-        arena, surfaces = self._searching().arena, self._searching().arena.surfaces
-        if (a, b) not in self._volumes:
-            self._volumes[a, b] = VolumeGradients(surfaces[a], surfaces[b])
-        boxes = (np.stack([arena.low[k], arena.high[k]]) for k in (a, b))
-        return volume_row(a, b, self._volumes[a, b].query(), *boxes)
+    def _casting(self) -> _Cast:
+        if self._cast is None:
+            entries = self._entries
+            self._cast = _Cast(
+                tuple(entries),
+                tuple(entry.body for entry in entries.values()),
+                {name: b for b, name in enumerate(entries)},
+                [name for name, entry in entries.items() if entry.moves_by_itself],
+            )
+        return self._cast
 
     def _named(self) -> dict[str, Any]:
-        return {"names": self.names, "bodies": tuple(entry.body for entry in self._entries.values())}
+        cast = self._casting()
+        return {"names": cast.names, "bodies": cast.bodies}
 
 
 def _entry(given: Any, group: Any, collides_with: Any, fixed: Any) -> _Entry:
@@ -421,23 +467,3 @@ def _as_transforms(transforms: Any, count: int) -> Floats:
     if not (matrices[:, 3] == (0.0, 0.0, 0.0, 1.0)).all():
         raise OptionError("transforms have a last row other than [0, 0, 0, 1]; expected affine ones, not projective")
     return matrices
-
-
-def _check_budgets(budget_ms: Any, max_tests: Any) -> None:
-    if budget_ms is not None and max_tests is not None:
-        raise OptionError("budget_ms and max_tests are both given; choose one, max_tests if runs have to repeat")
-    is_number = isinstance(budget_ms, int | float | np.integer | np.floating) and not isinstance(budget_ms, bool)
-    if budget_ms is not None and not (is_number and budget_ms > 0.0):
-        raise OptionError(f"budget_ms is {shown(budget_ms)}, expected a positive number of milliseconds, or None")
-    is_whole = isinstance(max_tests, int | np.integer) and not isinstance(max_tests, bool)
-    if max_tests is not None and not (is_whole and max_tests > 0):
-        raise OptionError(f"max_tests is {shown(max_tests)}, expected a whole number from 1, or None")
-
-
-def _method(method: str, arena: Arena) -> tuple[str, str]:
-    """The way to find contacts, and why it was chosen."""
-    if method == "auto":
-        return choose_contacts(int(arena.layout.is_closed.sum()), arena.layout.body_count)
-    if method not in METHODS:
-        raise OptionError(f"method is {shown(method)}, expected 'auto' or one of {', '.join(map(repr, METHODS))}")
-    return method, "asked for"

@@ -188,6 +188,44 @@ def test_spheres_become_contacts():
     assert impinge.contacts_from_spheres(whole).possible.tolist() == []
 
 
+OVERLAP = 0.3
+LENS = 2.0 * np.pi * (OVERLAP / 2.0) ** 2 * (1.0 - OVERLAP / 6.0)
+"""Volume that two balls of radius 1 share, deep by OVERLAP: two caps."""
+CIRCLE = np.pi * (1.0 - (1.0 - OVERLAP / 2.0) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "truth"), [("vertices", OVERLAP), ("volume", LENS / CIRCLE)], ids=["vertices", "volume"]
+)
+def test_depths_converge_as_meshes_are_refined(method, truth):
+    """Approach the true depth of two balls: how deep the poles are, or the volume over the rate at which it shrinks."""
+    way = np.array([1.0, 0.4, 0.3]) / np.linalg.norm([1.0, 0.4, 0.3])  # no vertex is there
+    errors = []
+    for subdivisions in (2, 3, 4):
+        world = impinge.World()
+        for center in (0.0 * way, (2.0 - OVERLAP) * way):
+            world.add(shapes.icosphere(subdivisions, center=center))
+        contacts = world.contacts(method=method)
+        assert contacts.has_depth.all()
+        errors.append(abs(float(contacts.depth.max()) - truth) / truth)
+    assert errors[2] < errors[1] < errors[0]
+    assert errors[2] < 0.01
+
+
+def test_overlaps_of_spheres_are_bounded_by_their_size():
+    """Promise no depth of spheres: they part within both diameters, which is the truth and what they stand off here."""
+    deepest = []
+    for subdivisions in (2, 4):
+        a, b = shapes.icosphere(subdivisions), shapes.icosphere(subdivisions, center=(2.0 - OVERLAP, 0.0, 0.0))
+        found = impinge.sphere_contacts(a, b, budget_ms=None)
+        contacts = impinge.contacts_from_spheres(found)
+        radius = [side.of(found.certain[:, k])[:, 3] for k, side in enumerate(found.spheres)]
+        assert (contacts.depth <= 2.0 * np.add(*radius)).all()
+        assert not contacts.has_depth.any()
+        deepest.append(contacts.depth.max())
+    assert 0.0 < deepest[1] - OVERLAP < 0.6 * (deepest[0] - OVERLAP)
+
+
 def test_possible_contacts_count():
     """Be true, though empty, where bodies may touch."""
     apart = by_pairs(*boxes((3.0, 0.0, 0.0)))

@@ -120,6 +120,22 @@ def test_small_edits_do_not_rebuild(rng):
     assert tree_of(a).builds == 2
 
 
+def test_blocks_of_scattered_additions_are_compact(rng):
+    """Put neighbours into the same block, wherever on the body triangles were added."""
+    body = shapes.icosphere(4)
+    tree = tree_of(body)
+    gone = rng.choice(len(body), 512, replace=False)
+    faces = body.faces[gone]
+    body.remove_triangles(gone)
+    body.add_triangles(faces)
+    tree.follow_edits(body.frame())
+    late = [tree.slot_tri[b * tree_of_boxes.BLOCK :][: tree_of_boxes.BLOCK] for b in range(tree.block_count)]
+    extents = [np.ptp(body.vertices[body.faces[block]].reshape(-1, 3), axis=0) for block in late[tree.built_blocks :]]
+
+    assert len(extents) == 512 // tree_of_boxes.BLOCK
+    assert np.prod(extents, axis=1).max() < 0.5 * 8.0  # the box of the whole ball is of volume 8
+
+
 def test_an_edit_fits_only_what_it_touches(monkeypatch, rng):
     """Fit no block anew after an edit of a body that did not move, but those that were added."""
     a, b = shapes.icosphere(4), shapes.icosphere(3, center=(1.0, 0.0, 0.0))

@@ -242,6 +242,70 @@ def test_report_of_bodies_apart_and_open():
     assert len(crossing.curves) > 0
 
 
+def test_report_of_equal_bodies_and_of_sides_in_each_other():
+    """Call bodies touching whose pairs all touch, by definition, and still tell how deep they overlap."""
+    equal = impinge.check(shapes.box(1.0), shapes.box(1.0))
+    assert (equal.relation, equal.overlap.volume) == ("touching", 1.0)
+    assert 0.5 < equal.deepest.depth[0] <= 1.0
+    flush = impinge.check(shapes.box(1.0), shapes.box(1.0, center=(0.75, 0.0, 0.0)))
+    assert flush.relation == "touching"
+    np.testing.assert_allclose(flush.overlap.volume, 0.25, rtol=1e-6)
+    assert 0.2 < flush.deepest.depth[0] <= 0.25
+    assert flush.deepest.normal[0, 0] > 0.9  # sides that lie in each other push a little, too
+    side_by_side = impinge.check(shapes.box(1.0), shapes.box(1.0, center=(1.0, 0.0, 0.0)))
+    assert (side_by_side.relation, side_by_side.overlap.volume) == ("touching", 0.0)
+    assert side_by_side.deepest.depth.tolist() == [0.0]
+
+
+def test_report_of_a_body_inside_that_touches():
+    """Call it touching, with the volume and a depth: the relation is about surfaces that meet."""
+    report = impinge.check(shapes.box(1.0, cells=(4, 4, 4)), shapes.box(0.25, center=(0.375, 0.0, 0.0)))
+
+    assert report.relation == "touching"
+    assert set(report.pairs.kind.tolist()) == {impinge.Kind.TOUCHING, impinge.Kind.COPLANAR}
+    np.testing.assert_allclose(report.overlap.volume, 0.25**3, rtol=1e-6)
+    assert 0.2 < report.deepest.depth[0] < 0.5
+
+
+def test_report_of_a_body_that_overlaps_itself():
+    """Count what a body covers twice as its inside, once: for the relation, the volume and the depth alike."""
+    twice = joined(shapes.box(1.0), shapes.box(1.0, (0.5, 0.3, 0.2)))
+    within = impinge.check(shapes.box(0.25, (0.25, 0.15, 0.1)), twice)
+    assert within.relation == "a in b"
+    np.testing.assert_allclose(within.overlap.volume, 0.25**3, rtol=0.05)
+    crossing = impinge.check(twice, shapes.box((4.0, 0.25, 0.25), (0.25, 0.15, 0.1)))
+    assert crossing.relation == "crossing"
+    np.testing.assert_allclose(crossing.overlap.volume, 1.5 * 0.25**2, rtol=0.05)
+    assert crossing.deepest.depth[0] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (impinge.TriMesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=int)), shapes.box(1.0)),
+        (impinge.TriMesh(np.zeros((3, 3)), [[0, 1, 2]]), shapes.box(1.0, (0.5, 0.0, 0.0))),
+        (shapes.cloth_grid(2, 2, size=0.5, center=(0.0, 0.0, 0.5)), shapes.box(1.0)),
+        (shapes.tet_box(1, 1, 1, size=0.5), shapes.tet_box(2, 2, 2, size=2.0)),
+        (shapes.tet_box(2, 1, 1), shapes.tet_box(2, 1, 1)),
+        (shapes.box(1.0), turned_round(shapes.box(0.5, (0.5, 0.1, 0.1)))),
+    ],
+    ids=["empty", "a point on a face", "an open sheet on a face", "tets in tets", "equal tets", "inside out"],
+)  # fmt: skip
+def test_reports_are_whole_and_do_not_depend_on_the_order(a, b):
+    """Tell the same of a and b as of b and a, in plain numbers, for bodies of every kind."""
+    forth, back = (json.loads(json.dumps(impinge.check(*pair).to_dict(), allow_nan=False)) for pair in ((a, b), (b, a)))
+    mirrored = {"a in b": "b in a", "b in a": "a in b"}
+
+    assert back["relation"] == mirrored.get(forth["relation"], forth["relation"])
+    assert back["pairs_by_kind"] == forth["pairs_by_kind"]
+    assert back["curves"] == forth["curves"]
+    for name in ("overlap_volume", "depth", "curve_length"):
+        assert (back[name] is None) == (forth[name] is None)
+        if forth[name] is not None:
+            np.testing.assert_allclose(back[name], forth[name], rtol=1e-6, atol=1e-9)
+    assert impinge.collides(a, b) == (forth["relation"] != "disjoint")
+
+
 def test_report_leaves_out_what_is_not_wanted():
     """Neither measure depths nor volumes on request, and refuse what is no choice."""
     a, b = shapes.box(1.0), shapes.box(1.0, center=(0.5, 0.2, 0.1))

@@ -1,5 +1,6 @@
 """Contacts of many pairs of bodies: vertices inside bodies, and curves where no vertex is inside.
 
+0. Apart.    Pairs of small bodies that a plane parts are done (``arena_apart``).
 1. Vertices. Of both bodies of each pair, find the vertices inside the other (``arena_inside``).
 2. Depths.   Small closed bodies all together (``arena_depth``), the others one by one (``depth``).
 3. Curves.   Of pairs without such a vertex, find the triangles that meet: small bodies all together (``arena_pairs``),
@@ -20,14 +21,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.arrays import Bools, Floats, Ints, sorted_unique
 from impinge.contact.arena_depth import arena_depth
 from impinge.contact.contacts import Columns, curve_rows, joined, vertex_rows
 from impinge.contact.depth import consistent_depth
 from impinge.contact.states import state_of
 from impinge.detect.arena import Arena, Ids
-from impinge.detect.arena_inside import Asked, inside_small, vertices_in_boxes
-from impinge.detect.arena_pairs import arena_pairs, has_few_near
+from impinge.detect.arena_apart import may_meet
+from impinge.detect.arena_inside import Asked, count_in_boxes, inside_small, vertices_in_boxes
+from impinge.detect.arena_pairs import are_small, arena_pairs
 from impinge.detect.box_tree import BoxTree
 from impinge.detect.closest_points import closest_points
 from impinge.detect.pair_query import PairOptions
@@ -70,7 +72,7 @@ class ArenaContacts:
         faces, used = np.diff(layout.face_start), np.diff(layout.used_start)
         per_point = np.where(self._by_kernel, faces, TREE_COST)
         a, b = pairs.T
-        counts = [np.diff(vertices_in_boxes(self.arena, way).start) for way in (pairs, _turned(pairs))]
+        counts = [count_in_boxes(self.arena, way) for way in (pairs, _turned(pairs))]
         cost: Ids = used[a] + used[b] + faces[a] + faces[b] + counts[0] * per_point[b] + counts[1] * per_point[a]
         return np.where(a == b, SELF_COST * faces[a], cost)
 
@@ -79,22 +81,28 @@ class ArenaContacts:
     def find(self, pairs: Ids, stats: dict[str, Any]) -> Columns:
         """Contacts of pairs of bodies, shape (k, 2), i < j, or i = j for a body with itself."""
         alone = pairs[:, 0] == pairs[:, 1]
-        two = pairs[~alone]
+        two = may_meet(self.arena, pairs[~alone])
         vertices = self._vertices(two, stats)
-        count = self.arena.layout.body_count
-        touched = np.unique(vertices.body_a.astype(np.int64) * count + vertices.body_b)
-        rest = two[~np.isin(two[:, 0] * count + two[:, 1], touched)]
-        stats["pairs_by_vertices"] = stats.get("pairs_by_vertices", 0) + len(touched)
-        parts = [vertices, self._curves(*self.triangles(rest, stats))]
+        rest = self._without(two, vertices)
+        stats["pairs_by_vertices"] = stats.get("pairs_by_vertices", 0) + len(two) - len(rest)
+        parts = [vertices, self._curves(*self._triangles(rest, stats))]
         parts += [self._self_contacts(b) for b in pairs[alone, 0].tolist()]
         return joined(parts)
 
     def curves(self, pairs: Ids, stats: dict[str, Any]) -> Columns:
-        """The points at which triangles of pairs of bodies meet, and no depths."""
+        """Where triangles of pairs of bodies meet, without depths; of bodies inside others the vertices."""
         alone = pairs[:, 0] == pairs[:, 1]
-        parts = [self._curves(*self.triangles(pairs[~alone], stats))]
+        two = may_meet(self.arena, pairs[~alone])
+        curves = self._curves(*self._triangles(two, stats))
+        parts = [curves, self._vertices(self._without(two, curves), stats)]
         parts += [self._self_curves(b) for b in pairs[alone, 0].tolist()]
         return joined(parts)
+
+    def _without(self, pairs: Ids, touching: Columns) -> Ids:
+        """The pairs of bodies that have no row yet."""
+        count = self.arena.layout.body_count
+        touched = sorted_unique(touching.body_a.astype(np.int64) * count + touching.body_b)
+        return pairs[~_is_among(pairs[:, 0] * count + pairs[:, 1], touched)]
 
     def _vertices(self, pairs: Ids, stats: dict[str, Any]) -> Columns:
         """Vertices inside bodies, and their ways out."""
@@ -102,26 +110,28 @@ class ArenaContacts:
         ways = np.concatenate([pairs, _turned(pairs)])
         by_kernel = self._by_kernel[ways[:, 1]]
         small = vertices_in_boxes(self.arena, ways[by_kernel])
-        others = vertices_in_boxes(self.arena, ways[~by_kernel])
-        stats["points"] = stats.get("points", 0) + len(small.vertex) + len(others.vertex)
-        is_inside = inside_small(self.arena, small)
-        vertex, in_body = small.vertex[is_inside], _in_body(small)[is_inside]
-        depth, direction, exit_row = arena_depth(self.arena, vertex, in_body)
+        stats["points"] = stats.get("points", 0) + len(small.vertex)
+        is_inside = np.flatnonzero(inside_small(self.arena, small))
+        pair, vertex, in_body = (column[is_inside] for column in small)
+        depth, direction, exit_row = arena_depth(self.arena, pair, vertex, in_body)
         parts = [self._rows(vertex, in_body, layout.face_id[exit_row], depth, direction)]
-        parts += self._vertices_by_tree(others)
+        if not by_kernel.all():
+            others = vertices_in_boxes(self.arena, ways[~by_kernel])
+            stats["points"] += len(others.vertex)
+            parts += self._vertices_by_tree(others)
         return joined(parts)
 
     def _rows(self, vertex: Ids, in_body: Ids, exit_id: Ints, depth: Floats, direction: Floats) -> Columns:
         layout = self.arena.layout
-        body = layout.body_of_vertex(vertex)
+        body = layout.of_vertex[vertex]
         own = vertex - layout.vertex_start[body]
         return vertex_rows(body, own, in_body, exit_id, self.arena.x[vertex], depth, direction)
 
     def _vertices_by_tree(self, asked: Asked) -> list[Columns]:
         """Vertices inside bodies that are asked one by one."""
-        in_body, parts = _in_body(asked), []
-        for b in np.unique(in_body).tolist():
-            vertex = asked.vertex[in_body == b]
+        parts = []
+        for b in sorted_unique(asked.in_body).tolist():
+            vertex = asked.vertex[asked.in_body == b]
             points = self.arena.x[vertex]
             is_inside = self._ask(lambda body, x=points: points_inside(body, x, PairOptions()), b)
             if is_inside.any():
@@ -131,8 +141,8 @@ class ArenaContacts:
     def _depths_by_tree(self, vertex: Ids, in_body: int) -> Columns:
         """Depths of vertices inside one body, by its tree."""
         layout = self.arena.layout
-        body = layout.body_of_vertex(vertex)
-        involved = np.unique(np.append(body, in_body))
+        body = layout.of_vertex[vertex]
+        involved = sorted_unique(np.append(body, in_body))
         states = [self._state(b) for b in involved.tolist()]
         count = len(vertex)
         found = VertexContacts(
@@ -152,16 +162,19 @@ class ArenaContacts:
         """A body's surface as the arena shows it; depths are asked of a copy if it has changed since."""
         layout, x = self.arena.layout, self.arena.x
         surface = self.arena.surfaces[body]
-        if surface.version != self.arena.versions[body]:
+        if surface.version != self.arena.version(body):
             surface = self._frozen(body)
         return state_of(surface)._replace(positions=x[layout.vertex_start[body] : layout.vertex_start[body + 1]])
 
     # triangles ------------------------------------------------------------------------------------------
 
     def triangles(self, pairs: Ids, stats: dict[str, Any]) -> tuple[Ints, NDArray[np.int8]]:
-        """Rows of triangles that meet, shape (k, 2), sorted, and their kinds."""
+        """Rows of triangles of pairs of bodies that meet, shape (k, 2), sorted, and their kinds."""
+        return self._triangles(may_meet(self.arena, pairs), stats)
+
+    def _triangles(self, pairs: Ids, stats: dict[str, Any]) -> tuple[Ints, NDArray[np.int8]]:
         layout = self.arena.layout
-        by_kernel = has_few_near(self.arena, pairs)
+        by_kernel = are_small(self.arena, pairs)
         rows, kind = arena_pairs(self.arena, pairs[by_kernel], stats)
         if by_kernel.all():
             return rows, kind
@@ -185,7 +198,7 @@ class ArenaContacts:
 
     def _curves(self, rows: Ints, kind: NDArray[np.int8]) -> Columns:
         layout, x = self.arena.layout, self.arena.x
-        a, b = layout.body_of_face(rows[:, 0]), layout.body_of_face(rows[:, 1])
+        a, b = layout.of_face[rows[:, 0]], layout.of_face[rows[:, 1]]
         return curve_rows(a, b, rows, kind, x, layout.faces, x, layout.faces, layout.face_id[rows])
 
     # a body with itself -----------------------------------------------------------------------------------
@@ -216,7 +229,7 @@ class ArenaContacts:
     def _ask(self, question: Callable[..., Answer], *bodies: int) -> Answer:
         """What ``question`` says of surfaces as the arena shows them; of copies, if one has changed since."""
         surfaces = [self.arena.surfaces[b] for b in bodies]
-        seen = [self.arena.versions[b] for b in bodies]
+        seen = [self.arena.version(b) for b in bodies]
         if [surface.version for surface in surfaces] == seen:
             answer = question(*surfaces)
             if [surface.version for surface in surfaces] == seen:
@@ -232,11 +245,13 @@ class ArenaContacts:
         return copy
 
 
+def _is_among(keys: Ids, known: Ids) -> Bools:
+    """Which keys are among known ones, which rise."""
+    if not len(known):
+        return np.zeros(len(keys), dtype=np.bool_)
+    among: Bools = known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys
+    return among
+
+
 def _turned(pairs: Ids) -> Ids:
     return np.ascontiguousarray(pairs[:, ::-1])
-
-
-def _in_body(asked: Asked) -> Ids:
-    """The body that each vertex may be in."""
-    in_body: Ids = np.repeat(asked.pairs[:, 1], np.diff(asked.start))
-    return in_body

@@ -13,7 +13,10 @@ What is given, by ``kind``:
     VOLUME              One for two bodies: the centre of their overlap, the direction in which it shrinks fastest, and
                         the equivalent depth V / |∂V|; at most what parts their boxes, which also stands in where one is
                         inside the other and no direction is better. There are no features.
-    SPHERES             Two spheres of sphere trees meet: deep at most as they overlap. Features: the spheres.
+    SPHERES             Two spheres of sphere trees meet, in the middle of what they share. The normal lies between the
+                        ways that the surfaces below them face. The depth is how far one has to move along it to part
+                        from the other, at most both diameters: that of the bodies and what spheres stand off where
+                        leaves reach across the overlap, less where bodies are deeper. Features: the spheres.
 
 Ids           Hashes (63 bits) of what touches: keys of both bodies, the kind, and the features; of a vertex inside a
               body the vertex alone, so that it keeps its id while it moves from tet to tet. The same whichever body
@@ -66,7 +69,8 @@ class Contacts(Result):
     normal: Floats
     """Unit vectors from a to b: moving b by ``depth`` along it resolves the contact, shape (k, 3)."""
     depth: Floats
-    """Never negative; 0 where ``kind`` is CURVE, which tells where surfaces cross and not how far, shape (k,)."""
+    """Never negative; how deep bodies are in each other where ``has_depth`` is true. Else 0 (CURVE), or what parts two
+    spheres (SPHERES), shape (k,)."""
     feature_a: Ints
     """Vertex, triangle, tet or sphere of a, as ``kind`` says; -1 if there is none."""
     feature_b: Ints
@@ -90,8 +94,8 @@ class Contacts(Result):
 
     @property
     def has_depth(self) -> Bools:
-        """Which contacts tell how deep, shape (k,)."""
-        told: Bools = self.kind != ContactKind.CURVE
+        """Which contacts tell how deep bodies are in each other, and not only where they meet, shape (k,)."""
+        told: Bools = (self.kind != ContactKind.CURVE) & (self.kind != ContactKind.SPHERES)
         return told
 
     @property
@@ -123,32 +127,13 @@ def body_key(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
-def _mixed(h: Hashes) -> Hashes:
-    """Spread all bits over all (the finaliser of splitmix64)."""
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Hashes = h ^ (h >> np.uint64(31))
-    return mixed
-
-
 def contact_ids(
     key_a: Hashes, key_b: Hashes, kind: NDArray[np.int8], feature_a: Ints, feature_b: Ints
 ) -> NDArray[np.int64]:
     """Ids from what touches; the same if a and b change places."""
-    of_a, of_b, kind = feature_a.astype(np.int64), feature_b.astype(np.int64), kind.astype(np.int64)
-    of_b = np.where(kind == ContactKind.VERTEX_A, NONE, of_b)
-    of_a = np.where(kind == ContactKind.VERTEX_B, NONE, of_a)
-    swap = key_a > key_b
-    is_vertex = kind <= ContactKind.VERTEX_B
-    kind = np.where(swap & is_vertex, 1 - kind, kind)
-    parts = (
-        np.where(swap, key_b, key_a), np.where(swap, key_a, key_b), kind,
-        np.where(swap, of_b, of_a), np.where(swap, of_a, of_b),
-    )  # fmt: skip
-    h = np.zeros(len(kind), dtype=np.uint64)
-    for part in parts:
-        h = _mixed(h + np.uint64(0x9E3779B97F4A7C15) + part.astype(np.uint64))
-    return (h >> np.uint64(1)).astype(np.int64)
+    ids = np.zeros(len(kind), dtype=np.int64)
+    kernels.hash_features.over(len(kind))(key_a, key_b, kind, feature_a, feature_b, ids)
+    return ids
 
 
 # making -----------------------------------------------------------------------------------------------------
@@ -175,15 +160,19 @@ def no_rows() -> Columns:
 
 def joined(parts: Sequence[Columns]) -> Columns:
     """All rows of several."""
+    if len(parts) == 1:
+        return parts[0]
     return Columns._make(np.concatenate(column) for column in zip(no_rows(), *parts))
 
 
 def make_contacts(rows: Columns, keys: Hashes, **about: Any) -> Contacts:
     """Sort rows, and give them ids; ``keys`` has one for each body."""
-    order = np.lexsort((rows.feature_b, rows.feature_a, rows.kind, rows.body_b, rows.body_a))
-    rows = Columns._make(column[order] for column in rows)
+    bodies = (rows.body_a.astype(np.int64) * len(keys) + rows.body_b) * len(ContactKind) + rows.kind
+    features = (rows.feature_a.astype(np.int64) << 32) + rows.feature_b
+    order = np.lexsort((features, bodies))
+    rows = Columns._make(column.take(order, axis=0) for column in rows)
     body_a, body_b, of_a, of_b = (
-        column.astype(np.int32) for column in (rows.body_a, rows.body_b, rows.feature_a, rows.feature_b)
+        column.astype(np.int32, copy=False) for column in (rows.body_a, rows.body_b, rows.feature_a, rows.feature_b)
     )
     return Contacts(
         body_a=body_a,
@@ -224,12 +213,14 @@ def curve_rows(
 ) -> Columns:  # fmt: skip
     """Rows of triangles that meet, pairs of rows of ``faces_a`` and ``faces_b``; ``ids`` are their names if others."""
     place, normal = np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3))
-    kernels.meet_pairs.over(len(pairs))(x_a, faces_a, x_b, faces_b, pairs, place, normal)
     crossing = np.flatnonzero(kind == Kind.CROSSING)
     has_segment, ends = np.zeros(len(crossing), dtype=np.bool_), np.zeros((len(crossing), 2, 3))
     feature = np.zeros((len(crossing), 2, 4), dtype=np.int32)
-    cross_pairs(x_a, faces_a, x_b, faces_b, pairs[crossing], has_segment, feature, ends)
-    place[crossing[has_segment]] = 0.5 * ends[has_segment, 0] + 0.5 * ends[has_segment, 1]
+    cross_pairs.over(len(crossing))(x_a, faces_a, x_b, faces_b, pairs[crossing], has_segment, feature, ends)
+    has_place = np.zeros(len(pairs), dtype=np.bool_)
+    has_place[crossing] = has_segment
+    place[crossing] = 0.5 * ends[:, 0] + 0.5 * ends[:, 1]
+    kernels.meet_pairs.over(len(pairs))(x_a, faces_a, x_b, faces_b, pairs, has_place, place, normal)
     named = pairs if ids is None else ids
     curve = np.full(len(pairs), ContactKind.CURVE, dtype=np.int8)
     return Columns(body_a, body_b, curve, named[:, 0], named[:, 1], place, normal, np.zeros(len(pairs)))
@@ -248,6 +239,21 @@ def volume_row(a: int, b: int, found: VolumeGradient, box_a: Floats, box_b: Floa
         np.array([a]), np.array([b]), np.array([ContactKind.VOLUME], dtype=np.int8), number, number,
         found.point[None], normal[None], np.array([depth]),
     )  # fmt: skip
+
+
+def sphere_rows(a: int, b: int, found: SphereContacts) -> Columns:
+    """Rows of spheres that surely meet; bodies may be asked about in either order."""
+    low, high = (0, 1) if a <= b else (1, 0)
+    return Columns(
+        np.full(len(found), min(a, b)),
+        np.full(len(found), max(a, b)),
+        np.full(len(found), ContactKind.SPHERES, dtype=np.int8),
+        found.certain[:, low],
+        found.certain[:, high],
+        found.point,
+        found.normal if a <= b else -found.normal,
+        found.depth,
+    )
 
 
 def _part_boxes(box_a: Floats, box_b: Floats) -> tuple[Floats, float]:
@@ -297,11 +303,9 @@ def contacts_from_volume(found: VolumeGradient, a: Any, b: Any) -> Contacts:
 
 def contacts_from_spheres(found: SphereContacts) -> Contacts:
     """Contacts of spheres that surely meet; where some are left open, the bodies may touch elsewhere."""
-    a = np.zeros(len(found), dtype=np.int32)
-    kind = np.full(len(found), ContactKind.SPHERES, dtype=np.int8)
-    rows = Columns(a, a + 1, kind, found.certain[:, 0], found.certain[:, 1], found.point, found.normal, found.depth)
-    possible = np.array([[0, 1]] if len(found.possible) else np.zeros((0, 2)), dtype=np.int32)
-    return make_contacts(rows, _keys(2), possible=possible, **_about(found, ()))
+    other = 0 if found.is_self else 1
+    possible = np.array([[0, other]] if len(found.possible) else np.zeros((0, 2)), dtype=np.int32)
+    return make_contacts(sphere_rows(0, other, found), _keys(2), possible=possible, **_about(found, found.bodies))
 
 
 def _keys(count: int) -> Hashes:

@@ -1,8 +1,10 @@
-"""Where triangles meet, and which way parts them; see ``contacts``."""
+"""Where triangles meet, which way parts them, and ids of contacts; see ``contacts``."""
 
 # mypy: ignore-errors
 
 import math
+
+import numpy as np
 
 from impinge.backend.jit import compiled, kernel, prange
 from impinge.contact.surface_normals_kernels import is_zero, unit, write
@@ -34,12 +36,45 @@ def _apart(s, t):
     return way
 
 
+@compiled
+def _middle(ends):
+    p, q = ends
+    return 0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]
+
+
 @kernel(parallel_from=256)
-def meet_pairs(x_a, faces_a, x_b, faces_b, pairs, place, normal):
-    """A common point of each pair of triangles that meet, and the unit vector from a to b."""
+def meet_pairs(x_a, faces_a, x_b, faces_b, pairs, has_place, place, normal):
+    """A common point of each pair of triangles that meet and has no place yet, and the unit vector from a to b."""
     for i in prange(len(pairs)):
         s, t = _corners(x_a, faces_a, pairs[i, 0]), _corners(x_b, faces_b, pairs[i, 1])
-        on_s, on_t = common_points(s, t)
-        middle = 0.5 * on_s[0] + 0.5 * on_t[0], 0.5 * on_s[1] + 0.5 * on_t[1], 0.5 * on_s[2] + 0.5 * on_t[2]
-        write(place, i, middle)
+        if not has_place[i]:
+            write(place, i, _middle(common_points(s, t)))
         write(normal, i, _apart(s, t))
+
+
+# Ids ----------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _mixed(h):
+    """Spread all bits over all (the finaliser of splitmix64)."""
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(31))
+
+
+@kernel(parallel_from=1 << 14)
+def hash_features(key_a, key_b, kind, feature_a, feature_b, out):
+    """Ids from keys of bodies, kind and features; of a vertex in a body (kinds 0 and 1) from the vertex alone."""
+    for i in prange(len(kind)):
+        what = np.int64(kind[i])
+        low, high = key_a[i], key_b[i]
+        of_low = np.int64(-1) if what == 1 else np.int64(feature_a[i])
+        of_high = np.int64(-1) if what == 0 else np.int64(feature_b[i])
+        if low > high:
+            low, high, of_low, of_high = high, low, of_high, of_low
+            what = 1 - what if what <= 1 else what
+        h = np.uint64(0)
+        for part in (low, high, np.uint64(what), np.uint64(of_low), np.uint64(of_high)):
+            h = _mixed(h + np.uint64(0x9E3779B97F4A7C15) + part)
+        out[i] = np.int64(h >> np.uint64(1))

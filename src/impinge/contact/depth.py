@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from impinge.arrays import NONE, Floats
 from impinge.backend.jit import thread_count
 from impinge.contact import depth_kernels as kernels
-from impinge.contact.depth_kernels import OPPOSED, UNKNOWN
+from impinge.contact.depth_kernels import EXIT_REACH, OPPOSED, UNKNOWN
 from impinge.contact.inside_vertices import Found, Group, Links, groups_in, links_of, nodes_of
 from impinge.contact.nearest_exit import leave_by_nearest_point
 from impinge.contact.states import State, ask, surface_arrays
@@ -67,8 +67,6 @@ from impinge.mesh.tri_mesh import TriMesh
 
 FOOT_STEPS = 6
 """Steps at most; each leaves a share d / R of the angle to the shortest way out, R the radius of curvature."""
-EXIT_REACH = 1.25
-"""A way out is looked for so many depths away along the direction."""
 
 
 def consistent_depth(
@@ -102,7 +100,7 @@ def _find_depths(
         (fitted,), factor = fit_in_range([placed], size)
         surface = surface_arrays(state, fitted.x)
         points, links = group.points if factor == 1.0 else factor * group.points, links.times(factor)
-        outward = outward_sign(surface)
+        outward = outward_sign(surface[0], surface[1])
 
         own = np.where(group.is_own, group.vertex, np.int32(NONE))
         touches, hits = rows_for_touches(len(own)), rows_for_hits(len(links.node))
@@ -111,7 +109,7 @@ def _find_depths(
             own, points, tuple(links), whole, thread_count(), counter[:1], touches, hits
         )  # fmt: skip
         kernels.start_at_border.over(len(own))(
-            points, tuple(links), touches, hits, np.full(len(own), outward), surface, tuple(found)
+            points, tuple(links), touches, hits, np.zeros((len(links.node), 3)), outward, surface, tuple(found)
         )  # fmt: skip
         is_opposed = found.round == OPPOSED
         leave_by_nearest_point(state, group, is_opposed, factor)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from impinge.backend.claim import claim
-from impinge.backend.jit import compiled, kernel, prange
+from impinge.backend.jit import compiled, inlined, kernel, prange
 from impinge.backend.simd import WIDTH
 from impinge.contact.surface_normals_kernels import (
     CANCELLED,
@@ -33,12 +33,16 @@ UNKNOWN = -1
 """Round of a node that has no depth yet."""
 OPPOSED = -2
 """Round of a node whose normals, or those of its neighbours, cancel."""
+EXIT_REACH = 1.25
+"""A way out is looked for so many depths away along the direction."""
+ON_SURFACE = 2.0**-50
+"""Distances below this share of the coordinates are rounding, and have no direction."""
 STEADY = 2.0**-10
 """Angle below which a step to a foot is the last; what is left changes depths by the order of its square."""
 
 
-@compiled
-def _settle(n, depth, direction, total_weight, this_round, out):
+@inlined
+def settle(n, depth, direction, total_weight, this_round, out):
     """Write weighted sums as depth and direction; a node whose directions cancel gets none."""
     out_depth, out_direction, out_round = out
     if math.sqrt(dot(direction, direction)) <= CANCELLED * total_weight:
@@ -62,10 +66,12 @@ def _square_to_hit(k, p, link_x, share):
     return dot(gap, gap)
 
 
-@compiled
-def _start_node(n, p, first, end, link_x, hits, outward, surface, out):
-    """ω = 1 / |x - p|²,  d = Σ ω (x - p) · n / Σ ω,  r = Σ ω n at length one, over the links that leave."""
-    share, _, corner, weight, sign = hits
+@inlined
+def start_node(n, p, first, end, link_x, share, sign, normal, outward, out):
+    """ω = 1 / |x - p|²,  d = Σ ω (x - p) · n / Σ ω,  r = Σ ω n at length one, over the links that leave.
+
+    Of each such link, ``normal`` has that of the surface where it leaves.
+    """
     least = math.inf
     for k in range(first, end):
         if share[k] >= 0.0:
@@ -75,28 +81,32 @@ def _start_node(n, p, first, end, link_x, hits, outward, surface, out):
     depth, total, direction = 0.0, 0.0, (0.0, 0.0, 0.0)
     for k in range(first, end):
         if share[k] >= 0.0:
-            n_out = normal_of_row(k, corner, weight, surface)
-            n_out = times(n_out, outward if sign[k] == 0 else np.float64(sign[k]))
+            n_out = times(point(normal, k), outward if sign[k] == 0 else np.float64(sign[k]))
             omega = _weight(least, _square_to_hit(k, p, link_x, share))
             depth += omega * (share[k] * dot(minus(point(link_x, k), p), n_out))
             direction = plus(direction, times(n_out, omega))
             total += omega
-    _settle(n, depth, direction, total, 0, out)
+    settle(n, depth, direction, total, 0, out)
 
 
 @kernel(parallel_from=256)
-def start_at_border(points, links, touches, hits, outward, surface, out):
+def start_at_border(points, links, touches, hits, normal, outward, surface, out):
     """Depth and direction of the nodes that lie on the surface, and of those with links that leave the body.
 
-    ``outward`` turns normals outwards, 1.0 or -1.0 for each node: they may be in different bodies.
+    ``normal`` is room for a row per link, ``outward`` is 1.0 or -1.0 and turns normals outwards.
     """
-    touch_tri, corner, weight = touches
+    touch_tri, touch_corner, touch_weight = touches
+    share, _, corner, weight, sign = hits
     start, _, _, link_x = links
     for n in prange(len(points)):
         if touch_tri[n] >= 0:
-            _settle(n, 0.0, times(normal_of_row(n, corner, weight, surface), outward[n]), 1.0, 0, out)
+            way = times(normal_of_row(n, touch_corner, touch_weight, surface), outward)
+            settle(n, 0.0, way, 1.0, 0, out)
         else:
-            _start_node(n, point(points, n), start[n], start[n + 1], link_x, hits, outward[n], surface, out)
+            for k in range(start[n], start[n + 1]):
+                if share[k] >= 0.0:
+                    write(normal, k, normal_of_row(k, corner, weight, surface))
+            start_node(n, point(points, n), start[n], start[n + 1], link_x, share, sign, normal, outward, out)
 
 
 @compiled
@@ -122,7 +132,7 @@ def _reach_node(n, start, link_node, node_x, this_round, out):
             depth += mu * (dot(gap, r) + depth_of[q])
             direction = plus(direction, times(r, mu))
             total += mu
-    _settle(n, depth, direction, total, this_round, out)
+    settle(n, depth, direction, total, this_round, out)
 
 
 @kernel(parallel_from=512)

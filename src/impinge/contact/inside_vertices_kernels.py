@@ -2,15 +2,19 @@
 
 # mypy: ignore-errors
 
-from impinge.backend.jit import compiled, kernel, prange
+from impinge.backend.jit import inlined, kernel, prange
 from impinge.contact.surface_normals_kernels import write
 from impinge.exact.orientation import point
 
 
-@compiled
-def _find(keys, key):
-    """Where ``key`` is in a rising list, -1 if it is not there."""
-    low, high = 0, len(keys)
+@inlined
+def find_key(keys, key, near):
+    """Where ``key`` is in a rising list, -1 if it is not there; quick if that is near to a given place."""
+    low, high, step = near, near + 1, 1
+    while low > 0 and keys[low] > key:
+        high, low, step = low, max(low - step, 0), 2 * step
+    while high < len(keys) and keys[high] <= key:
+        low, high, step = high, min(high + step, len(keys)), 2 * step
     while low < high:
         middle = (low + high) // 2
         if keys[middle] < key:
@@ -35,5 +39,5 @@ def find_links(nodes, keys, vertex, body, links):
         for k in range(neighbour_start[v + 1] - neighbour_start[v]):
             w = neighbour[neighbour_start[v] + k]
             link_vertex[start[n] + k] = w
-            link_node[start[n] + k] = _find(keys, keys[n] + w - v)
+            link_node[start[n] + k] = find_key(keys, keys[n] + w - v, n)
             write(link_x, start[n] + k, point(x, w))

@@ -46,7 +46,7 @@ def _nearest_vertex(p, t, tets, surface, outward):
 @kernel(parallel_from=1024)
 def estimate_at_tets(points, tet, tets, is_exposed, surface, depth, direction, source):
     """Depth and direction of vertices from what of the surface their tets have."""
-    outward = outward_sign(surface)
+    outward = outward_sign(surface[0], surface[1])
     for i in prange(len(points)):
         p = point(points, i)
         best, n = _nearest_face(p, tet[i], surface[0], tets, is_exposed)

@@ -8,6 +8,7 @@ import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints
 from impinge.contact import surface_normals_kernels as kernels
+from impinge.contact.depth_kernels import ON_SURFACE
 from impinge.contact.inside_vertices import Group
 from impinge.contact.states import State, ask, surface_arrays
 from impinge.detect.closest_points import closest_points
@@ -15,9 +16,6 @@ from impinge.detect.pair_query import PairOptions
 from impinge.detect.results import ClosestPoints
 from impinge.detect.whole_tree import LARGEST_EXPONENT
 from impinge.mesh.tri_mesh import TriMesh
-
-ON_SURFACE = 2.0**-50
-"""Distances below this share of the coordinates are rounding, and have no direction."""
 
 
 def leave_by_nearest_point(state: State, group: Group, chosen: Bools, factor: float = 1.0) -> None:

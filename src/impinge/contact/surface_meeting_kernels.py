@@ -9,7 +9,7 @@ from ``start[n]`` on.
 import numpy as np
 
 from impinge.backend.claim import claim
-from impinge.backend.jit import compiled, kernel, prange
+from impinge.backend.jit import compiled, inlined, kernel, prange
 from impinge.backend.simd import WIDTH, lowest_bit, overlap_mask
 from impinge.contact.surface_normals_kernels import write
 from impinge.detect.edge_crossings_kernels import crossing
@@ -27,12 +27,18 @@ ONE = np.uint64(1)
 @compiled
 def meet_segment(k, p, o, a, b, c, corners, tri, hits):
     """Keep where link ``k`` passes through a triangle if that is nearer to its outer end o; lowest id of several."""
-    share, hit_tri, corner, weight, sign = hits
     kind, along, t, weights = crossing(p, o, a, b, c)
-    if kind == NONE or t < share[k] or (t == share[k] and tri > hit_tri[k]):
+    if kind != NONE:
+        keep_hit(k, t, along if kind == CROSSING else 0, weights, corners, tri, hits)
+
+
+@inlined
+def keep_hit(k, t, along, weights, corners, tri, hits):
+    """Keep that link ``k`` passes through a triangle at ``t``, if that is nearer to its end; lowest id of several."""
+    share, hit_tri, corner, weight, sign = hits
+    if t < share[k] or (t == share[k] and tri > hit_tri[k]):
         return
-    share[k], hit_tri[k] = t, tri
-    sign[k] = along if kind == CROSSING else 0
+    share[k], hit_tri[k], sign[k] = t, tri, along
     corner[k, 0], corner[k, 1], corner[k, 2] = corners
     write(weight, k, weights)
 

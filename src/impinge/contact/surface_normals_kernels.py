@@ -61,9 +61,8 @@ def write(rows, i, v):
 
 
 @compiled
-def outward_sign(surface):
+def outward_sign(x, faces):
     """What turns the normals outwards: 1.0, or -1.0 if the faces enclose a negative volume."""
-    x, faces, _, _ = surface
     volume = 0.0
     for t in range(len(faces)):
         a, b, c = point(x, faces[t, 0]), point(x, faces[t, 1]), point(x, faces[t, 2])
@@ -80,29 +79,40 @@ def vertex_normal(v, surface):
     for i in range(start[v], start[v + 1]):
         t = tri[i]
         k = 0 if faces[t, 0] == v else 1 if faces[t, 1] == v else 2
-        a, b = minus(point(x, faces[t, (k + 1) % 3]), p), minus(point(x, faces[t, (k + 2) % 3]), p)
-        product = dot(a, a) * dot(b, b)
-        if product > 0.0:
-            total = plus(total, times(cross(a, b), 1.0 / product))
+        total = plus(total, corner_normal(p, point(x, faces[t, (k + 1) % 3]), point(x, faces[t, (k + 2) % 3])))
     return unit(total)
 
 
 @compiled
+def corner_normal(p, q, r):
+    """What triangle pqr adds to the normal of its corner p."""
+    a, b = minus(q, p), minus(r, p)
+    product = dot(a, a) * dot(b, b)
+    return times(cross(a, b), 1.0 / product) if product > 0.0 else (0.0, 0.0, 0.0)
+
+
+@compiled
 def normal_at(ca, cb, cc, u, v, w, surface):
-    """The normal at a point of a triangle, mixed from those of its corners.
+    """The normal at a point of a triangle, mixed from those of its corners."""
+    of_a, of_b, of_c = vertex_normal(ca, surface), vertex_normal(cb, surface), vertex_normal(cc, surface)
+    a, b, c = point(surface[0], ca), point(surface[0], cb), point(surface[0], cc)
+    return mixed_normal(mixed(u, of_a, v, of_b, w, of_c), a, b, c)
+
+
+@compiled
+def mixed_normal(mean, a, b, c):
+    """A mean of the normals of the corners of triangle abc, at length one.
 
     The triangle's own, if that is more than 60 degrees off, as on a spike: there the mean may even point inwards.
     """
-    n = unit(mixed(u, vertex_normal(ca, surface), v, vertex_normal(cb, surface), w, vertex_normal(cc, surface)))
-    a, b, c = point(surface[0], ca), point(surface[0], cb), point(surface[0], cc)
-    own = unit(cross(minus(b, a), minus(c, a)))
+    n, own = unit(mean), unit(cross(minus(b, a), minus(c, a)))
     return n if dot(n, own) >= LEAST_COSINE or is_zero(own) else own
 
 
 @compiled
 def write_normals(corner, weight, surface, out):
     """The outward normals at points of triangles, one per row; the z axis where the surface has no area."""
-    outward = outward_sign(surface)
+    outward = outward_sign(surface[0], surface[1])
     for i in range(len(corner)):
         n = normal_of_row(i, corner, weight, surface)
         write(out, i, (0.0, 0.0, 1.0) if is_zero(n) else times(n, outward))

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from impinge.arrays import Floats
 from impinge.backend.stages import start_stages
@@ -34,6 +36,8 @@ from impinge.detect.layered_depth_images import Solid
 from impinge.detect.layered_depth_spans_kernels import SIDE_A, SIDE_B
 from impinge.detect.results import Changes, Result
 from impinge.errors import OptionError
+
+Ids: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +71,20 @@ class VolumeGradient(Result):
     def changes(self, previous: Result) -> Changes:
         """Refuse: a gradient is one thing."""
         raise OptionError(f"a gradient has no rows to compare; subtract the arrays (got a {type(previous).__name__})")
+
+
+class VolumeCells(NamedTuple):
+    """An overlap cut into cells, and how their volumes change with the vertices of both bodies."""
+
+    place: Ids
+    """Which cells of the grid these are, numbers of 31 bits, rising, shape (k,)."""
+    volume: Floats
+    gradients: tuple[Any, Any]
+    """∂V / ∂x of the vertices of a and of b, sparse, shape (k, 3 n)."""
+    normal: Floats
+    """Unit vectors from a to b, shape (k, 3)."""
+    area: Floats
+    """Size of the summed gradient of a: the cell's face across the normal, shape (k,)."""
 
 
 class VolumeGradients:
@@ -105,6 +123,62 @@ class VolumeGradients:
             stats=overlap.stats,
             elapsed_ms=1e3 * (perf_counter() - began),
         )
+
+    def cells(self, edge: float, **options: Any) -> VolumeCells:
+        """The overlap cut into cubes of a fixed grid; each span belongs to the cube that its middle is in.
+
+        The gradients of a cell add up to zero over both bodies, since each span gives its area to both ends. Cells that
+        no direction makes smaller are left out.
+        """
+        wanted = volume_options(options, is_self=False)
+        solids = self._detector.solids(wanted)
+        looks = self._detector.looks(*solids, wanted, start_stages())
+        of_span = [_cells_of(look, edge) for look in looks]
+        place, rows = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *of_span]), return_inverse=True)
+        row = np.split(rows, np.cumsum([len(part) for part in of_span])[:-1]) if looks else []
+        volume, total = np.zeros(len(place)), np.zeros((len(place), 3))
+        for look, cell in zip(looks, row):
+            volume += np.bincount(cell, look.spans.length, len(place)) * look.pixel_area / len(looks)
+            is_a = look.spans.side == SIDE_A
+            ends = is_a[:, 1].astype(np.float64) - is_a[:, 0]
+            total[:, look.view.axis] = np.bincount(cell, ends, len(place)) * look.pixel_area
+        gradients = [_sparse_gradient(side, solid, looks, row, len(place)) for side, solid in enumerate(solids)]
+        area = np.linalg.norm(total, axis=1)
+        kept = np.flatnonzero((area > 0.0) & (volume > 0.0))
+        return VolumeCells(
+            place=place[kept],
+            volume=volume[kept],
+            gradients=(gradients[0][kept], gradients[1][kept]),
+            normal=total[kept] / area[kept, None],
+            area=area[kept],
+        )
+
+
+def _sparse_gradient(side: int, solid: Solid, looks: list[Look], row: list[Ids], cell_count: int) -> Any:
+    """∂V / ∂x of cells, shape (k, 3 n)."""
+    entries = [(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
+    for look, cell in zip(looks if len(solid.faces) else [], row):
+        view, spans = look.view, look.spans
+        vertex, gain = np.zeros((len(cell), 2, 3), dtype=np.int64), np.zeros((len(cell), 2, 3))
+        where = (side, view.axis, view.centres, look.pixel_area)
+        kernels.list_span_ends(*where, spans.pixel, spans.tri, spans.side, solid.x, solid.faces, vertex, gain)
+        of_side = gain != 0.0
+        entries.append((gain[of_side], np.broadcast_to(cell[:, None, None], gain.shape)[of_side],
+                        3 * vertex[of_side] + view.axis))  # fmt: skip
+    value, rows, columns = (np.concatenate(column) for column in zip(*entries))
+    return csr_array((value, (rows, columns)), shape=(cell_count, 3 * len(solid.x)))
+
+
+def _cells_of(look: Look, edge: float) -> Ids:
+    """The number of the cell that the middle of each span is in, 21 bits for each axis, hashed to 31."""
+    view, spans = look.view, look.spans
+    n, axis = view.centres.shape[1], view.axis
+    middle = np.zeros((len(spans.pixel), 3))
+    middle[:, (axis + 1) % 3] = view.centres[0, spans.pixel % n]
+    middle[:, (axis + 2) % 3] = view.centres[1, spans.pixel // n]
+    middle[:, axis] = spans.span.mean(axis=1)
+    cell = np.floor(middle / edge).astype(np.int64)
+    return np.asarray((cell @ np.array([73856093, 19349663, 83492791])) & 0x7FFFFFFF)
 
 
 def volume_gradient(a: Any, b: Any, *, resolution: int = 128, rule: Rule = "parity", **options: Any) -> VolumeGradient:

@@ -19,6 +19,7 @@ from scipy.spatial import cKDTree
 
 from impinge.arrays import Floats, Ints, as_buffer, as_indices, as_positions, check_range
 from impinge.deform import barycentric_kernels as kernels
+from impinge.deform.differential import barycentric_blocks
 from impinge.errors import MeshError
 
 FIRST_NEIGHBOURS = 16
@@ -51,6 +52,10 @@ class Barycentric:
         out = np.zeros((count, 3)) if out is None else as_buffer(out, name="out", count=count)
         kernels.follow.over(count)(self._now, self._tets, self.tets_of, self.weights, out)
         return out
+
+    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
+        """How dense vertices move with coarse ones: ids of corners (k, 4), and blocks (k, 4, 3, 3) for them."""
+        return self._tets[self.tets_of[vertices]], barycentric_blocks(self.weights[vertices])
 
     def _find_tets(self, coarse: Floats, dense: Floats) -> None:
         inverse = _inverse_edges(coarse, self._tets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from impinge.arrays import Floats
+from impinge.arrays import Floats, Ints
 
 
 class Embedding(Protocol):
@@ -12,3 +12,6 @@ class Embedding(Protocol):
 
     def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
         """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
+
+    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
+        """How dense vertices move with coarse ones when last steered: ids (k, c), and blocks (k, c, 3, 3) for them."""

@@ -60,6 +60,7 @@ class Integrator:
             first = int(np.argmin(np.isfinite(masses) & (masses > 0.0)))
             raise MeshError(f"the mass of vertex {first} is {masses[first]:g}, expected a positive number")
         self._inverse_mass = 1.0 / masses
+        self._rest_step = model.stable_step()
         n = len(masses)
         self._force, self._sum_v, self._sum_a, self._stage_x, self._stage_v, self._new_x, self._new_v = (
             np.zeros((n, 3)) for _ in range(7)
@@ -105,7 +106,7 @@ class Integrator:
     ) -> StepReport:
         left, taken, rejected, shortest = duration, 0, 0, math.inf
         bound = min(self.model.stable_step(x, v), longest)
-        too_short = SHORTEST * min(self.model.stable_step(), longest, duration)
+        too_short = SHORTEST * min(self._rest_step, longest, duration)
         while left > 0.0:
             if not bound > too_short:
                 self._give_up(x, v, inverse_mass, base, f"sub-step {taken + 1}, {duration - left:g} s after the start")

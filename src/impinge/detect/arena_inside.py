@@ -22,35 +22,41 @@ from impinge.detect.arena import Arena, Ids
 
 
 class Asked(NamedTuple):
-    """Vertices that may be inside bodies."""
+    """Vertices that may be inside bodies, ordered by pairs of bodies."""
 
-    pairs: Ids
-    """Body of the vertices and body that they may be in, shape (k, 2)."""
-    start: Ids
-    """The first vertex of each pair, and the number of all."""
+    pair: Ids
+    """The pair that each is of, by its row."""
     vertex: Ids
     """Numbers among the vertices of all bodies."""
+    in_body: Ids
+    """The body that each may be in."""
 
 
 def vertices_in_boxes(arena: Arena, pairs: Ids) -> Asked:
     """Vertices of the first body of each pair in the box of the second."""
-    layout = arena.layout
-    arrays = (pairs, arena.x, layout.used_start, layout.used, arena.low, arena.high)
-    counts, none = np.zeros(len(pairs), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    kernels.find_points.over(len(pairs))(*arrays, counts, False, counts, none)
+    layout, counts = arena.layout, count_in_boxes(arena, pairs)
     start = exclusive_scan(counts)
-    vertex = np.zeros(start[-1], dtype=np.int64)
-    kernels.find_points.over(len(pairs))(*arrays, start, True, counts, vertex)
-    return Asked(pairs, start, vertex)
+    pair, vertex = np.zeros(start[-1], dtype=np.int64), np.zeros(start[-1], dtype=np.int64)
+    kernels.find_points.over(len(pairs))(
+        pairs, arena.x, layout.used_start, layout.used, arena.low, arena.high, start, pair, vertex
+    )
+    return Asked(pair, vertex, pairs[pair, 1])
+
+
+def count_in_boxes(arena: Arena, pairs: Ids) -> Ids:
+    """How many vertices of the first body of each pair are in the box of the second."""
+    layout, counts = arena.layout, np.zeros(len(pairs), dtype=np.int64)
+    kernels.count_points.over(len(pairs))(
+        pairs, arena.x, layout.used_start, layout.used, arena.low, arena.high, counts
+    )  # fmt: skip
+    return counts
 
 
 def inside_small(arena: Arena, asked: Asked) -> Bools:
     """Which vertices are inside, of pairs whose second body is small and closed."""
-    layout = arena.layout
     inside = np.zeros(len(asked.vertex), dtype=np.bool_)
-    room = 1 + int(np.diff(layout.face_start)[asked.pairs[:, 1]].max(initial=0))
-    kernels.mark_inside.over(len(asked.pairs))(
-        asked.pairs, asked.start, room, asked.vertex, arena.x, layout.faces, layout.face_start, arena.face_box,
-        layout.is_oriented, thread_count(), np.zeros(1, dtype=np.int64), inside,
+    kernels.mark_inside.over(len(inside))(
+        asked.vertex, asked.in_body, arena.small_bodies, arena.low, arena.high, arena.layout.is_oriented,
+        thread_count(), np.zeros(1, dtype=np.int64), inside,
     )  # fmt: skip
     return inside

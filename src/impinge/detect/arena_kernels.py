@@ -1,24 +1,38 @@
-"""Boxes, candidates and insides of many bodies in one call; see ``arena``, ``arena_pairs`` and ``arena_inside``."""
+"""Boxes, candidates and insides of many bodies in one call; see ``arena``, ``arena_pairs`` and ``arena_inside``.
+
+``bodies`` is (x, faces, face_start, group_start, group_box, leaf_box, origin). Eight triangles that follow one another
+are a leaf, eight leaves are a group (``backend.simd``): body b has the groups from ``group_start[b]`` on, group g the
+leaves from 8 g on, leaf l the slots from 8 l on, and the triangles from ``face_start[b]`` on fill its slots in turn.
+Boxes are float32, counted from ``origin``. Rounding to nearest keeps order, so that boxes that meet do so still.
+"""
 
 # mypy: ignore-errors
 
 import numpy as np
 
 from impinge.backend.claim import claim
-from impinge.backend.jit import compiled, kernel, prange
-from impinge.exact.orientation import point
-from impinge.exact.point_surface import ON_SURFACE, ray_meets_triangle
+from impinge.backend.jit import inlined, kernel, prange
+from impinge.backend.simd import WIDTH, lowest_bit, node_box, overlap_mask, overlap_square, triangle_box
+from impinge.exact.orientation import BOUND_2D, point
+from impinge.exact.point_surface import ENTERED, LEFT, MISSED, ON_SURFACE, ray_meets_triangle
+from impinge.exact.triangle_triangle import cross, dot, error_bound, minus
 
-CHUNK = 32
-"""Triangles that follow one another and have a box together: mostly they are near each other."""
+GROUP = WIDTH * WIDTH
+"""Triangles of a group."""
 RUN = 16
 """Pairs of bodies that one task looks at."""
+POINTS = 64
+"""Vertices that one task looks at."""
+ONE = np.uint64(1)
+_INFINITY = np.float32(np.inf)
+EMPTY = (_INFINITY, _INFINITY, _INFINITY, -_INFINITY, -_INFINITY, -_INFINITY)
+"""The box of a slot without a triangle: it meets nothing."""
 
 
 # Boxes --------------------------------------------------------------------------------------------------
 
 
-@compiled
+@inlined
 def _fit_body(b, x, used_start, used, low, high):
     for axis in range(3):
         lowest, highest = np.inf, -np.inf
@@ -28,37 +42,58 @@ def _fit_body(b, x, used_start, used, low, high):
         low[b, axis], high[b, axis] = lowest, highest
 
 
-@compiled
-def _fit_faces(first, end, x, faces, face_box):
-    for t in range(first, end):
-        i, j, k = faces[t, 0], faces[t, 1], faces[t, 2]
-        for axis in range(3):
-            a, b, c = x[i, axis], x[j, axis], x[k, axis]
-            face_box[t, axis], face_box[t, axis + 3] = min(a, b, c), max(a, b, c)
+@inlined
+def _write_box(boxes, node, lane, bounds):
+    for k in range(6):
+        boxes[node, k, lane] = bounds[k]
 
 
-@compiled
-def _fit_chunks(first, end, face_box, chunk, chunk_box):
-    for begin in range(first, end, CHUNK):
-        for k in range(3):
-            lowest, highest = np.inf, -np.inf
-            for t in range(begin, min(begin + CHUNK, end)):
-                lowest, highest = min(lowest, face_box[t, k]), max(highest, face_box[t, k + 3])
-            chunk_box[chunk, k], chunk_box[chunk, k + 3] = lowest, highest
-        chunk += 1
+@inlined
+def _fit_small(b, bodies):
+    """Boxes of the triangles of a small body, and of its leaves."""
+    x, faces, face_start, group_start, group_box, leaf_box, origin = bodies
+    end = face_start[b + 1]
+    for leaf in range(WIDTH * group_start[b], WIDTH * group_start[b + 1]):
+        first = face_start[b] + WIDTH * leaf - GROUP * group_start[b]
+        bounds = EMPTY
+        if first < end:
+            for lane in range(WIDTH):
+                if first + lane < end:
+                    i, j, k = faces[first + lane, 0], faces[first + lane, 1], faces[first + lane, 2]
+                    _write_box(leaf_box, leaf, lane, triangle_box(x, i, j, k, origin[0], origin[1], origin[2]))
+                else:
+                    _write_box(leaf_box, leaf, lane, EMPTY)
+            bounds = node_box(leaf_box, leaf)
+        _write_box(group_box, leaf // WIDTH, leaf % WIDTH, bounds)
 
 
 @kernel(parallel_from=1024)
-def fit_boxes(
-    bodies, x, used_start, used, face_start, faces, is_small, low, high, face_box, chunk_start, chunk_box
-):  # fmt: skip
-    """Fit the boxes of some bodies, and of the triangles and chunks of those that are small."""
-    for i in prange(len(bodies)):
-        b = bodies[i]
-        _fit_body(b, x, used_start, used, low, high)
+def fit_boxes(moved, used_start, used, is_small, bodies, low, high):
+    """Fit the boxes of some bodies, and of the triangles and leaves of those that are small."""
+    for i in prange(len(moved)):
+        b = moved[i]
+        _fit_body(b, bodies[0], used_start, used, low, high)
         if is_small[b]:
-            _fit_faces(face_start[b], face_start[b + 1], x, faces, face_box)
-            _fit_chunks(face_start[b], face_start[b + 1], face_box, chunk_start[b], chunk_box)
+            _fit_small(b, bodies)
+
+
+@inlined
+def local_box(box, origin):
+    """A box as those of bodies are: float32, counted from an origin."""
+    return (
+        np.float32(box[0] - origin[0]),
+        np.float32(box[1] - origin[1]),
+        np.float32(box[2] - origin[2]),
+        np.float32(box[3] - origin[0]),
+        np.float32(box[4] - origin[1]),
+        np.float32(box[5] - origin[2]),
+    )
+
+
+@inlined
+def met(boxes, node, box):
+    """Bits of the children of a node that meet a box."""
+    return overlap_mask(boxes, np.int64(node), box[0], box[1], box[2], box[3], box[4], box[5])
 
 
 @kernel(parallel_from=1024)
@@ -74,229 +109,154 @@ def move_bodies(bodies, transforms, rest, vertex_start, x):
 # Pairs of triangles -------------------------------------------------------------------------------------
 
 
-@compiled
-def _is_near(box, i, low, high, other):
-    """Whether box ``i`` meets that of a body; without a branch, which would be guessed wrong half of the time."""
-    return (
-        (box[i, 0] <= high[other, 0])
-        & (box[i, 3] >= low[other, 0])
-        & (box[i, 1] <= high[other, 1])
-        & (box[i, 4] >= low[other, 1])
-        & (box[i, 2] <= high[other, 2])
-        & (box[i, 5] >= low[other, 2])
-    )
-
-
-@compiled
-def _near(b, other, face_start, face_box, chunk_start, chunk_box, low, high, out):
-    """Triangles of body ``b`` whose boxes meet that of another body; returns how many."""
-    count = 0
-    for chunk in range(chunk_start[b], chunk_start[b + 1]):
-        if _is_near(chunk_box, chunk, low, high, other):
-            first = face_start[b] + CHUNK * (chunk - chunk_start[b])
-            for t in range(first, min(first + CHUNK, face_start[b + 1])):
-                out[count] = t
-                count += np.int64(_is_near(face_box, t, low, high, other))
+@inlined
+def _cross_leaves(leaf_a, leaf_b, leaf_box, shift_a, shift_b, at, out_a, out_b):
+    """Pairs of triangles of two leaves whose boxes meet, written from ``at`` on if that is not negative; how many."""
+    found, count = overlap_square(leaf_box, leaf_a, leaf_box, leaf_b), np.int64(0)
+    while found != 0:
+        if at >= 0:
+            bit = lowest_bit(found)
+            out_a[at + count] = WIDTH * leaf_a + bit // WIDTH - shift_a
+            out_b[at + count] = WIDTH * leaf_b + bit % WIDTH - shift_b
+        found &= found - ONE
+        count += 1
     return count
 
 
-@kernel(parallel_from=128)
-def count_near(pairs, room, face_start, face_box, chunk_start, chunk_box, low, high, counts):
-    """How many triangles of either body of each pair meet the box of the other, shape (k, 2)."""
-    for i in prange(len(pairs)):
-        near = np.empty(room, np.int32)
-        counts[i, 0] = _near(pairs[i, 0], pairs[i, 1], face_start, face_box, chunk_start, chunk_box, low, high, near)
-        counts[i, 1] = _near(pairs[i, 1], pairs[i, 0], face_start, face_box, chunk_start, chunk_box, low, high, near)
-
-
-@compiled
-def _meets(face_box, s, box, j):
-    """Whether the box of triangle ``s`` meets box ``j`` of a list."""
-    return (
-        (face_box[s, 0] <= box[3, j])
-        & (face_box[s, 3] >= box[0, j])
-        & (face_box[s, 1] <= box[4, j])
-        & (face_box[s, 4] >= box[1, j])
-        & (face_box[s, 2] <= box[5, j])
-        & (face_box[s, 5] >= box[2, j])
-    )
-
-
-@compiled
-def _count_row(face_box, s, count, low_x, low_y, low_z, high_x, high_y, high_z):
-    """How many boxes of a list meet that of triangle ``s``; eight at a time, since nothing branches."""
-    a0, a1, a2, a3, a4, a5 = (
-        face_box[s, 0], face_box[s, 1], face_box[s, 2], face_box[s, 3], face_box[s, 4], face_box[s, 5]
-    )  # fmt: skip
-    found = 0
-    for j in range(count):
-        found += np.int64(
-            (a0 <= high_x[j])
-            & (a3 >= low_x[j])
-            & (a1 <= high_y[j])
-            & (a4 >= low_y[j])
-            & (a2 <= high_z[j])
-            & (a5 >= low_z[j])
-        )
-    return found
-
-
-@compiled
-def _candidates(
-    a, b, face_start, face_box, chunk_start, chunk_box, low, high, near_a, near_b, box, first, out_a, out_b
-):  # fmt: skip
-    """Pairs of triangles of two bodies whose boxes meet, written from ``first`` on; returns how many."""
-    count_a = _near(a, b, face_start, face_box, chunk_start, chunk_box, low, high, near_a)
-    count_b = _near(b, a, face_start, face_box, chunk_start, chunk_box, low, high, near_b) if count_a > 0 else 0
-    for j in range(count_b):
-        for k in range(6):
-            box[k, j] = face_box[near_b[j], k]
-    count = 0
-    for i in range(count_a):
-        s = near_a[i]
-        row = _count_row(face_box, s, count_b, box[0], box[1], box[2], box[3], box[4], box[5])
-        if row > 0 and first >= 0:
-            at = first + count
-            for j in range(count_b):
-                if _meets(face_box, s, box, j):
-                    out_a[at], out_b[at] = s, near_b[j]
-                    at += 1
-        count += row
-    return count
-
-
-@compiled
-def _run_of_pairs(
-    task, pairs, room, face_start, face_box, chunk_start, chunk_box, low, high, start, filling, counts, out_a, out_b
-):  # fmt: skip
-    near_a, near_b, box = np.empty(room, np.int32), np.empty(room, np.int32), np.empty((6, room))
-    for i in range(task * RUN, min((task + 1) * RUN, len(pairs))):
-        if filling and start[i + 1] == start[i]:
+@inlined
+def _candidates(a, b, bodies, low, high, at, out_a, out_b):
+    """Pairs of triangles of two bodies whose boxes meet, written from ``at`` on if that is not negative; how many."""
+    _, _, face_start, group_start, group_box, leaf_box, origin = bodies
+    box_b = local_box((low[b, 0], low[b, 1], low[b, 2], high[b, 0], high[b, 1], high[b, 2]), origin)
+    # Slots minus triangles.
+    shift_a, shift_b = GROUP * group_start[a] - face_start[a], GROUP * group_start[b] - face_start[b]
+    count = np.int64(0)
+    for group_a in range(group_start[a], group_start[a + 1]):
+        if met(group_box, group_a, box_b) == 0:
             continue
-        first = start[i] if filling else -1
-        counts[i] = _candidates(
-            pairs[i, 0], pairs[i, 1], face_start, face_box, chunk_start, chunk_box, low, high, near_a, near_b, box,
-            first, out_a, out_b,
-        )  # fmt: skip
+        for group_b in range(group_start[b], group_start[b + 1]):
+            near = overlap_square(group_box, group_a, group_box, group_b)
+            while near != 0:
+                bit = lowest_bit(near)
+                near &= near - ONE
+                count += _cross_leaves(
+                    WIDTH * group_a + bit // WIDTH, WIDTH * group_b + bit % WIDTH, leaf_box, shift_a, shift_b,
+                    at + count if at >= 0 else at, out_a, out_b,
+                )  # fmt: skip
+    return count
 
 
 @kernel(parallel_from=64)
-def find_candidates(
-    pairs,
-    room,
-    face_start,
-    face_box,
-    chunk_start,
-    chunk_box,
-    low,
-    high,
-    start,
-    filling,
-    threads,
-    counter,
-    counts,
-    out_a,
-    out_b,
-):
-    """Count the pairs of triangles whose boxes meet, for each pair of bodies; or write them from ``start`` on.
-
-    ``room`` is one more than the most triangles that any of the bodies has.
-    """
+def find_candidates(pairs, bodies, low, high, start, filling, threads, counter, counts, out_a, out_b):
+    """Count the pairs of triangles whose boxes meet, for each pair of bodies; or write them from ``start`` on."""
     tasks = (len(pairs) + RUN - 1) // RUN
     for _ in prange(threads):
         task = claim(counter)
         while task < tasks:
-            _run_of_pairs(
-                task, pairs, room, face_start, face_box, chunk_start, chunk_box, low, high, start, filling, counts,
-                out_a, out_b,
-            )  # fmt: skip
+            for i in range(task * RUN, min((task + 1) * RUN, len(pairs))):
+                if not filling or start[i + 1] > start[i]:
+                    at = start[i] if filling else -1
+                    counts[i] = _candidates(pairs[i, 0], pairs[i, 1], bodies, low, high, at, out_a, out_b)
             task = claim(counter)
 
 
 # Vertices in bodies -------------------------------------------------------------------------------------
 
 
-@compiled
-def _points_in_box(b, other, x, used_start, used, low, high, first, out):
-    """Vertices of body ``b`` in the box of another, written from ``first`` on; returns how many."""
-    count = 0
-    for k in range(used_start[b], used_start[b + 1]):
-        v = used[k]
-        if (
-            low[other, 0] <= x[v, 0] <= high[other, 0]
-            and low[other, 1] <= x[v, 1] <= high[other, 1]
-            and low[other, 2] <= x[v, 2] <= high[other, 2]
-        ):
-            if first >= 0:
-                out[first + count] = v
-            count += 1
-    return count
+@inlined
+def _is_in_box(x, v, box):
+    return (
+        (box[0] <= x[v, 0])
+        & (x[v, 0] <= box[3])
+        & (box[1] <= x[v, 1])
+        & (x[v, 1] <= box[4])
+        & (box[2] <= x[v, 2])
+        & (x[v, 2] <= box[5])
+    )
 
 
-@kernel(parallel_from=128)
-def find_points(pairs, x, used_start, used, low, high, start, filling, counts, out):
-    """Count the vertices of the first body of each pair in the box of the second; or write them from ``start`` on."""
+@kernel(parallel_from=1024)
+def count_points(pairs, x, used_start, used, low, high, counts):
+    """Count the vertices of the first body of each pair in the box of the second."""
     for i in prange(len(pairs)):
-        first = start[i] if filling else -1
-        counts[i] = _points_in_box(pairs[i, 0], pairs[i, 1], x, used_start, used, low, high, first, out)
+        a, b = pairs[i, 0], pairs[i, 1]
+        box = low[b, 0], low[b, 1], low[b, 2], high[b, 0], high[b, 1], high[b, 2]
+        count = 0
+        for k in range(used_start[a], used_start[a + 1]):
+            count += _is_in_box(x, used[k], box)
+        counts[i] = count
 
 
-@compiled
-def _mark_points(first, end, vertex, body, x, faces, face_start, face_box, oriented, column, inside):
-    """Which vertices from ``first`` to ``end`` are inside a body; ``column`` is room for triangles above them."""
-    low_x, low_y, low_z, high_x, high_y = np.inf, np.inf, np.inf, -np.inf, -np.inf
-    for i in range(first, end):
-        v = vertex[i]
-        low_x, high_x = min(low_x, x[v, 0]), max(high_x, x[v, 0])
-        low_y, high_y = min(low_y, x[v, 1]), max(high_y, x[v, 1])
-        low_z = min(low_z, x[v, 2])
-    count = 0
-    for t in range(face_start[body], face_start[body + 1]):
-        column[count] = t
-        count += np.int64(
-            face_box[t, 0] <= high_x
-            and face_box[t, 3] >= low_x
-            and face_box[t, 1] <= high_y
-            and face_box[t, 4] >= low_y
-            and face_box[t, 5] >= low_z
-        )
-    for i in range(first, end):
-        inside[i] = _is_inside(point(x, vertex[i]), count, column, x, faces, face_box, oriented)
+@kernel(parallel_from=1024)
+def find_points(pairs, x, used_start, used, low, high, start, pair, vertex):
+    """Write the vertices of the first body of each pair in the box of the second from ``start`` on, and the pair."""
+    for i in prange(len(pairs)):
+        a, b = pairs[i, 0], pairs[i, 1]
+        box = low[b, 0], low[b, 1], low[b, 2], high[b, 0], high[b, 1], high[b, 2]
+        at, k = start[i], used_start[a]
+        while at < start[i + 1]:
+            pair[at], vertex[at] = i, used[k]
+            at += _is_in_box(x, used[k], box)
+            k += 1
 
 
-@compiled
-def _is_inside(p, count, column, x, faces, face_box, oriented):
+@inlined
+def _ray_meets(p, a, b, c, plane_bound, solid_bound):
+    """As ``ray_meets_triangle``; what is beyond the error of doubles needs no exact sign."""
+    a, b, c = minus(a, p), minus(b, p), minus(c, p)
+    ab, bc, ca = a[0] * b[1] - a[1] * b[0], b[0] * c[1] - b[1] * c[0], c[0] * a[1] - c[1] * a[0]
+    low, high = min(ab, bc, ca), max(ab, bc, ca)
+    if low < -plane_bound and high > plane_bound:
+        return MISSED, True
+    height = -dot(cross(minus(a, c), minus(b, c)), c)
+    if low > plane_bound and abs(height) > solid_bound:
+        return (LEFT if height < 0.0 else MISSED), True
+    if high < -plane_bound and abs(height) > solid_bound:
+        return (ENTERED if height > 0.0 else MISSED), True
+    return MISSED, False
+
+
+@inlined
+def _is_inside(p, body, bodies, low, high, oriented):
     """By winding number of oriented pieces, by parity of others; on the surface counts as inside."""
+    x, faces, face_start, group_start, group_box, leaf_box, origin = bodies
+    column = local_box((p[0], p[1], p[2], p[0], p[1], np.inf), origin)
+    dx, dy = high[body, 0] - low[body, 0], high[body, 1] - low[body, 1]
+    plane_bound, solid_bound = 2.0 * BOUND_2D * (dx * dy), error_bound(dx, dy, high[body, 2] - low[body, 2])
+    if solid_bound == np.inf:
+        plane_bound = np.inf
+    shift = GROUP * group_start[body] - face_start[body]
     winding = crossings = 0
-    for k in range(count):
-        t = column[k]
-        if (
-            face_box[t, 0] <= p[0] <= face_box[t, 3]
-            and face_box[t, 1] <= p[1] <= face_box[t, 4]
-            and p[2] <= face_box[t, 5]
-        ):
-            answer = ray_meets_triangle(p, point(x, faces[t, 0]), point(x, faces[t, 1]), point(x, faces[t, 2]))
-            if answer == ON_SURFACE:
-                return True
-            if oriented[t]:
-                winding += answer
-            else:
-                crossings += abs(answer)
+    for group in range(group_start[body], group_start[body + 1]):
+        leaves = met(group_box, group, column)
+        while leaves != 0:
+            leaf = WIDTH * group + lowest_bit(leaves)
+            leaves &= leaves - ONE
+            slots = met(leaf_box, leaf, column)
+            while slots != 0:
+                t = WIDTH * leaf + lowest_bit(slots) - shift
+                slots &= slots - ONE
+                a, b, c = point(x, faces[t, 0]), point(x, faces[t, 1]), point(x, faces[t, 2])
+                answer, is_sure = _ray_meets(p, a, b, c, plane_bound, solid_bound)
+                if not is_sure:
+                    answer = ray_meets_triangle(p, a, b, c)
+                if answer == ON_SURFACE:
+                    return True
+                if oriented[t]:
+                    winding += answer
+                else:
+                    crossings += abs(answer)
     return winding != 0 or crossings % 2 == 1
 
 
-@kernel(parallel_from=64)
-def mark_inside(pairs, start, room, vertex, x, faces, face_start, face_box, oriented, threads, counter, inside):
-    """Which vertices are inside the second body of their pair; those of pair i are from ``start[i]`` on."""
-    tasks = (len(pairs) + RUN - 1) // RUN
+@kernel(parallel_from=256)
+def mark_inside(vertex, in_body, bodies, low, high, oriented, threads, counter, inside):
+    """Which vertices, each in the box of a body, are inside that body."""
+    x = bodies[0]
+    tasks = (len(vertex) + POINTS - 1) // POINTS
     for _ in prange(threads):
         task = claim(counter)
         while task < tasks:
-            column = np.empty(room, np.int32)
-            for i in range(task * RUN, min((task + 1) * RUN, len(pairs))):
-                if start[i + 1] > start[i]:
-                    _mark_points(
-                        start[i], start[i + 1], vertex, pairs[i, 1], x, faces, face_start, face_box, oriented, column,
-                        inside,
-                    )  # fmt: skip
+            for i in range(task * POINTS, min((task + 1) * POINTS, len(vertex))):
+                inside[i] = _is_inside(point(x, vertex[i]), in_body[i], bodies, low, high, oriented)
             task = claim(counter)

@@ -92,6 +92,8 @@ class BoxTree:
         self._keys = np.zeros((TASKS, 1024), dtype=np.uint64)
         self._counts = np.zeros((TASKS, 2), dtype=np.int64)
         self._stamp = 0
+        self._turned: tuple[Floats, Floats] | None = None
+        """How boxes turn from a to b and back, in the query that runs."""
         self._make_scratch(1)
 
     def _make_scratch(self, threads: int) -> None:
@@ -165,18 +167,18 @@ class BoxTree:
     # moved bodies ------------------------------------------------------------------------------------
 
     def _can_turn(self, a: Placed, b: Placed) -> bool:
-        """Whether boxes can be turned from one body to the other; the trees are fitted to find out."""
+        """Whether boxes can be turned from one body to the other; the trees are fitted to find out, and stay so."""
         fit_trees(a, b)
-        return _turns(a, b) is not None
+        self._turned = _turns(a, b)
+        return self._turned is not None
 
     def _moves(self, a: Placed, b: Placed) -> tuple[Any, ...]:
         """Origins of boxes inside of blocks, how boxes turn a to b and b to a, and how vertices are placed."""
         if a.matrix is None and b.matrix is None:
             origin = a.origin
             return origin, origin, None, None, None, None
-        turns = _turns(a, b)
-        assert turns is not None
-        return (a.origin, b.origin, *turns, _matrix(a)[:3], _matrix(b)[:3])
+        assert self._turned is not None
+        return (a.origin, b.origin, *self._turned, _matrix(a)[:3], _matrix(b)[:3])
 
     # the search --------------------------------------------------------------------------------------
 

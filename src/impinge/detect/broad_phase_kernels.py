@@ -1,41 +1,51 @@
-"""The sweep over sorted boxes: count, scan, fill; see ``broad_phase``."""
+"""The sweep over sorted boxes: count, scan, fill; see ``broad_phase``.
+
+``nodes`` holds the boxes in the order of the sweep, eight to a node (``backend.simd``).
+"""
 
 # mypy: ignore-errors
 
-from impinge.backend.jit import compiled, kernel, prange
+import numpy as np
+
+from impinge.backend.jit import inlined, kernel, prange
+from impinge.backend.simd import WIDTH, lowest_bit, overlap_mask
+
+ONE = np.uint64(1)
 
 
-@compiled
-def _sweep(i, low, high, axis, order, first, out):
-    """Boxes behind box ``i`` that begin before it ends and meet it; their pairs are written from ``first`` on."""
-    count = 0
-    for j in range(i + 1, len(low)):
-        if low[j, axis] > high[i, axis]:
-            break
-        if (
-            low[j, 0] <= high[i, 0]
-            and high[j, 0] >= low[i, 0]
-            and low[j, 1] <= high[i, 1]
-            and high[j, 1] >= low[i, 1]
-            and low[j, 2] <= high[i, 2]
-            and high[j, 2] >= low[i, 2]
-        ):
-            if first >= 0:
-                out[first + count, 0] = min(order[i], order[j])
-                out[first + count, 1] = max(order[i], order[j])
-            count += 1
-    return count
+@inlined
+def _met(nodes, node, i):
+    """Bits of the boxes of a node that box ``i`` meets; of its own node those behind it."""
+    own, lane = i // WIDTH, i % WIDTH
+    mask = overlap_mask(
+        nodes, np.int64(node), nodes[own, 0, lane], nodes[own, 1, lane], nodes[own, 2, lane], nodes[own, 3, lane],
+        nodes[own, 4, lane], nodes[own, 5, lane],
+    )  # fmt: skip
+    return mask >> np.uint64(lane + 1) << np.uint64(lane + 1) if node == own else mask
 
 
 @kernel(parallel_from=512)
-def count_overlaps(low, high, axis, order, out, counts):
-    """How many boxes further on in the order each box meets."""
-    for i in prange(len(low)):
-        counts[i] = _sweep(i, low, high, axis, order, -1, out)
+def count_overlaps(nodes, ends, counts):
+    """How many boxes each box meets, of those behind it that begin before it ends: up to its entry of ``ends``."""
+    for i in prange(len(ends)):
+        count = 0
+        for node in range(i // WIDTH, (ends[i] + WIDTH - 1) // WIDTH):
+            mask = _met(nodes, node, i)
+            while mask != 0:
+                mask &= mask - ONE
+                count += 1
+        counts[i] = count
 
 
 @kernel(parallel_from=512)
-def fill_overlaps(low, high, axis, order, start, out):
-    """The pairs, each box's from ``start`` on."""
-    for i in prange(len(low)):
-        _sweep(i, low, high, axis, order, start[i], out)
+def fill_overlaps(nodes, ends, order, start, count, keys):
+    """The pairs, each box's from ``start`` on, as keys: lower number times ``count`` plus higher number."""
+    for i in prange(len(ends)):
+        at = start[i]
+        for node in range(i // WIDTH, (ends[i] + WIDTH - 1) // WIDTH):
+            mask = _met(nodes, node, i)
+            while mask != 0:
+                j = WIDTH * node + lowest_bit(mask)
+                mask &= mask - ONE
+                keys[at] = min(order[i], order[j]) * count + max(order[i], order[j])
+                at += 1

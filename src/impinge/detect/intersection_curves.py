@@ -67,7 +67,7 @@ def _segments(met: Meeting, pairs: Ints) -> tuple[Ints, Ints, Floats]:
     has_segment = np.zeros(len(pairs), dtype=np.bool_)
     feature, place = np.zeros((len(pairs), 2, 4), dtype=np.int32), np.zeros((len(pairs), 2, 3))
     bodies = (met.a.vertices, met.a.faces, met.b.vertices, met.b.faces)
-    kernels.cross_pairs(*bodies, pairs, has_segment, feature, place)
+    kernels.cross_pairs.over(len(pairs))(*bodies, pairs, has_segment, feature, place)
     return pairs[has_segment], feature[has_segment], place[has_segment]
 
 

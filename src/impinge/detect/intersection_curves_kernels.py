@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from impinge.backend.jit import compiled
+from impinge.backend.jit import compiled, kernel, prange
 from impinge.detect.edge_crossings_kernels import on_segment, parameter
 from impinge.exact.orientation import orient3d, point
 
@@ -98,10 +98,10 @@ def _cross_pair(x_a, face_a, corner_a, x_b, face_b, corner_b, feature, place):
     return True
 
 
-@compiled
+@kernel(parallel_from=128)
 def cross_pairs(x_a, faces_a, x_b, faces_b, pairs, has_segment, feature, place):
     """Ends of the segment of each crossing pair: features of a and b that they lie on, and coordinates."""
-    for i in range(len(pairs)):
+    for i in prange(len(pairs)):
         t, f = pairs[i, 0], pairs[i, 1]
         has_segment[i] = _cross_pair(x_a, t, faces_a[t], x_b, f, faces_b[f], feature[i], place[i])
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.arrays import Bools, Floats, Ints, distinct_rows, sorted_unique
+from impinge.detect.sphere_pushes import Normals, Pushes, pushes_of
 from impinge.errors import OptionError
 from impinge.exact import kinds
 
@@ -65,9 +66,24 @@ class Result:
         """Whether anything was found."""
         return len(self) > 0
 
+    def __str__(self) -> str:
+        """One line; the arrays are in ``repr``."""
+        state = "complete" if self.complete else f"cut short: {self.reason}"
+        return f"{type(self).__name__}: {len(self):,} by {self.method}, {state}, {self.elapsed_ms:.3g} ms"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """What a notebook shows."""
+        printer.text(str(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, ready for JSON; NaN and infinity, which JSON lacks, become None."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
+
+    def show(self, path: Any = None) -> Any:
+        """Show it in a notebook, else in the browser, to be turned by hand; as one html file if ``path`` is given."""
+        from importlib import import_module
+
+        return import_module("impinge.view.live").show(self, path)
 
     def changes(self, previous: Result) -> Changes:
         """Which things entered, persist and left since ``previous``, a result of the same kind."""
@@ -308,55 +324,79 @@ class SphereContacts(Result):
     """Triangles that meet, if the exact stage was asked for, sorted, shape (n, 2)."""
     kind: NDArray[np.int8] | None = None
     """How they meet, a ``Kind``."""
+    is_self: bool = False
+    """Whether it is about one body and itself: both columns are then nodes of its tree."""
+    normals: Normals = "facing"
+    """Where normals come from: the way that surfaces below spheres face, where these are closed, or the lines of
+    "centres", as published."""
     spheres: tuple[Any, ...] = field(default=(), repr=False)
     """The spheres of both trees as the query saw them; not part of ``to_dict``."""
+    facing: tuple[Any, ...] = field(default=(), repr=False)
+    """The surfaces below them as the query saw them; not part of ``to_dict``."""
     bodies: tuple[Any, ...] = field(default=(), repr=False)
     """The bodies that were asked about, for pictures; not part of ``to_dict``."""
 
     _rows = "certain"
     _identity = ("certain",)
 
+    @classmethod
+    def made_of(cls, fields: dict[str, Any]) -> SphereContacts:
+        """As the constructor, in a third of the time, since microseconds count here; of all ``fields``."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "__dict__", fields)
+        return made
+
     def __bool__(self) -> bool:
         """Whether they may meet: anything certain or possible."""
         return len(self.certain) + len(self.possible) > 0
 
     @cached_property
-    def _certain_contacts(self) -> tuple[Floats, Floats, Floats]:
+    def _certain_contacts(self) -> Pushes:
         return self._contacts_of(self.certain)
 
     @cached_property
-    def _possible_contacts(self) -> tuple[Floats, Floats, Floats]:
+    def _possible_contacts(self) -> Pushes:
         return self._contacts_of(self.possible)
 
     @property
     def point(self) -> Floats:
         """Contact points of the certain pairs, in the middle of what their spheres share, shape (k, 3)."""
-        return self._certain_contacts[0]
+        return self._certain_contacts.point
 
     @property
     def normal(self) -> Floats:
-        """Unit vectors from a to b, along the line of centres, shape (k, 3)."""
-        return self._certain_contacts[1]
+        """Unit vectors from a to b, between the ways that the surfaces below both spheres face, shape (k, 3).
+
+        Along the line of centres where one of the surfaces is not closed, or after ``published``.
+        """
+        return self._certain_contacts.normal
 
     @property
     def depth(self) -> Floats:
-        """How far the spheres overlap: at most the smaller diameter from the truth, shape (k,)."""
-        return self._certain_contacts[2]
+        """How far b's sphere has to move along the normal to part from a's, at most both diameters, shape (k,).
+
+        0 of spheres of one body whose triangles share a vertex: these always overlap.
+        """
+        return self._certain_contacts.depth
 
     @property
     def possible_point(self) -> Floats:
         """As ``point``, of the possible pairs, shape (p, 3)."""
-        return self._possible_contacts[0]
+        return self._possible_contacts.point
 
     @property
     def possible_normal(self) -> Floats:
         """As ``normal``, of the possible pairs, shape (p, 3)."""
-        return self._possible_contacts[1]
+        return self._possible_contacts.normal
 
     @property
     def possible_depth(self) -> Floats:
-        """As ``depth``, of the possible pairs; 0 where spheres that were not compared yet turn out to be apart."""
-        return self._possible_contacts[2]
+        """As ``depth``, of the possible pairs; 0 where spheres that were not compared yet turn out to be apart.
+
+        When a query ends by ``max_tests``, all of them are where the bodies are. When it ends because the time is up,
+        one sphere of a pair may not have been visited since its body moved; it counts as it was last known.
+        """
+        return self._possible_contacts.depth
 
     @property
     def certain_level(self) -> Ints:
@@ -373,20 +413,26 @@ class SphereContacts(Result):
             return np.zeros_like(pairs)
         return np.stack([side.layout.level[pairs[:, k]] for k, side in enumerate(self.spheres)], axis=1, dtype=np.int32)
 
-    def _contacts_of(self, pairs: Ints) -> tuple[Floats, Floats, Floats]:
-        """Points, normals and depths; concentric spheres are parted along the line of the roots' centres."""
+    def _contacts_of(self, pairs: Ints) -> Pushes:
+        """Points, normals and depths (``sphere_pushes``)."""
         if not self.spheres:
-            return np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3)), np.zeros(len(pairs))
-        a, b = (side.of(pairs[:, k]) for k, side in enumerate(self.spheres))
-        between = b[:, :3] - a[:, :3]
-        distance = np.sqrt((between * between).sum(axis=1))
-        root = np.subtract(*(side.of(np.zeros(1, dtype=np.int32))[0, :3] for side in reversed(self.spheres)))
-        length = float(np.linalg.norm(root))
-        fallback = root / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
-        apart = distance[:, None] > 0.0
-        normal = np.where(apart, between / np.where(apart, distance[:, None], 1.0), fallback)
-        overlap = a[:, 3] + b[:, 3] - distance
-        return a[:, :3] + normal * (a[:, 3] - 0.5 * overlap)[:, None], normal, np.maximum(overlap, 0.0)
+            return Pushes(np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3)), np.zeros(len(pairs)))
+        most = np.finfo(np.float64).max / 8.0  # radii may be infinite where squares of coordinates are
+        a, b = (np.minimum(side.of(pairs[:, k]), most) for k, side in enumerate(self.spheres))
+        first, second = (np.minimum(side.of(np.zeros(1, dtype=np.int32))[0], most) for side in self.spheres)
+        facing = None
+        if self.normals == "facing" and self.facing and all(side.sign for side in self.facing):
+            facing = tuple(
+                side.of(pairs[:, k], float(root[3])) for k, (side, root) in enumerate(zip(self.facing, (first, second)))
+            )
+        found = pushes_of(a, b, second[:3] - first[:3], facing)
+        if self.is_self:
+            found = found._replace(depth=np.where(self.spheres[0].one_body.shares(pairs), 0.0, found.depth))
+        return found
+
+    def published(self) -> SphereContacts:
+        """The same pairs, with normals along the lines of centres and depths r1 + r2 - |O2 - O1|, as published."""
+        return replace(self, normals="centres")
 
     def to_dict(self) -> dict[str, Any]:
         """As of every result, with points, normals and depths."""

@@ -10,7 +10,8 @@ Refit.   The boxes of blocks come from their distinct vertices, those above from
          (groups, triangles) is not kept: whoever reaches a block fits its inside then and there
          [LarssonAkenineMoller2001: lower levels when they are reached], into nodes of its own (``fit_inside``), which
          stay in the cache of the core that uses them.
-Edits.   A removed triangle leaves an empty slot. Added triangles fill new blocks at the end of the order. When a
+Edits.   A removed triangle leaves an empty slot. Added triangles, ordered in the same way among themselves, fill new
+         blocks at the end of the order: wherever they are, each block of them is compact. When a
          quarter of the slots is empty or late, the tree is built anew; so too when the blocks have grown to five times
          the area, measured against the whole body, that they had when it was built.
 
@@ -65,11 +66,7 @@ class TreeOfBoxes:
     def _build(self, frame: Frame) -> None:
         """Order the live triangles and cut the order into blocks, with room for triangles that come later."""
         order = np.flatnonzero(frame.live()).astype(np.int32)
-        corners = frame.vertices[frame.faces[order]]
-        centre = np.zeros((3, len(frame.faces)))
-        with np.errstate(over="ignore"):
-            centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
-        split_by_rank(centre, order, WIDTH)
+        _make_runs_compact(order, frame)
         self._built = len(order)
         self.built_blocks = max(-(-len(order) // BLOCK), 1)
         late = 2 + int(min(REBUILD_SHARE, 1.0) * len(order)) // BLOCK
@@ -134,6 +131,7 @@ class TreeOfBoxes:
         self.slot_tri[slots] = -1
         if len(added):
             late = np.concatenate([self._take_last_late(), added])
+            _make_runs_compact(late, frame)
             first = self.block_count
             self._put(late, frame)
             self._fit_late(first, frame)
@@ -231,6 +229,15 @@ class TreeOfBoxes:
             above += self.level_start[level + 1]
             assert np.array_equal(lo[node].min(axis=1), lo[above, lane])
             assert np.array_equal(hi[node].max(axis=1), hi[above, lane])
+
+
+def _make_runs_compact(order: Ints, frame: Frame) -> None:
+    """Order triangles so that every aligned run of 2^h of them is compact."""
+    corners = frame.vertices[frame.faces[order]]
+    centre = np.zeros((3, len(frame.faces)))
+    with np.errstate(over="ignore"):
+        centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
+    split_by_rank(centre, order, WIDTH)
 
 
 def _grown(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -47,8 +47,8 @@ class Adjacency:
     @cached_property
     def _unique(self) -> tuple[Ints, NDArray[np.int64]]:
         sides, _ = self._sides
-        low = sides.min(axis=1).astype(np.int64)
-        high = sides.max(axis=1).astype(np.int64)
+        low = np.minimum(sides[:, 0], sides[:, 1]).astype(np.int64)
+        high = np.maximum(sides[:, 0], sides[:, 1]).astype(np.int64)
         keys, side_edge = np.unique(low * max(self.vertex_count, 1) + high, return_inverse=True)
         edges = np.stack(np.divmod(keys, max(self.vertex_count, 1)), axis=1).astype(np.int32)
         return edges, side_edge.reshape(-1)

@@ -6,13 +6,16 @@ change of either, so that a structure built for one version knows when it is sta
 ``update`` writes into a buffer of its own and swaps it in; it never writes into an array that a query in
 another thread may still be reading. The buffer of the frame before last is used again when nobody else
 refers to it any more, so that a steady animation allocates nothing.
+
+Many bodies may move together (``Together``): each then shows a part of one array, and a move of all is one assignment,
+which bodies notice when somebody asks them. A body that is changed on its own leaves the others first.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +24,17 @@ from impinge.arrays import Floats, check_finite
 _OWN_REFERENCES = 2
 """What ``sys.getrefcount`` says of an array that only one attribute refers to: that one, and its own argument."""
 
-_CAN_REUSE = getattr(sys, "_is_gil_enabled", lambda: True)() and sys.implementation.name == "cpython"
-"""Reference counts are exact only under a global interpreter lock."""
+
+def can_count_references() -> bool:
+    """Whether ``sys.getrefcount`` tells who else refers to an object.
+
+    Under a global interpreter lock it does, until Python 3.14, which does not count what local variables lend.
+    """
+    has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return has_lock and sys.implementation.name == "cpython" and sys.version_info < (3, 14)
+
+
+_CAN_REUSE = can_count_references()
 
 KERNEL_FROM = 1 << 13
 """Numbers from which one compiled pass beats NumPy's two, the start of the call included."""
@@ -45,14 +57,60 @@ def copy_positions(vertices: Floats, target: Floats, *, check: bool) -> None:
         check_finite(vertices, "vertices")
 
 
+class Together:
+    """Positions of many bodies in one array, checked and read-only."""
+
+    def __init__(self, x: Floats) -> None:
+        self.now = x, 0
+        """The array, and how often all have moved: one tuple, so that nobody sees the one without the other."""
+        self._lock = threading.Lock()
+        self._left: list[int] = []
+
+    def show(self, x: Floats, *, moved: bool) -> None:
+        """Let all bodies show their parts of another array; unless it counts as a move, it must say the same."""
+        self.now = x, self.now[1] + moved
+
+    def leave(self, number: int) -> None:
+        """Remember that a body is on its own now."""
+        with self._lock:
+            self._left.append(number)
+
+    def who_left(self) -> list[int]:
+        """Numbers of the bodies that left since the last question."""
+        if not self._left:
+            return []
+        with self._lock:
+            left, self._left = self._left, []
+        return left
+
+
+class _Part(NamedTuple):
+    """What a body shows while it moves together with others."""
+
+    together: Together
+    number: int
+    first: int
+    end: int
+    version: int
+    """Less the moves of all, and so is motion."""
+    motion: int
+
+
+class State(NamedTuple):
+    """Positions and counters that belong together."""
+
+    vertices: Floats
+    motion: int
+    version: int
+
+
 class Positions:
     """Current positions, shape (n, 3), their version, and a spare buffer for the next frame."""
 
     def __init__(self, vertices: Floats) -> None:
         self.lock = threading.RLock()
-        self.version = 0
-        self.motion = 0
-        """Grows when positions change, not when elements are added or removed."""
+        self._part: _Part | None = None
+        self._version = self._motion = 0
         self._buffer = vertices
         self._count = len(vertices)
         self._spare: Floats | None = None
@@ -63,9 +121,40 @@ class Positions:
         """Make the view that queries keep, once per change."""
         view = self._buffer[: self._count]
         view.setflags(write=False)
-        self.vertices: Floats = view
-        """The current positions, read-only always, whatever array ``copy=False`` brought: Numba compiles kernels anew
-        for the other kind."""
+        self._vertices: Floats = view
+
+    @property
+    def state(self) -> State:
+        """Positions, motion and version of one moment."""
+        part = self._part
+        if part is None:
+            with self.lock:
+                if self._part is None:
+                    return State(self._vertices, self._motion, self._version)
+            return self.state
+        x, moves = part.together.now
+        return State(x[part.first : part.end], part.motion + moves, part.version + moves)
+
+    @property
+    def vertices(self) -> Floats:
+        """The current positions.
+
+        Read-only always, whatever array ``copy=False`` brought: Numba compiles kernels anew for the other kind.
+        """
+        part = self._part
+        return self._vertices if part is None else part.together.now[0][part.first : part.end]
+
+    @property
+    def version(self) -> int:
+        """Grows with every change."""
+        part = self._part
+        return self._version if part is None else part.version + part.together.now[1]
+
+    @property
+    def motion(self) -> int:
+        """Grows when positions change, not when elements are added or removed."""
+        part = self._part
+        return self._motion if part is None else part.motion + part.together.now[1]
 
     def __len__(self) -> int:
         return self._count
@@ -73,24 +162,28 @@ class Positions:
     @property
     def edits(self) -> int:
         """Grows when elements or vertices are added or removed, not when positions change."""
-        return self.version - self.motion
+        part = self._part
+        return self._version - self._motion if part is None else part.version - part.motion
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle positions and version; the lock and the spare buffer belong to a process."""
-        return {"vertices": self.vertices, "version": self.version}
+        state = self.state
+        return {"vertices": state.vertices, "version": state.version}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(np.array(state["vertices"]))  # type: ignore[misc]
-        self.version = state["version"]
+        self._version = state["version"]
 
     def bump(self) -> None:
         """Tell that something besides the positions changed: elements were added or removed."""
         with self.lock:
-            self.version += 1
+            self._leave()
+            self._version += 1
 
     def update(self, vertices: Floats, *, copy: bool, check: bool) -> None:
         """Make ``vertices`` the current positions; with ``copy=False`` keep that very array."""
         with self.lock:
+            self._leave()
             if not copy:
                 if check:
                     check_finite(vertices, "vertices")
@@ -99,22 +192,37 @@ class Positions:
                 target = self._take_spare()
                 copy_positions(vertices, target[: self._count], check=check)
             self._swap_in(target, ours=copy)
-            self.motion += 1
-            self.version += 1
+            self._motion += 1
+            self._version += 1
 
-    def adopt(self, vertices: Floats) -> int:
-        """Let checked, read-only positions be the current ones, without a copy; returns the version."""
+    def join(self, together: Together, number: int, first: int, end: int) -> int:
+        """Move to rows of what many show together, and stay with them; return the version less the moves of all.
+
+        ``number`` is what ``together`` is told when this body leaves it.
+        """
         with self.lock:
-            if self._buffer_is_ours:
-                self._swap_in(vertices, ours=False)
-            self._buffer = self.vertices = vertices
-            self.motion += 1
-            self.version += 1
-            return self.version
+            part, moves = self._part, together.now[1]
+            version, motion = self.version + 1 - moves, self.motion + 1 - moves
+            self._part = _Part(together, number, first, end, version, motion)
+            if part is not None and part.together is not together:
+                part.together.leave(part.number)
+            return version
+
+    def _leave(self) -> None:
+        """Be on its own again, before a change; the lock is held."""
+        part = self._part
+        if part is not None:
+            vertices, self._motion, self._version = self.state
+            target = self._take_spare()
+            target[: self._count] = vertices
+            self._swap_in(target, ours=True)
+            self._part = None
+            part.together.leave(part.number)
 
     def append(self, vertices: Floats) -> int:
         """Add vertices behind the last one, amortised O(added); return the id of the first."""
         with self.lock:
+            self._leave()
             first = self._count
             count = first + len(vertices)
             if count > len(self._buffer) or not self._buffer_is_ours:
@@ -124,7 +232,7 @@ class Positions:
             self._buffer[first:count] = vertices
             self._count = count
             self._show()
-            self.version += 1
+            self._version += 1
             return first
 
     def _take_spare(self) -> Floats:

@@ -49,6 +49,11 @@ class TetMesh(KeepsStructures):
         return self._positions.vertices
 
     @property
+    def positions(self) -> Positions:
+        """What holds the vertices and tells their version, for structures that look at them in every frame."""
+        return self._positions
+
+    @property
     def version(self) -> int:
         """Grows with every change of positions or topology."""
         return self._positions.version
@@ -120,7 +125,8 @@ class TetMesh(KeepsStructures):
     def snapshot(self) -> Snapshot:
         """Positions, tets and live ids that belong together, safe from later changes."""
         with self._positions.lock:
-            return Snapshot(self._positions.vertices, self._elements.rows, self._elements.live, self._positions.version)
+            x, _, version = self._positions.state
+            return Snapshot(x, self._elements.rows, self._elements.live, version)
 
     @property
     def surface(self) -> TetSurface:

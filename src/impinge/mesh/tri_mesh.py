@@ -152,6 +152,11 @@ class TriMesh(KeepsStructures):
         return self._positions.vertices
 
     @property
+    def positions(self) -> Positions:
+        """What holds the vertices and tells their version, for structures that look at them in every frame."""
+        return self._positions
+
+    @property
     def version(self) -> int:
         """Grows with every change of positions or topology."""
         return self._positions.version
@@ -171,7 +176,7 @@ class TriMesh(KeepsStructures):
         cached = self._bounds
         if cached is None or cached[0] != self.version:
             with self._positions.lock:
-                version, x, rows = self.version, self._positions.vertices, self._elements.live_rows
+                (x, _, version), rows = self._positions.state, self._elements.live_rows
             self._bounds = cached = (version, box_around(x, rows))
         return cached[1].copy()
 
@@ -202,21 +207,14 @@ class TriMesh(KeepsStructures):
     def frame(self) -> Frame:
         """As ``snapshot``, without the list of live ids: its cost does not grow with the mesh after an edit."""
         with self._positions.lock:
-            positions, elements = self._positions, self._elements
-            return Frame(
-                positions.vertices,
-                elements.rows,
-                elements.alive,
-                elements.mark,
-                elements.removed,
-                positions.motion,
-                positions.version,
-            )
+            (x, motion, version), elements = self._positions.state, self._elements
+            return Frame(x, elements.rows, elements.alive, elements.mark, elements.removed, motion, version)
 
     def snapshot(self) -> Snapshot:
         """Positions, faces and live ids that belong together, safe from later changes."""
         with self._positions.lock:
-            return Snapshot(self._positions.vertices, self._elements.rows, self._elements.live, self._positions.version)
+            x, _, version = self._positions.state
+            return Snapshot(x, self._elements.rows, self._elements.live, version)
 
     def add_vertices(self, vertices: Any) -> Ints:
         """Add vertices behind the last one; return their ids."""

@@ -27,6 +27,7 @@ from impinge.errors import OptionError
 from impinge.mesh import shapes
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.scenes import creatures
 from impinge.scenes.refinement import refined_pair
 
 Body: TypeAlias = TriMesh | TetMesh
@@ -392,14 +393,10 @@ _add(
 
 
 def _livers() -> tuple[TriMesh, TriMesh]:
-    """Two smooth bodies like livers, 0.2 m long: a large lobe, a small one, a hollow below. The second lies on top."""
-    unit = shapes.box(2.0, cells=(64, 64, 64))
-    x, y, z = (unit.vertices / np.linalg.norm(unit.vertices, axis=1)[:, None]).T
-    thick = 1.0 - 0.45 * x
-    hollow = 0.25 * np.exp(-4.0 * ((x - 0.1) ** 2 + y**2)) * np.clip(-z, 0.0, None)
-    liver = np.stack([0.1 * x, 0.065 * y * thick, 0.045 * (z + hollow) * thick + 0.01 * x * x], axis=1)
-    turned = liver @ _rotation((0.2, 0.1, 1.0), 0.9).T + np.array([0.01, 0.0, 0.075])
-    return TriMesh(liver, unit.faces), TriMesh(turned, unit.faces)
+    """Two bodies like livers, the second lies on top."""
+    liver = creatures.liver(64)
+    turned = liver.vertices @ _rotation((0.2, 0.1, 1.0), 0.9).T + np.array([0.01, 0.0, 0.075])
+    return liver, TriMesh(turned, liver.faces)
 
 
 _add(
