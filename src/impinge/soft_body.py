@@ -159,7 +159,10 @@ class SoftBody:
 
     @property
     def velocities(self) -> Floats:
-        """Velocities of the coarse vertices [m / s], shape (n, 3), a read-only view; assign to change them."""
+        """Velocities of the coarse vertices [m / s], shape (n, 3), a read-only view; assign to change them.
+
+        Fixed vertices have none, and moved ones that of their motion, whatever is assigned.
+        """
         view = self._velocities.view()
         view.flags.writeable = False
         return view
@@ -168,7 +171,12 @@ class SoftBody:
     def velocities(self, velocities: Any) -> None:
         v = as_positions(velocities, name="velocities", count=len(self._velocities))
         with self._lock:
-            self._velocities = v.copy()
+            self._velocities = self.held_to(v.copy())
+
+    def held_to(self, v: Floats) -> Floats:
+        """Let fixed vertices stand still, and moved ones have their velocity, in velocities of the caller."""
+        v[self._fixed], v[self._moved] = 0.0, self._motion[self._moved]
+        return v
 
     def step(
         self, dt: float, *, gravity: Any = EARTH, forces: Any = None, max_substep: float | None = None
@@ -181,14 +189,26 @@ class SoftBody:
         duration, external = as_seconds(dt, "dt"), _as_forces(forces, len(self._velocities))
         with self._lock:
             x, v = self.coarse.vertices.copy(), self._velocities.copy()
-            report = self._integrator.advance(
-                x, v, duration, external=external, gravity=gravity, fixed=self._fixed, max_substep=max_substep,
+            report = self.advance(x, v, duration, gravity=gravity, forces=external, max_substep=max_substep)
+            self.take(x, v, duration)
+        return report
+
+    def advance(
+        self, x: Floats, v: Floats, duration: float, *, gravity: Any, forces: Any, max_substep: float | None = None
+    ) -> StepReport:
+        """Move coarse positions and velocities of the caller in place, as this body would; it stays where it is."""
+        with self._lock:
+            return self._integrator.advance(
+                x, v, duration, external=forces, gravity=gravity, fixed=self._fixed, max_substep=max_substep,
                 prescribed=(np.flatnonzero(self._moved), self._motion[self._moved]) if self._moved.any() else None,
             )  # fmt: skip
+
+    def take(self, x: Floats, v: Floats, duration: float) -> None:
+        """Go to a state that ``advance`` led to, ``duration`` later, and steer the surface."""
+        with self._lock:
             self.coarse.update(x, check=False)
-            self._velocities = v
+            self._velocities = v.copy()
             self.time += duration
-        return report
 
     def steer(self) -> None:
         """Bring the surface to where the coarse mesh takes it; ``step`` and ``coarse.update`` do so by themselves."""
@@ -232,6 +252,7 @@ class SoftBody:
         rows = as_ids(ids, name="ids", count=len(self._fixed))
         with self._lock:
             self._fixed[rows], self._moved[rows] = True, False
+            self._velocities = self.held_to(self._velocities.copy())
 
     def move(self, ids: Any, velocities: Any) -> None:
         """Let coarse vertices move evenly from now on, with one velocity each or one for all [m / s]."""
@@ -239,6 +260,7 @@ class SoftBody:
         with self._lock:
             self._moved[rows], self._fixed[rows] = True, False
             self._motion[rows] = motion
+            self._velocities = self.held_to(self._velocities.copy())
 
     def release(self, ids: Any = None) -> None:
         """Let fixed and moved vertices go: those given, or all."""

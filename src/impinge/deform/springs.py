@@ -1,0 +1,136 @@
+"""A sheet of springs: cloth as masses at the vertices of a triangle mesh ([Provot1995], [VanGelder1998]).
+
+1. Stretch. Each edge e is a spring of its length L at rest, with k = Y Σ A_t / L² over the triangles t beside it, which
+            is nearest to a membrane of the modulus Y ([VanGelder1998]: "triangle area over edge length squared").
+2. Bend.    The two vertices across an inner edge are joined by a spring too ([Provot1995], flexion springs), with
+            ``bending`` times the stiffness of the edge.
+3. Damp.    Each spring resists changes of its length with c = k T; T follows from ``damping``, the ratio that the
+            fastest swing gets. Air takes ``drag`` of the velocity per second.
+
+Masses      a third of the triangles around each vertex, times ``density`` per area.
+Stable step h ω ≤ R and h d ≤ R as in ``fem``: ω² ≤ Λ = max over vertices of 2 Σ k / m (rows of M⁻¹ K; a spring that is
+            longer than at rest is never stiffer than k, one that is shorter only buckles), d = Λ T + drag.
+Departures  [Provot1995] limits how far springs stretch after each step, since its steps allow soft springs only. Here
+            springs are as stiff as asked, and steps as short as that takes.
+Guarantee   Forces of springs sum to zero, and so do their moments, up to rounding; damping and drag never add energy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.arrays import Floats, Ints, as_indices, as_positions, check_range, shown
+from impinge.deform import springs_kernels as kernels
+from impinge.deform.fem import SAFETY, STABLE_RADIUS
+from impinge.errors import MeshError, OptionError
+
+NO_TETS: Ints = np.zeros((0, 4), dtype=np.int32)
+
+
+class SpringSheet:
+    """Springs along and across the edges of a triangle mesh; a ``ReducedModel`` without tets.
+
+    stretching  Y: force per width that would double a length [N / m]
+    bending     stiffness of the springs across edges, as a share of that of the edge
+    density     mass per area [kg / m²]
+    damping     damping ratio of the fastest swing
+    drag        share of the velocity that air takes, per second
+    """
+
+    def __init__(
+        self, rest: Any, faces: Any, *, stretching: float = 100.0, bending: float = 0.02, density: float = 0.2,
+        damping: float = 0.3, drag: float = 0.5,
+    ) -> None:  # fmt: skip
+        for name, value, least in (
+            ("stretching", stretching, "positive number"), ("density", density, "positive number"),
+            ("bending", bending, "number from 0"), ("damping", damping, "number from 0"),
+            ("drag", drag, "number from 0"),
+        ):  # fmt: skip
+            is_number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+            if not is_number or not (0.0 < value < math.inf or (value == 0.0 and least == "number from 0")):
+                raise OptionError(f"{name} is {shown(value)}, expected a {least}")
+        self.rest: Floats = as_positions(rest, name="rest").copy()
+        self.faces: Ints = as_indices(faces, name="faces", columns=3).copy()
+        check_range(self.faces, len(self.rest), "faces")
+        self.tets = NO_TETS
+        area = _areas(self.rest, self.faces)
+        shares = np.repeat(density * area / 3.0, 3)
+        self.masses: Floats = np.bincount(self.faces.reshape(-1), shares, len(self.rest)).astype(np.float64)
+        if not (self.masses > 0.0).all():
+            lone = int(np.argmin(self.masses > 0.0))
+            raise MeshError(f"vertex {lone} has no mass, since it is in no triangle with an area; remove it")
+        self.size = math.sqrt(float(area.sum()))
+        """Side of a square of the same area [m]."""
+        self._ends, self._k = _springs(self.rest, self.faces, area, stretching, bending)
+        self._length = np.linalg.norm(self.rest[self._ends[:, 1]] - self.rest[self._ends[:, 0]], axis=1)
+        at_vertex = np.bincount(self._ends.reshape(-1), np.repeat(self._k, 2), len(self.rest))
+        fastest_sq = float((2.0 * at_vertex / self.masses).max())
+        relax = 2.0 * damping / math.sqrt(fastest_sq)
+        self._step = SAFETY * STABLE_RADIUS / max(math.sqrt(fastest_sq), fastest_sq * relax + drag)
+        self._drag: Floats = drag * self.masses
+        self._by_vertex(relax)
+
+    def _by_vertex(self, relax: float) -> None:
+        """Springs from both ends, in the order of vertices."""
+        first, second = np.concatenate([self._ends, self._ends[:, ::-1]]).T
+        order = np.argsort(first, kind="stable")
+        each = np.concatenate([np.arange(len(self._k))] * 2)[order]
+        self._other = second[order].astype(np.int32)
+        self._start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=len(self.rest)))]).astype(np.int64)
+        self._spring_length, self._spring_k = self._length[each], self._k[each]
+        self._spring_damping = relax * self._spring_k
+
+    def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
+        """Forces on vertices at ``x`` that move with ``v``, shape (n, 3)."""
+        out = np.zeros_like(self.rest) if out is None else out
+        kernels.spring_forces.over(len(self._other))(
+            np.ascontiguousarray(x), np.ascontiguousarray(v), self._start, self._other, self._spring_length,
+            self._spring_k, self._spring_damping, self._drag, out,
+        )  # fmt: skip
+        return out
+
+    def energy(self, x: Floats) -> float:
+        """Energy of all springs [J]."""
+        now = np.linalg.norm(x[self._ends[:, 1]] - x[self._ends[:, 0]], axis=1)
+        return 0.5 * float((self._k * (now - self._length) ** 2).sum())
+
+    def stable_step(self, x: Floats | None = None, v: Floats | None = None) -> float:  # noqa: ARG002
+        """Longest stable step of the classical Runge-Kutta method [s], the same in every state."""
+        return self._step
+
+    def inverted(self, x: Floats) -> Ints:  # noqa: ARG002
+        """None: there are no tets."""
+        return np.zeros(0, dtype=np.int32)
+
+
+def _areas(x: Floats, faces: Ints) -> Floats:
+    corner = x[faces]
+    normal = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+    return np.asarray(0.5 * np.linalg.norm(normal, axis=1))
+
+
+def _springs(
+    x: Floats, faces: Ints, area: Floats, stretching: float, bending: float
+) -> tuple[NDArray[np.int64], Floats]:
+    """Ends and stiffness of the springs along edges, then of those across inner ones."""
+    f = faces.astype(np.int64)
+    sides = np.sort(np.concatenate([f[:, [1, 2]], f[:, [2, 0]], f[:, [0, 1]]]), axis=1)
+    opposite, beside = f.T.reshape(-1), np.tile(area, 3)
+    edges, edge = np.unique(sides, axis=0, return_inverse=True)
+    edge = edge.reshape(-1)
+    length_sq = ((x[edges[:, 1]] - x[edges[:, 0]]) ** 2).sum(axis=1)
+    if not (length_sq > 0.0).all():
+        first = edges[int(np.argmin(length_sq))]
+        raise MeshError(f"vertices {first[0]} and {first[1]} are at the same place but joined by an edge; join them")
+    k = stretching * np.bincount(edge, beside, len(edges)) / length_sq
+    order = np.argsort(edge, kind="stable")
+    place = np.searchsorted(edge[order], np.arange(len(edges)))
+    inner = np.flatnonzero(np.bincount(edge, minlength=len(edges)) == 2)
+    across = np.stack([opposite[order[place[inner]]], opposite[order[place[inner] + 1]]], axis=1)
+    apart = across[:, 0] != across[:, 1]
+    ends = np.concatenate([edges, np.sort(across[apart], axis=1)])
+    return ends, np.concatenate([k, bending * k[inner[apart]]])

@@ -1,0 +1,1 @@
+"""Bodies in motion: detect, respond, step, steer."""

@@ -1,0 +1,379 @@
+"""What a simulation does beyond the gate: friction, given motions, sleep, rates, failures."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge.deform.fem import GreenStrain
+from impinge.errors import MeshError, OptionError
+from impinge.mesh.shapes import box, tet_box
+from impinge.simulate.simulation import Simulation, SimulationError
+from impinge.soft_body import SoftBody
+from impinge.world import World
+from simulated_cubes import EDGE, FIRM, lowest_of, soft_cube, weight, world_of
+
+
+def test_friction_holds_on_a_slope_and_lets_go_on_a_steeper_one():
+    """Hold a cube whose slope is below the coefficient of friction, and let it slide on a steeper one."""
+    slid = {}
+    for friction in (0.5, 0.1):
+        cube = soft_cube((0.0, 0.0, 0.0501), material=FIRM)
+        slope = 0.25  # turn gravity, not the ground
+        gravity = 9.81 * np.array([np.sin(slope), 0.0, -np.cos(slope)])
+        sim = Simulation(
+            world_of(cube=cube), gravity=gravity, ground=((0.0, 0.0, 0.0), (0.0, 0.0, 1.0)), friction=friction
+        )
+        sim.run(0.4)
+        slid[friction] = float(cube.surface.vertices[cube.surface.vertices[:, 2] < 0.01, 0].mean())
+
+    free = 0.5 * 9.81 * (np.sin(0.25) - 0.1 * np.cos(0.25)) * 0.4**2
+    assert abs(slid[0.5]) < 0.01 * EDGE
+    np.testing.assert_allclose(slid[0.1], free, rtol=0.15)
+
+
+def test_a_scripted_body_lifts_a_soft_one():
+    """Move a plate upwards by a function of time: it carries the cube along, and its work becomes energy."""
+    cube = soft_cube((0.0, 0.0, 0.0501), material=FIRM)
+    world = World()
+    world.add(cube, name="cube")
+    world.add(box((0.3, 0.3, 0.05), center=(0.01, 0.0, -0.025), cells=(4, 4, 1)), name="plate")
+    sim = Simulation(world)
+    start = sim.step().energy
+
+    def rise(t):
+        lift = np.eye(4)
+        lift[2, 3] = 0.1 * t
+        return lift
+
+    sim.script("plate", rise)
+    report = sim.run(0.4)[-1]
+    gained = weight(cube) * 0.04
+
+    np.testing.assert_allclose(world["plate"].vertices[:, 2].max(), 0.1 * sim.time, atol=1e-12)
+    assert cube.surface.vertices[:, 2].min() > 0.1 * sim.time - 0.02 * EDGE
+    assert 0.9 * gained < report.work < 1.3 * gained  # it leaps a little when the plate starts
+    assert 0.9 * gained < report.energy - start < report.work
+
+
+def test_a_body_that_begins_inside_another_is_parted_gently():
+    """Start with bodies in each other: they part without being shot apart."""
+    cubes = {"a": soft_cube((0.0, 0.0, 0.0), dense=4), "b": soft_cube((0.07, 0.01, 0.01), dense=4)}
+    sim = Simulation(world_of(**cubes), gravity=(0.0, 0.0, 0.0))
+    before = impinge.overlap_volume(cubes["a"].surface, cubes["b"].surface).volume
+    reports = sim.run(0.6)
+    after = impinge.overlap_volume(cubes["a"].surface, cubes["b"].surface).volume
+
+    assert before > 0.2 * EDGE**3
+    assert after < 0.2 * before
+    assert max(report.fastest for report in reports) < 1.0
+    np.testing.assert_allclose(reports[-1].momentum, 0.0, atol=1e-12)
+
+
+def test_a_run_that_explodes_says_where_and_keeps_the_last_good_state():
+    """Name the body and the frame, and be as before it."""
+    cube = soft_cube((0.0, 0.0, 0.06))
+    sim = Simulation(world_of(cube=cube), ground=0.0)
+    sim.run(0.05)
+    kept, time = cube.coarse.vertices.copy(), sim.time
+    cube.velocities = 1e200 * np.ones((len(cube.velocities), 3))
+
+    with pytest.raises(
+        SimulationError, match=r"body 'cube' cannot be followed in frame 4, at time .* as after frame 3"
+    ):
+        sim.step()
+    np.testing.assert_array_equal(cube.coarse.vertices, kept)
+    assert sim.time == time
+    cube.velocities = np.zeros((len(cube.velocities), 3))
+    assert sim.step().frame == 4
+
+
+def test_the_same_run_gives_the_same_bits():
+    """Repeat a run exactly."""
+
+    def end():
+        cubes = {"a": soft_cube((0.0, 0.0, 0.051)), "b": soft_cube((0.02, 0.01, 0.138), edge=0.07)}
+        sim = Simulation(world_of(**cubes), ground=0.0, max_tests=1_000_000)
+        assert sim.run(0.1)[-1].contacts > 10
+        return np.concatenate([cubes["a"].surface.vertices, cubes["b"].surface.vertices])
+
+    np.testing.assert_array_equal(end(), end())
+
+
+def test_worlds_without_anything_to_move_stand_still():
+    """Step empty worlds, and ones in which everything is fixed."""
+    for world in (World(), world_of(block=box(1.0))):
+        report = Simulation(world, ground=0.0).step()
+        assert report.contacts == 0
+        assert report.energy == 0.0
+    cube = soft_cube((0.0, 0.0, 0.04))
+    cube.fix(np.arange(len(cube.velocities)))
+    rest = cube.coarse.vertices.copy()
+    Simulation(world_of(cube=cube), ground=0.0).run(0.1)
+    np.testing.assert_array_equal(cube.coarse.vertices, rest)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dt": 0.0}, "dt is 0.0, expected a positive number of seconds"),
+        ({"gravity": (0.0, 1.0)}, "gravity is .*, expected three finite numbers"),
+        ({"gravity": (0.0, 0.0, -1e300)}, "gravity is .*, expected three numbers up to 1e.100"),
+        ({"response": "magic"}, "response is 'magic', expected one of 'vertices', 'volume', 'spheres'"),
+        ({"ground": "floor"}, "ground is 'floor', expected a height"),
+        ({"ground": ((0, 0, 0), (0, 0, 0))}, "ground is .*, expected a height"),
+        ({"friction": -1.0}, "friction is -1.0, expected a number from 0"),
+        ({"stiffness": 0.0}, "stiffness is 0.0, expected a positive number"),
+        ({"damping": float("nan")}, "damping is nan, expected a number from 0"),
+        ({"sleep_after": 0.0}, "sleep_after is 0.0, expected a positive number"),
+        ({"max_tests": 0}, "max_tests is 0, expected a whole number from 1"),
+        ({"budget_ms": -1.0}, "budget_ms is -1.0, expected a positive number"),
+        ({"target_ms": 0.0}, "target_ms is 0.0, expected a positive number"),
+        ({"budget_ms": 9.0, "max_tests": 9}, "budget_ms and max_tests are both given; choose one"),
+        ({"target_ms": 9.0, "max_tests": 9}, "target_ms chooses the budget of searches by itself; leave out max_tests"),
+    ],
+)
+def test_wrong_options_get_a_sentence(options, message):
+    """Say what was found and what was expected."""
+    with pytest.raises(OptionError, match=message):
+        Simulation(World(), **options)
+
+
+def test_a_step_of_no_time_gets_a_sentence():
+    """Refuse steps of no length, of the simulation and of a frame."""
+    with pytest.raises(OptionError, match=r"dt is 0.0, expected a positive number of seconds"):
+        Simulation(World()).step(0.0)
+
+
+@pytest.mark.parametrize("response", ["vertices", "volume", "spheres"])
+def test_empty_bodies_are_no_obstacle(response):
+    """Step past bodies without vertices, or without triangles, given motions or not, and warn of nothing."""
+    world = world_of(cube=soft_cube((0.0, 0.0, 0.0501), cells=1), block=box(0.3, center=(0.0, 0.0, -0.15)))
+    world.add(impinge.TriMesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=int)), name="nothing")
+    world.add(impinge.TriMesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=int)), name="moving nothing")
+    bare = box(0.1)
+    bare.remove_triangles(np.arange(12))
+    world.add(bare, name="bare")
+    sim = Simulation(world, response=response)
+    sim.script("moving nothing", lambda _: np.eye(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reports = sim.run(0.1)
+
+    assert reports[-1].contacts > 0
+
+
+def test_open_bodies_are_named_where_volumes_need_closed_ones():
+    """Say which bodies have no volume, and keep the state."""
+    world = world_of(cube=soft_cube((0.0, 0.0, 0.0499)), sheet=impinge.shapes.cloth_grid(3, 3, size=0.4))
+    sim = Simulation(world, response="volume")
+    with pytest.raises(
+        MeshError, match=r"bodies 'cube' \(a\) and 'sheet' \(b\) cannot be pushed apart by their volumes"
+    ):
+        sim.step()
+    assert sim.frame == 0
+
+
+def test_wrong_particles_get_a_sentence():
+    """Say what particles may be."""
+    x = np.zeros((3, 3))
+    for options, message in (
+        ({"restitution": "x"}, "restitution is 'x', expected a number from 0 to 1"),
+        ({"sliding": 2.0}, "sliding is 2.0, expected a number from 0 to 1"),
+        ({"life": "long"}, "life is 'long', expected a positive number of seconds"),
+        ({"velocities": np.zeros((2, 3))}, r"velocities have shape \(2, 3\), expected \(3, 3\), or \(3,\)"),
+        ({"resolution": 0}, "resolution is 0, expected a whole number of pixels"),
+        ({"source": 3}, "source is 3, expected a function"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            impinge.Particles(x, **options)
+    sim = Simulation(World(), ground=0.0)
+    with pytest.raises(OptionError, match="particles is 3, expected Particles"):
+        sim.particles = 3
+    sim.particles = impinge.Particles(x, life=0.01, source=lambda _, __: np.zeros((1, 3)))
+    with pytest.raises(OptionError, match="the source gave 1 positions for"):
+        sim.run(0.1)
+
+
+def test_wrong_motions_get_a_sentence():
+    """Refuse motions that are none, and name the body whose motion fails; the state stays."""
+    cube = soft_cube((0.0, 0.0, 0.2))
+    world = world_of(cube=cube, block=box(0.1))
+    world.add(box(0.1, center=(3.0, 0.0, 0.0)), name="tool")
+    sim = Simulation(world)
+    with pytest.raises(OptionError, match="world is a int, expected a World"):
+        Simulation(3)
+    with pytest.raises(OptionError, match="body 'cube' is soft and moves by itself"):
+        sim.script("cube", lambda _: np.eye(4))
+    with pytest.raises(OptionError, match="body 'block' is fixed"):
+        sim.script("block", lambda _: np.eye(4))
+    with pytest.raises(OptionError, match="the motion of body 'tool' is a str"):
+        sim.script("tool", "upwards")
+    sim.script("tool", lambda _: np.zeros((2, 3)))
+    with pytest.raises(
+        OptionError, match=r"the motion of body 'tool' gave shape \(2, 3\) at time .*, expected \(4, 4\)"
+    ):
+        sim.step()
+    sim.script("tool", lambda _: np.full((4, 4), np.nan))
+    with pytest.raises(OptionError, match="gave a NaN or infinite number"):
+        sim.step()
+    assert sim.time == 0.0
+
+
+class Nameless:
+    """A model that tells nothing of its material."""
+
+    def __init__(self, tets) -> None:
+        self._inner = GreenStrain(tets.vertices, tets.tets, FIRM)
+        self.rest, self.tets, self.masses = self._inner.rest, self._inner.tets, self._inner.masses
+        self.forces, self.energy = self._inner.forces, self._inner.energy
+        self.stable_step, self.inverted = self._inner.stable_step, self._inner.inverted
+
+
+def test_unknown_materials_are_simulated():
+    """Take stiffness from mass and size where a model tells no material."""
+    tets = tet_box(1, 1, 1, size=(EDGE,) * 3, center=(0.0, 0.0, 0.0501))
+    cube = SoftBody(tets.surface, tets, model=Nameless(tets), embedding="barycentric")
+    assert not hasattr(cube.model, "material")
+    sim = Simulation(world_of(cube=cube), ground=0.0)
+    reports, lowest = lowest_of(sim, 0.4)
+    assert reports[-1].contacts > 0
+    assert -0.02 * EDGE < lowest < 0.0
+
+
+def test_bodies_without_mass_are_refused():
+    """Say which vertex has no mass, before anything is simulated."""
+    tets = tet_box(1, 1, 1, size=(EDGE,) * 3)
+    model = Nameless(tets)
+    model.masses = np.where(np.arange(len(tets.vertices)) == 3, 0.0, model.masses)
+    with pytest.raises(MeshError, match="the mass of vertex 3 is 0, expected a positive number"):
+        SoftBody(tets.surface, tets, model=model, embedding="barycentric")
+
+
+@pytest.mark.parametrize("response", ["vertices", "volume", "spheres"])
+def test_a_body_inside_another_is_not_shot_out(response):
+    """Start with a small cube wholly inside a larger one: all stays finite and slow, and momentum stays."""
+    cubes = {"outer": soft_cube((0.0, 0.0, 0.0)), "inner": soft_cube((0.012, 0.007, 0.004), edge=0.03, cells=1)}
+    sim = Simulation(world_of(**cubes), gravity=(0.0, 0.0, 0.0), response=response)
+    reports = sim.run(0.2)
+
+    assert max(report.fastest for report in reports) < 1.0
+    for report in reports:
+        assert np.isfinite([report.energy, *report.forces["inner"]]).all()
+        np.testing.assert_allclose(report.momentum, 0.0, atol=1e-12)
+
+
+def test_bodies_at_rest_sleep_and_wake():
+    """Let a body at rest sleep, without searches, and wake it by the caller, by gravity and by what comes near."""
+    cube = soft_cube((0.0, 0.0, 0.0499), cells=1, material=FIRM)
+    world = world_of(cube=cube)
+    world.add(box(0.05, center=(0.3, 0.0, 0.1)), name="tool")
+    sim = Simulation(world, ground=0.0, settling=0.5, sleep_after=0.3)
+    reports = sim.run(1.2)
+    last, rest = reports[-1], cube.coarse.vertices.copy()
+
+    assert not reports[0].sleeping
+    assert last.sleeping == ("cube",)
+    assert (last.searches, last.fastest) == (0, 0.0)
+    np.testing.assert_allclose(last.forces["cube"][2], weight(cube), rtol=0.05)
+    sim.run(0.1)
+    np.testing.assert_array_equal(cube.coarse.vertices, rest)
+
+    sim.gravity = np.array([0.0, 0.0, -5.0])
+    assert not sim.step().sleeping
+    assert sim.run(1.2)[-1].sleeping == ("cube",)
+    cube.velocities = np.tile([0.0, 0.0, 0.2], (len(cube.velocities), 1))
+    assert not sim.step().sleeping
+    assert sim.run(1.2)[-1].sleeping == ("cube",)
+
+    def come(t):
+        moved = np.eye(4)
+        moved[0, 3] = -0.4 * min(max(t - began, 0.0), 0.6)
+        return moved
+
+    began, before = sim.time, float(cube.coarse.vertices[:, 0].mean())
+    sim.script("tool", come)
+    far, near = sim.run(0.2), sim.run(0.4)
+    assert far[2].sleeping == ("cube",)
+    assert not near[-1].sleeping
+    assert float(cube.coarse.vertices[:, 0].mean()) < before - 0.01
+
+
+def test_sleep_can_be_left_out():
+    """Never sleep where the caller wants none."""
+    cube = soft_cube((0.0, 0.0, 0.2), cells=1)
+    sim = Simulation(world_of(cube=cube), gravity=(0.0, 0.0, 0.0), sleep_after=None)
+    assert not any(report.sleeping for report in sim.run(1.0))
+
+
+def test_a_frame_rate_is_held_by_shorter_frames():
+    """Simulate less per frame where a frame may take little time, and tell what searches may take."""
+    cubes = {"a": soft_cube((0.0, 0.0, 0.0499)), "b": soft_cube((0.01, 0.0, 0.139), edge=0.08)}
+    sim = Simulation(world_of(**cubes), ground=0.0, response="spheres", target_ms=1e-3)
+    reports = [sim.step() for _ in range(4)]
+
+    assert reports[0].dt == sim.dt
+    assert reports[-1].dt == sim.dt / 64.0
+    assert 0.0 < reports[-1].stats["budget_ms"] <= 0.5e-3
+    np.testing.assert_allclose(sim.time, sum(report.dt for report in reports))
+    generous = Simulation(world_of(a=soft_cube((0.0, 0.0, 0.0499))), ground=0.0, target_ms=1e6)
+    assert [generous.step().dt for _ in range(3)] == [generous.dt] * 3
+
+
+# sequences on disk ------------------------------------------------------------------------------------------
+
+
+def frames_on_disk(folder, kind):
+    """A box that rises by 1 cm per frame, five frames on disk, and the box."""
+    plate = box((0.3, 0.3, 0.05), center=(0.01, 0.0, -0.025), cells=(4, 4, 1))
+    frames = [plate.vertices + np.array([0.0, 0.0, 0.01 * k]) for k in range(5)]
+    if kind == "npz":
+        np.savez(folder / "frames.npz", V=np.array(frames), F=plate.faces)
+        return folder / "frames.npz", plate
+    for k, x in enumerate(frames):
+        impinge.save(impinge.TriMesh(x, plate.faces), folder / f"frame{k}.ply")
+    return folder, impinge.load(folder / "frame0.ply")
+
+
+@pytest.mark.parametrize("kind", ["npz", "ply"])
+def test_a_sequence_on_disk_lifts_a_soft_body(tmp_path, kind):
+    """Follow frames on disk, joined by straight lines; stand still after the last one."""
+    source, plate = frames_on_disk(tmp_path, kind)
+    cube, start = soft_cube((0.0, 0.0, 0.0501), material=FIRM), plate.vertices.copy()
+    world = World()
+    world.add(cube, name="cube")
+    world.add(plate, name="plate")
+    sim = Simulation(world, dt=0.01)
+    sim.script("plate", impinge.Sequence(source), rate=10.0)
+    for _ in range(25):
+        report = sim.step()
+        lift = np.array([0.0, 0.0, 0.01 * min(10.0 * sim.time, 4.0)])
+        np.testing.assert_allclose(plate.vertices, start + lift, atol=1e-7)
+    assert cube.surface.vertices[:, 2].min() > 0.025 - 0.02 * EDGE
+    assert report.work > 0.5 * weight(cube) * 0.02
+    sim.run(0.25)
+    np.testing.assert_allclose(plate.vertices[:, 2].max(), 0.04, atol=1e-7)
+
+
+def test_sequences_that_do_not_fit_get_a_sentence(tmp_path):
+    """Refuse frames of another body, and name the body when a frame goes bad on the way; the state stays."""
+    source, plate = frames_on_disk(tmp_path, "ply")
+    world = World()
+    world.add(plate, name="plate")
+    world.add(box(0.1, center=(2.0, 0.0, 0.0)), name="other")
+    sim = Simulation(world, dt=0.1)
+    frames = impinge.Sequence(source)
+    with pytest.raises(MeshError, match=r"the sequence for body 'other' has .* vertices, but the body has 8"):
+        sim.script("other", frames)
+    sim.script("plate", frames, rate=10.0)
+    sim.step()
+    (source / "frame3.ply").write_text("nothing")
+    sim.step()
+    kept = plate.vertices.copy()
+    with pytest.raises(SimulationError, match=r"the motion of body 'plate' failed at time 0\.3 \(.*frame3\.ply"):
+        sim.step()
+    np.testing.assert_array_equal(plate.vertices, kept)
+    assert sim.frame == 2
