@@ -12,14 +12,36 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-PATIENCE = 90.0
+PATIENCE = 300.0
 """Seconds to wait for a process to appear on a busy machine."""
+
+SETTINGS = {
+    "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h",
+    "DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__START": "False",  # what it drops would travel twice
+    "OMP_WAIT_POLICY": "passive",
+}
 
 PLAIN = ""
 WITHOUT_PACKAGE = "sys.modules['impinge'] = None;"
 """Whoever imports the package is told that there is none."""
 WITHOUT_FILES = "import impinge.cluster.sources as sources; sources._stamp = lambda path: None;"
 """No file is to be seen from there."""
+NOTING = (
+    "import os, time, impinge.cluster.sources as s, impinge.cluster.frame_work as w;"
+    "note = lambda what: open('notes.txt', 'a').write(f'{os.getpid()} {what}\\n');"
+    "s.Template.__setstate__ = lambda self, state: (note('got ' + state['name']), self.__dict__.update(state))[1];"
+    "made = w.FrameWatch.__init__;"
+    "w.FrameWatch.__init__ = lambda self, bodies: (note('trees'), made(self, bodies))[1];"
+    "read = w.positions_in;"
+    "w.positions_in = lambda *args: (time.sleep(0.05), read(*args))[1];"
+)
+"""Each body that arrives, and each time that trees are made, is noted in a file; slow, so that others get work."""
+DOOMED = (
+    "import os, signal, impinge.cluster.frame_work as w; read = w.positions_in; frames = [];"
+    "die = lambda: os.kill(os.getpid(), signal.SIGKILL);"
+    "w.positions_in = lambda *args: (frames.append(args), len(frames) > 2 and die(), read(*args))[2];"
+)
+"""Killed in the middle of its first task, at the third frame."""
 
 
 class Cluster:
@@ -46,7 +68,7 @@ class Cluster:
 
     def _start(self, what: str, before: str, *options: str) -> subprocess.Popen[bytes]:
         code = f"import sys; {before} from distributed.cli.dask_{what} import main; main()"
-        environment = {**os.environ, "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1h", "OMP_WAIT_POLICY": "passive"}
+        environment = {**os.environ, **SETTINGS}
         command = [sys.executable, "-c", code, *options]
         return subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=self._folder, env=environment)
 

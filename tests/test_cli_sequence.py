@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -16,10 +17,11 @@ import numpy as np
 import pytest
 
 import impinge
-from dask_cluster import PLAIN, cluster, until
+from dask_cluster import PLAIN, cluster
 from impinge import cli, shapes
 from impinge.deform.waves import Wave
-from test_cli import CLI, STRANGE_NAME, assert_refused, environment, run
+from struck import strike
+from test_cli import STRANGE_NAME, assert_refused, environment, run
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed; pip install 'impinge[cluster]'")
 
@@ -161,7 +163,9 @@ def test_sequence_report(folder, call, tmp_path):
     assert done.stdout.splitlines()[-1].split() == ["report", "report.html"]
     assert "<h1>1 of 2 frames collide</h1>" in page
     assert page.count("<svg") == 1
-    assert page.count("data:image/png;base64,") == 1
+    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/webp;base64,") == 1
+    assert "How to repeat it" in page
     assert "impinge sequence" in page
     assert "&lt;b&gt;&amp;" in page
     assert "&lt;i&gt;bad.ply" in page
@@ -203,21 +207,13 @@ def test_sequence_where_it_may_not_write(folder, tmp_path):
 # killed -----------------------------------------------------------------------------------------------
 
 
-def start(folder: Path, *args: str | Path) -> subprocess.Popen[bytes]:
-    command = [*CLI, "sequence", "a.ply", "many.npz", "--against", "b.ply", *map(str, args)]
-    return subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
-    )
+def kill_in_mid_run(folder: Path, target: Path, *args: str, after: int) -> None:
+    """Kill the client once some more parts are there, before the end."""
+    run_of = ["sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", target]
+    done = strike(target.parent, *run_of, *args, after=after, by=signal.SIGKILL, cwd=folder, env=environment())
 
-
-def kill_in_mid_run(folder: Path, target: Path, *args: str, after: int) -> bool:
-    """Kill the client once some more parts are there; tell whether that was before the end."""
-    client = start(folder, "--out", target, *args)
-    parts = target / "frames"
-    until(lambda: client.poll() is not None or len(list(parts.glob("*.parquet"))) > after, pause=0.002)
-    client.send_signal(signal.SIGKILL)
-    client.wait()
-    return not is_complete(target)
+    assert done.returncode == -signal.SIGKILL
+    assert not is_complete(target)
 
 
 @pytest.fixture(scope="module")
@@ -231,14 +227,13 @@ def whole(folder, tmp_path_factory) -> Path:
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
 def test_killed_again_and_again(folder, call, whole, tmp_path):
     """Kill the command at several points; the next one redoes nothing, loses nothing, and ends with the same bytes."""
-    target, stamps, was_killed = tmp_path / "run", dict[Path, int](), 0
-    for after in (0, 15):
-        was_killed += kill_in_mid_run(folder, target, after=after)
+    target, stamps = tmp_path / "run", dict[Path, int]()
+    for after in (1, 15):
+        kill_in_mid_run(folder, target, after=after)
         assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
         stamps = {path: path.stat().st_mtime_ns for path in (target / "frames").glob("*.parquet")}
     done = call("sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", target)
 
-    assert was_killed >= 1
     assert done.returncode == cli.COLLIDING
     assert f"640, {20 * len(stamps)} of an earlier run" in done.stdout
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
@@ -252,13 +247,12 @@ def test_client_of_a_cluster_is_killed(folder, whole, tmp_path):
     pytest.importorskip("distributed", reason="dask is not installed; pip install 'impinge[cluster]'")
     (tmp_path / "dask").mkdir()
     with cluster(tmp_path / "dask", PLAIN, PLAIN) as dask:
-        before_the_end = kill_in_mid_run(folder, tmp_path / "run", "--scheduler", dask.address, after=0)
+        kill_in_mid_run(folder, tmp_path / "run", "--scheduler", dask.address, after=1)
         done = run(
             "sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", tmp_path / "run", "--scheduler",
             dask.address, cwd=folder,
         )  # fmt: skip
 
-    assert before_the_end
     assert (done.returncode, done.stderr) == (cli.COLLIDING, "")
     assert "of an earlier run" in done.stdout
     assert parts_of(tmp_path / "run") == parts_of(whole)
@@ -268,26 +262,14 @@ def test_client_of_a_cluster_is_killed(folder, whole, tmp_path):
 @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_interrupt(folder, call, whole, tmp_path, workers):
     """Stop at Ctrl-C, which all processes of a terminal get, without a traceback; say that nothing is lost; go on."""
-    script = tmp_path / "impinge"
-    script.write_text(
-        "import signal, sys\n"
-        "if __name__ == '__main__':\n"
-        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "    from impinge.cli import main\n"
-        "    main()\n"
-    )
     args = ["sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", str(tmp_path / "run")]
-    with subprocess.Popen(
-        [CLI[0], script, *args, "--workers", workers], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, env=environment(), start_new_session=True,
-    ) as process:  # fmt: skip
-        until(lambda: len(list((tmp_path / "run").glob("frames/*.parquet"))) > 0, pause=0.002)
-        os.killpg(process.pid, signal.SIGINT)
-        _, complaints = process.communicate()
+    struck = strike(
+        tmp_path, *args, "--workers", workers, after=2, by=signal.SIGINT, cwd=folder, env=environment()
+    )  # fmt: skip
     done = call(*args)
 
-    assert process.returncode == cli.INTERRUPTED
-    assert complaints == "what is done so far is kept; the same command goes on from there\n"
+    assert struck.returncode == cli.INTERRUPTED
+    assert struck.stderr == "what is done so far is kept; the same command goes on from there\n"
     assert "of an earlier run" in done.stdout
     assert parts_of(tmp_path / "run") == parts_of(whole)
 
@@ -310,6 +292,48 @@ def test_clash_tells_what_it_found(folder, tmp_path):
     assert "<h1>2 pairs of 3 parts collide</h1>" in page
     assert page.count("<rect") == 9
     assert page.count("data:image/png;base64,") == 2
+
+
+def test_clash_of_a_scene_file(folder, call, tmp_path):
+    """Take the parts of a scene file where it places them; refuse one that says nothing of the kind in a sentence."""
+    (tmp_path / "ball.ply").write_bytes((folder / "a.ply").read_bytes())
+    bodies = "".join(
+        f'[[body]]\nname = "{name}"\nfile = "ball.ply"\nposition = [{x}, 0.1, 0.0]\n'
+        for name, x in (("left", 0.0), ("right", 1.5), ("far", 9.0))
+    )
+    (tmp_path / "scene.toml").write_text(bodies)
+    (tmp_path / "wrong.toml").write_text('[[body]]\nfile = "../ball.ply"\n')
+    done = call("clash", tmp_path / "scene.toml", "--json")
+    found = json.loads(done.stdout)
+
+    assert done.returncode == cli.COLLIDING
+    assert [(row["name_a"], row["name_b"], row["relation"]) for row in found["found"]] == [
+        ("left", "right", "crossing")
+    ]
+    assert found["found"][0]["volume"] > 0.0
+    assert found["parts"] == 3
+    assert_refused(call("clash", tmp_path / "wrong.toml"), "wrong.toml", "file")
+    assert_refused(call("clash", tmp_path / "missing.toml"), "missing.toml")
+
+
+def test_progress_bar():
+    """Show frames per second, contacts so far and workers on a terminal, and nothing elsewhere."""
+    from rich.console import Console
+
+    from impinge.cluster.frames import Progress
+    from impinge.cluster.reports import progress_bar
+
+    shown = {}
+    for is_terminal in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=is_terminal, width=200)
+        with progress_bar(console, "frames") as tell:
+            tell(Progress(done=30, total=90, contacts=12345, bad=2, workers=3, resumed=10))
+        shown[is_terminal] = console.file.getvalue()
+
+    assert "30/90" in shown[True]
+    assert re.search(r"\d+\.\d frames/s", shown[True])
+    assert "12,345 contacts, 2 bad, 3 workers" in shown[True]
+    assert shown[False].strip() == ""
 
 
 def test_clash_of_parts_that_are_apart(folder, call, tmp_path):

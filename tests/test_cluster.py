@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 import impinge
-from dask_cluster import PLAIN, WITHOUT_FILES, WITHOUT_PACKAGE, Cluster, cluster
+from dask_cluster import DOOMED, NOTING, PLAIN, WITHOUT_FILES, WITHOUT_PACKAGE, Cluster, cluster
 from impinge import shapes
-from impinge.cluster import frames as frames_module
-from impinge.cluster import map_frames, map_pairs
+from impinge.cluster import connection, engine, frame_work, frames, map_frames, map_pairs, parts, sources
 from impinge.cluster.store import read_table
 from impinge.deform.waves import Wave
 
@@ -195,18 +194,37 @@ def test_workers_of_our_own_give_the_same_bytes(folder, serial, tmp_path, proces
 
 
 def test_killed_worker(folder, serial, dask, tmp_path):
-    """Lose nothing when a worker is killed in the middle of the run."""
-    doomed = dask.start_worker()
+    """Lose nothing when a worker is killed in the middle of a task, between two frames."""
+    doomed = dask.start_worker(DOOMED)
+    run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=dask.address)
 
-    def kill(state):
-        if state.done > 0 and doomed.poll() is None:
-            doomed.send_signal(signal.SIGKILL)
-            doomed.wait()
-
-    run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=dask.address, progress=kill)
-
-    assert doomed.returncode == -signal.SIGKILL
+    assert doomed.wait(timeout=60) == -signal.SIGKILL
     assert_same(run.folder, serial)
+
+
+def noted(dask_folder: Path) -> list[str]:
+    """What workers noted, each with its process."""
+    return (dask_folder / "notes.txt").read_text().splitlines()
+
+
+def test_bodies_travel_once_to_each_worker(folder, serial, tmp_path):
+    """Bring a body to a worker once, however many tasks need it, and make its trees there once."""
+    (tmp_path / "dask").mkdir()
+    with cluster(tmp_path / "dask", WITHOUT_FILES + NOTING, WITHOUT_FILES + NOTING) as blind:
+        run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=blind.address)
+        frames_notes = noted(tmp_path / "dask")
+        files = [folder / "frames" / f"f{i}.ply" for i in (0, 1, 2, 3)]
+        pairs = map_pairs(files, scheduler=blind.address)
+    notes = noted(tmp_path / "dask")
+
+    assert_same(run.folder, serial)
+    assert sorted(set(frames_notes)) == sorted(frames_notes)
+    assert {note.split()[1] for note in frames_notes} == {"got", "trees"}
+    assert len({note.split()[0] for note in frames_notes}) == 2
+    parts = [note for note in notes if " got f" in note]
+    assert len(pairs) == 6  # one task each
+    assert sorted(set(parts)) == sorted(parts)
+    assert {note.split()[2] for note in parts} == {file.name for file in files}
 
 
 def test_files_that_workers_do_not_see(folder, serial, tmp_path):
@@ -270,10 +288,146 @@ def test_scheduler_that_goes_away(folder, serial, tmp_path):
     assert_same(again.folder, serial)
 
 
+def test_large_work_takes_all_cores(folder, serial, tmp_path, monkeypatch):
+    """Start a worker for each core where nothing was asked for and the work is not small."""
+    monkeypatch.setattr(frames, "SMALL", 0)
+    seen = []
+    run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", processes=False, progress=seen.append)
+
+    assert_same(run.folder, serial)
+    assert max(state.workers for state in seen) == (len(os.sched_getaffinity(0)) if os.cpu_count() > 1 else 0)
+
+
+class Recorder:
+    """A client that submits nothing and remembers what it was given."""
+
+    def __init__(self):
+        self.tasks, self.places = [], []
+
+    def submit(self, _, *args, key, **place):
+        """Note the units of a task under its key, and where it is to be done."""
+        if len(args) > 2:
+            self.tasks.append((key, [unit.number for unit in args[3]]))
+            self.places.append(place)
+        return key
+
+
+def unit(number: int, nbytes: int = 0) -> frame_work.FrameRun:
+    positions = np.zeros(nbytes // 8)
+    return frame_work.FrameRun(number, 0, [""], [positions], None)
+
+
+def work(**options) -> engine.Work:
+    return engine.Work(str, str, None, lambda: None, lambda each: each, **options)
+
+
+def test_tasks_shrink_towards_the_end():
+    """Give each task a thread's share of what is left, in order: many at first, one at the end, never too many."""
+    client = Recorder()
+    tasks = engine._Tasks(client, work(most=6), map(unit, range(60)), 1)
+    tasks.fill({"here": 1, "there": 1})
+    at_first = len(client.tasks)
+    while tasks.under_way:
+        tasks.end(next(iter(tasks.under_way)), unseen=False)
+        tasks.fill({"here": 1, "there": 1})
+    sizes = [len(numbers) for _, numbers in client.tasks]
+
+    assert at_first == 4
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes == [*[6] * 9, 3, 2, 1]
+    assert [number for _, numbers in client.tasks for number in numbers] == list(range(60))
+
+
+def test_every_worker_gets_tasks():
+    """Mean tasks for workers in proportion to their threads, but let them move; for nobody, while there is nobody."""
+    client = Recorder()
+    tasks = engine._Tasks(client, work(), map(unit, range(60)), 1)
+    tasks.fill({})
+    while tasks.under_way:
+        tasks.end(next(iter(tasks.under_way)), unseen=False)
+    tasks.fill({"small": 1, "large": 3})
+    unmeant, meant = client.places[:2], client.places[2:]
+
+    assert unmeant == [{}, {}]
+    assert all(place["allow_other_workers"] for place in meant)
+    assert sorted(place["workers"][0] for place in meant) == ["large"] * 6 + ["small"] * 2
+
+
+def test_who_has_the_fewest_units_is_next():
+    """Mean a task for the worker that has the fewest units, not the fewest tasks: theirs end at different times."""
+    client = Recorder()
+    tasks = engine._Tasks(client, work(most=6), map(unit, range(13)), 1)
+    tasks.fill({"here": 1, "there": 1})
+    places = [place["workers"][0] for place in client.places]
+
+    assert [len(numbers) for _, numbers in client.tasks] == [6, 4, 2, 1]
+    assert places == ["here", "there", "there", "here"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_bodies_in_files_are_named(named):
+    """Name files with every task, and submit no task of their own for them; send what is not in files as one."""
+    submitted = []
+    client = Recorder()
+    client.submit = lambda what, *args, key, **_: submitted.append((what, args)) or key
+    engine._Tasks(client, work(named=named), map(unit, range(3)), 1).fill({"here": 1})
+    shared = [args[1] for what, args in submitted if what is engine._do]
+
+    assert len(submitted) == (2 if named else 3)
+    assert [isinstance(each, engine._Named) for each in shared] == [named, named]
+
+
+def test_bodies_are_read_once_by_each_process(folder, monkeypatch):
+    """Keep the bodies of a job for its next task, and those of a few jobs only."""
+    read = []
+    monkeypatch.setattr(frame_work, "template_of", lambda file, **_: read.append(file) or file)
+    file = sources.in_file(folder / "a.ply")
+    jobs = [frame_work.DescribedBodies(f"job {i}", file, None, True, "auto") for i in range(frame_work.JOBS_KEPT + 1)]
+    try:
+        first = frame_work.make_bodies(jobs[0])
+        assert frame_work.make_bodies(jobs[0]) is first
+        assert len(read) == 1
+        for job in jobs[1:]:
+            frame_work.make_bodies(job)
+        assert frame_work.make_bodies(jobs[0]) is not first
+        assert len(frame_work._bodies) == frame_work.JOBS_KEPT
+    finally:
+        frame_work._bodies.clear()
+
+
+def test_unseen_units_are_sent_one_by_one():
+    """Put back the units of a task that did not see its files, and send them, and all later ones, one by one."""
+    client = Recorder()
+    tasks = engine._Tasks(client, work(most=4), map(unit, range(12)), 1)
+    tasks.fill({"here": 1})
+    first, numbers = client.tasks[0]
+    tasks.end(first, unseen=True)
+    client.tasks.clear()
+    tasks.fill({"here": 1})
+
+    assert numbers == [0, 1, 2, 3]
+    assert [numbers for _, numbers in client.tasks] == [[0]]
+    assert client.tasks[0][0] != first
+
+
+def test_bytes_under_way_are_bounded(monkeypatch):
+    """Send no more contents than the scheduler should hold, but always something."""
+    monkeypatch.setattr(engine, "BYTES_UNDER_WAY", 1000)
+    client = Recorder()
+    tasks = engine._Tasks(client, work(), (unit(number, 800) for number in range(9)), 1)
+    tasks.fill({"here": 100})
+    under_way = len(client.tasks)
+    tasks.end(client.tasks[0][0], unseen=False)
+    tasks.fill({"here": 100})
+
+    assert under_way == 2
+    assert len(client.tasks) == 3
+
+
 def test_no_scheduler(folder, monkeypatch, tmp_path):
     """Say that nobody answers, and how to start a scheduler; leave nothing behind."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("impinge.cluster.engine.CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 1.0)
     with pytest.raises(impinge.ClusterError, match=r"no scheduler answers at tcp://127.0.0.1:9 .* `dask scheduler`"):
         map_frames(*arguments(folder), scheduler="tcp://127.0.0.1:9")
     assert not list(tmp_path.iterdir())
@@ -281,7 +435,7 @@ def test_no_scheduler(folder, monkeypatch, tmp_path):
 
 def test_no_workers(folder, tmp_path, monkeypatch):
     """Say that the scheduler has no workers, and how to start one."""
-    monkeypatch.setattr("impinge.cluster.engine.WORKER_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "WORKER_SECONDS", 0.2)
     with (
         cluster(tmp_path) as empty,
         pytest.raises(impinge.ClusterError, match=r"has no workers after .* `dask worker tcp:"),
@@ -388,20 +542,20 @@ def test_part_that_is_damaged(folder, serial, tmp_path):
 def test_trees_are_kept_between_runs(monkeypatch):
     """Make bodies and trees once, however many runs of frames there are, and let go of them at the end."""
     made = []
-    watch = frames_module._FrameWatch
+    watch = frame_work.FrameWatch
 
     def counted(bodies):
         made.append(watch(bodies))
         return made[-1]
 
-    monkeypatch.setattr(frames_module, "_FrameWatch", counted)
+    monkeypatch.setattr(frame_work, "FrameWatch", counted)
     ball = shapes.icosphere(2)
     run = map_frames(ball, np.stack([ball.vertices] * 70), ball)
 
     assert len(list(run.folder.glob("frames/*"))) == 24
     assert len(made) == 1
     assert made[0].look()[1].stats["builds"] == 2
-    assert not frames_module._watches
+    assert not frame_work._watches
 
 
 def test_folder_in_use(folder, tmp_path):
@@ -474,7 +628,7 @@ def test_frames_that_do_not_fit(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory) -> Path:
+def parts_folder(tmp_path_factory) -> Path:
     """Balls in a row, a small one inside the first, an open sheet through the last, a file that is no mesh."""
     made = tmp_path_factory.mktemp("parts")
     ball = shapes.icosphere(1)
@@ -491,16 +645,16 @@ def parts(tmp_path_factory) -> Path:
     return made
 
 
-def test_pairs_are_what_single_queries_find(parts, dask, tmp_path):
+def test_pairs_are_what_single_queries_find(parts_folder, dask, tmp_path):
     """Find the pairs that ``check`` finds among all, with volumes and depths, in one process and on two workers."""
-    run = map_pairs(parts, out=tmp_path / "here")
-    far = map_pairs(parts, out=tmp_path / "far", scheduler=dask.address)
+    run = map_pairs(parts_folder, out=tmp_path / "here")
+    far = map_pairs(parts_folder, out=tmp_path / "far", scheduler=dask.address)
     names = [row["name"] for row in run.parts().to_pylist() if row["error"] is None]
     found = {(row["name_a"], row["name_b"]): row for row in run.pairs().to_pylist() if row["collides"]}
     expected = {}
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
-            report = impinge.check(parts / a, parts / b)
+            report = impinge.check(parts_folder / a, parts_folder / b)
             if report:
                 expected[a, b] = report
 
@@ -512,14 +666,14 @@ def test_pairs_are_what_single_queries_find(parts, dask, tmp_path):
     assert {row["relation"] for row in found.values()} == {"crossing", "b in a"}
     assert len(found) < run.totals["near"] < len(names) * (len(names) - 1) / 2
     assert run.totals["bad"] == 1
-    volume = impinge.overlap_volume(parts / "ball0.ply", parts / "ball1.ply", resolution=64).volume
+    volume = impinge.overlap_volume(parts_folder / "ball0.ply", parts_folder / "ball1.ply", resolution=64).volume
     assert found["ball0.ply", "ball1.ply"]["volume"] == volume > 0.0
     assert found["ball0.ply", "ball1.ply"]["depth"] > 0.0
     sheet = next(row for pair, row in found.items() if "below/sheet.off" in pair)
     assert (sheet["volume"], sheet["depth"]) == (None, None)
 
 
-def test_pairs_go_on(parts, tmp_path):
+def test_pairs_go_on(parts_folder, tmp_path):
     """Go on with pairs after a stop, and redo none."""
 
     class Stop(Exception):  # noqa: N818
@@ -530,11 +684,11 @@ def test_pairs_go_on(parts, tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        map_pairs(parts, out=tmp_path / "run", progress=stop, workers=0)
-    run = map_pairs(parts, out=tmp_path / "run", workers=0)
+        map_pairs(parts_folder, out=tmp_path / "run", progress=stop, workers=0)
+    run = map_pairs(parts_folder, out=tmp_path / "run", workers=0)
 
     assert run.resumed == 2
-    assert parts_of(run.folder) == parts_of(map_pairs(parts, out=tmp_path / "fresh", workers=0).folder)
+    assert parts_of(run.folder) == parts_of(map_pairs(parts_folder, out=tmp_path / "fresh", workers=0).folder)
 
 
 def test_parts_that_make_no_sense(tmp_path):
@@ -547,6 +701,84 @@ def test_parts_that_make_no_sense(tmp_path):
         map_pairs(7)
     with pytest.raises(impinge.OptionError, match="resolution is 0, expected a whole number from 1"):
         map_pairs(tmp_path, resolution=0)
+
+
+SCENE = """
+ignore = [["pin", "hub"]]
+
+[[body]]
+file = "ball.ply"
+name = "hub"
+[[body]]
+file = "ball.ply"
+name = "wheel"
+scale = 0.5
+rotation = { axis = [1, 2, 3], degrees = 40 }
+position = [1.2, 0.1, 0.05]
+[[body]]
+name = "pin"
+shape = { kind = "icosphere", subdivisions = 1, radius = 0.3 }
+position = [0.9, 0.0, 0.0]
+[[body]]
+name = "ghost"
+file = "ball.ply"
+group = 2
+collides_with = 2
+"""
+
+
+@pytest.fixture
+def scene(tmp_path) -> Path:
+    """A scene file with placed meshes, a shape, an ignored pair, and a body of another group."""
+    impinge.save(shapes.icosphere(2), tmp_path / "ball.ply")
+    (tmp_path / "scene.toml").write_text(SCENE)
+    return tmp_path / "scene.toml"
+
+
+def test_parts_of_a_scene_file(scene, dask, tmp_path):
+    """Put parts where a scene file puts them, leave out whom it ignores, and find what ``check`` finds."""
+    (tmp_path / "dask").mkdir()
+    run = map_pairs(scene, out=tmp_path / "here")
+    map_pairs(scene, out=tmp_path / "far", scheduler=dask.address)
+    with cluster(tmp_path / "dask", WITHOUT_FILES) as blind:
+        map_pairs(scene, out=tmp_path / "sent", scheduler=blind.address)
+    bodies = {body.name: body.load() for body in impinge.read_scene(scene).bodies}
+    rows = {(row["name_a"], row["name_b"]): row for row in run.pairs().to_pylist()}
+
+    assert [row["name"] for row in run.parts().to_pylist()] == ["hub", "wheel", "pin", "ghost"]
+    assert sorted(rows) == [("hub", "wheel"), ("wheel", "pin")]
+    for (a, b), row in rows.items():
+        report = impinge.check(bodies[a], bodies[b])
+        assert (row["relation"], row["contacts"]) == (report.relation, len(report.pairs))
+        assert row["volume"] == impinge.overlap_volume(bodies[a], bodies[b], resolution=64).volume > 0.0
+        assert row["depth"] == report.to_dict()["depth"] > 0.0
+    assert len(run.at(0, 1)) == rows["hub", "wheel"]["contacts"]
+    assert parts_of(tmp_path / "far") == parts_of(tmp_path / "sent") == parts_of(tmp_path / "here")
+
+
+def test_scene_that_changed_is_another_run(scene, tmp_path):
+    """Refuse to go on with a scene whose placements or ignored pairs are not those of the run."""
+    map_pairs(scene, out=tmp_path / "run")
+    scene.write_text(SCENE.replace("degrees = 40", "degrees = 41"))
+    with pytest.raises(impinge.OptionError, match="holds a run on other bodies, frames or options"):
+        map_pairs(scene, out=tmp_path / "run")
+    scene.write_text(SCENE.replace('["pin", "hub"]', '["pin", "wheel"]'))
+    with pytest.raises(impinge.OptionError, match="holds a run on other bodies, frames or options"):
+        map_pairs(scene, out=tmp_path / "run")
+
+
+def test_part_that_changes_in_mid_run(scene, tmp_path):
+    """Record a part that was changed after the parts were listed, in every pair that needs it."""
+
+    def change(state):
+        if state.done == 0:
+            (scene.parent / "ball.ply").write_bytes(b"")
+            parts._kept.clear()
+
+    errors = map_pairs(scene, progress=change, workers=0).pairs().column("error").to_pylist()
+
+    assert len(errors) == 2
+    assert all("ball.ply was changed or removed while the run was on" in error for error in errors)
 
 
 def test_parts_that_are_bodies():

@@ -108,6 +108,78 @@ def test_other_topology(tmp_path, vertices, faces, match):
         list(Sequence(tmp_path))
 
 
+def files_decoded(monkeypatch):
+    """Note the name of every file that is looked at as a whole."""
+    names, decode = [], sequence.decode_mesh
+    monkeypatch.setattr(
+        sequence, "decode_mesh", lambda data, kind, file: names.append(file.name) or decode(data, kind, file)
+    )
+    return names
+
+
+def test_frames_that_differ_in_positions_only(tmp_path, monkeypatch):
+    """Look at ids once, take positions of the other files as they are, and give arrays that may be written to."""
+    write_frames(tmp_path, range(4))
+    decoded = files_decoded(monkeypatch)
+    reader = sequence.FrameReader(FACES, len(VERTICES), "the body")
+    found = [reader.read(tmp_path / f"frame{i}.ply") for i in range(4)]
+
+    assert decoded == ["frame0.ply"]
+    for i, x in enumerate(found):
+        np.testing.assert_array_equal(x, VERTICES + i)
+        assert x.flags.writeable
+        assert x.flags.c_contiguous
+        assert x.flags.aligned
+
+
+def test_frame_after_frame_with_other_ids(tmp_path):
+    """Refuse a last id that differs, a file that is cut short or too long for its header, and read on after each."""
+    write_frames(tmp_path, range(2))
+    data = (tmp_path / "frame1.ply").read_bytes()
+    bad = {
+        "id": (data[:-4] + b"\1\0\0\0", "has other elements than the body"),
+        "cut": (data[:-1], "promises 2 rows of face, but holds 1"),
+        "head": (data.replace(b"face 2", b"face 3"), "promises 3 rows of face, but holds 2"),
+        "axes": (data.replace(b"double y", b"double w"), "has no element vertex with the properties x, y, z"),
+    }
+    reader = sequence.FrameReader(FACES, len(VERTICES), "the body")
+    reader.read(tmp_path / "frame0.ply")
+    for name, (content, sentence) in bad.items():
+        (tmp_path / f"{name}.ply").write_bytes(content)
+        with pytest.raises((FileError, MeshError), match=sentence):
+            reader.read(tmp_path / f"{name}.ply")
+        np.testing.assert_array_equal(reader.read(tmp_path / "frame1.ply"), VERTICES + 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"binary_little_endian", b"binary_big_endian"),
+        (b"property double z\n", b"property double z\nproperty uchar red\n"),
+        (b"property double x\nproperty double y\n", b"property double y\nproperty double x\n"),
+    ],
+)
+def test_files_with_other_columns_are_decoded(tmp_path, monkeypatch, before, after):
+    """Take nothing as it is from files whose numbers are of another kind or order."""
+    write_frames(tmp_path, range(2))
+    x = [VERTICES, VERTICES + 1]
+    for i in range(2):
+        head, _, _ = (tmp_path / f"frame{i}.ply").read_bytes().partition(b"end_header\n")
+        big = b"big" in after
+        rows = np.zeros(4, dtype=[("x", ">f8" if big else "<f8", 3), *([("red", "u1")] if b"red" in after else [])])
+        rows["x"] = x[i][:, [1, 0, 2]] if after.startswith(b"property double y") else x[i]
+        faces = np.zeros(2, dtype=[("count", "u1"), ("ids", ">i4" if big else "<i4", 3)])
+        faces["count"], faces["ids"] = 3, FACES
+        content = head.replace(before, after) + b"end_header\n" + rows.tobytes() + faces.tobytes()
+        (tmp_path / f"frame{i}.ply").write_bytes(content)
+    decoded = files_decoded(monkeypatch)
+    reader = sequence.FrameReader(FACES, len(VERTICES), "the body")
+
+    for i in range(2):
+        np.testing.assert_array_equal(reader.read(tmp_path / f"frame{i}.ply"), x[i])
+    assert decoded == ["frame0.ply", "frame1.ply"]
+
+
 def test_tets_do_not_fit_triangles(tmp_path):
     """Refuse tets after triangles, although they are as many."""
     write_mesh(tmp_path / "frame1.msh", VERTICES, FACES[:1])
@@ -149,14 +221,14 @@ def test_frames_are_read_ahead_but_not_too_far(tmp_path, monkeypatch):
     write_frames(tmp_path, range(12))
     frames = Sequence(tmp_path)
     read = []
-    original = sequence.read_mesh
+    original = sequence.read_bytes
 
     def counted(path):
         assert threading.current_thread() is not threading.main_thread()
         read.append(path.name)
         return original(path)
 
-    monkeypatch.setattr(sequence, "read_mesh", counted)
+    monkeypatch.setattr(sequence, "read_bytes", counted)
     steps = iter(frames)
     next(steps)
     deadline = time.monotonic() + 10.0

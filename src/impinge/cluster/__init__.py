@@ -1,5 +1,7 @@
 """Long sequences and many pairs, on one machine or many (Dask): the same code, the same answers.
 
+::
+
     run = impinge.cluster.map_frames("cloth.ply", "frames/*.ply", "character.ply", out="run", workers=4)
     run = impinge.cluster.map_pairs("parts/", out="clashes", scheduler="tcp://host:8786")
 

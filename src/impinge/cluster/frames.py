@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,10 +21,18 @@ import numpy as np
 
 import impinge
 from impinge.arrays import Floats
-from impinge.cluster.engine import Answer, Engine, Work, engine_for
+from impinge.cluster.engine import Engine, Work, engine_for
+from impinge.cluster.frame_work import (
+    DescribedBodies,
+    FrameBodies,
+    FrameRun,
+    FrameWatch,
+    forget_job,
+    look_at_frames,
+    make_bodies,
+)
 from impinge.cluster.sources import (
     Frames,
-    InFile,
     Item,
     Template,
     frames_of,
@@ -35,12 +41,9 @@ from impinge.cluster.sources import (
     template_of,
     to_be_sent,
 )
-from impinge.cluster.standing import Watch
-from impinge.cluster.store import Store, encode, folder_for, parquet, read_table, remove_with
-from impinge.detect.box_tree import BoxTree
-from impinge.detect.results import Kind, TrianglePairs
-from impinge.errors import ImpingeError, MeshError, OptionError
-from impinge.mesh.body import as_surface
+from impinge.cluster.store import Store, folder_for, parquet, read_table, remove_with
+from impinge.detect.results import TrianglePairs
+from impinge.errors import OptionError
 
 PARTS = 32
 """Parts that a short sequence is cut into: as many as a large machine has cores; each costs some milliseconds."""
@@ -48,9 +51,6 @@ LONGEST_RUN = 64
 """Frames of a part at most: what a kill can cost each worker."""
 SMALL = 500_000_000
 """Triangles times frames up to which the process itself is as fast as starting others; some 30 s."""
-WATCHES_KEPT = 4
-"""Jobs whose trees a worker keeps."""
-KINDS = {Kind.CROSSING: "crossing", Kind.TOUCHING: "touching", Kind.COPLANAR: "coplanar"}
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class FramesRun:
     def at(self, frame: int) -> list[TrianglePairs]:
         """What is found in one frame, with the bodies as they are there: with the other body, and with itself."""
         job = self._job
-        watch = _FrameWatch(_Bodies(job.digest, job.a, job.b, job.with_self))
+        watch = FrameWatch(FrameBodies(job.digest, job.a, job.b, job.with_self))
         x_b = None if job.frames_b is None else _now(job.frames_b.items[frame], job.b)
         watch.move(_now(job.frames.items[frame], job.a), x_b)
         _, pairs, own = watch.look()
@@ -139,7 +139,7 @@ def map_frames(
         return run
     finally:
         store.close()
-        _forget(job.digest)
+        forget_job(job.digest)
         if out is None:
             remove_with(run, store.folder)
 
@@ -204,23 +204,12 @@ def _job(a: Any, frames: Any, against: Any, against_frames: Any, with_self: bool
     return _Job(digest, (sources[0], sources[1]), template_a, template_b, listed, listed_b, own, weld)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A run of neighbouring frames."""
-
-    number: int
-    first: int
-    names: list[str]
-    items_a: list[Item]
-    items_b: list[Item] | None
-
-
-def _runs(job: _Job, done: set[int]) -> Iterator[_Run]:
+def _runs(job: _Job, done: set[int]) -> Iterator[FrameRun]:
     for number, first in enumerate(range(0, len(job.frames), job.run_length)):
         rows = slice(first, first + job.run_length)
         if number not in done:
             items_b = None if job.frames_b is None else job.frames_b.items[rows]
-            yield _Run(number, first, job.frames.names[rows], job.frames.items[rows], items_b)
+            yield FrameRun(number, first, job.frames.names[rows], job.frames.items[rows], items_b)
 
 
 def _run(
@@ -238,15 +227,18 @@ def _run(
                 Progress(count["frames"], len(job.frames), contacts, count["bad"], engine.workers, before["frames"])
             )
 
-    def send(run: _Run) -> _Run:
+    def send(run: FrameRun) -> FrameRun:
         items_b = None if run.items_b is None or job.b is None else [to_be_sent(each, job.b) for each in run.items_b]
         return replace(run, items_a=[to_be_sent(each, job.a) for each in run.items_a], items_b=items_b)
 
-    sent = _Described(job.digest, job.a, job.b, job.with_self, job.weld)
+    sent = DescribedBodies(job.digest, job.a, job.b, job.with_self, job.weld)
     file_a, file_b = job.sources
     seen = replace(sent, a=file_a or job.a, b=file_b or job.b)
+    most = max(LONGEST_RUN // job.run_length, 1)
+    named = file_a is not None and (file_b is not None or job.b is None)
+    work = Work(make_bodies, look_at_frames, seen, lambda: sent, send, most=most, named=named)
     tell()
-    for answer in engine.stream(Work(_make, _do, seen, lambda: sent, send), _runs(job, done)):
+    for answer in engine.stream(work, _runs(job, done)):
         store.commit(answer.number, answer.tables)
         for name, value in answer.counts.items():
             count[name] += value
@@ -270,161 +262,3 @@ def _totals(frames: Any) -> dict[str, int]:
         **{name: int(np.nansum(values.astype(np.float64))) for name, values in column.items()},
         "bad": len(frames) - frames.column("error").null_count,
     }
-
-
-# on a worker ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Described:
-    """The bodies, or where they are to be read."""
-
-    digest: str
-    a: InFile | Template
-    b: InFile | Template | None
-    with_self: bool
-    weld: bool | Literal["auto"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Bodies:
-    digest: str
-    a: Template
-    b: Template | None
-    with_self: bool
-
-
-def _make(described: _Described) -> _Bodies:
-    a, b = (
-        template_of(each, name="the body", weld=described.weld) if isinstance(each, InFile) else each
-        for each in (described.a, described.b)
-    )
-    assert a is not None
-    return _Bodies(described.digest, a, b, described.with_self)
-
-
-class _FrameWatch:
-    """The bodies of a job with their trees, moved from frame to frame."""
-
-    def __init__(self, bodies: _Bodies) -> None:
-        self._a = bodies.a.body()
-        self._b = None if bodies.b is None else bodies.b.body()
-        surface = as_surface(self._a)
-        self._pair = None if self._b is None else Watch(surface, as_surface(self._b))
-        self._own = BoxTree(surface) if bodies.with_self else None
-
-    def move(self, x_a: Floats, x_b: Floats | None) -> None:
-        """Bring both bodies to a frame."""
-        self._a.update(x_a)
-        if x_b is not None and self._b is not None:
-            self._b.update(x_b)
-
-    def look(self) -> tuple[str | None, TrianglePairs | None, TrianglePairs | None]:
-        """The relation and the pairs of both, and the pairs of a with itself; None of what was not asked."""
-        relation = found = None
-        if self._pair is not None:
-            standing = self._pair.look()
-            relation, found = standing.relation, standing.found
-        return relation, found, None if self._own is None else self._own.query()
-
-
-_watches: OrderedDict[tuple[str, int], _FrameWatch] = OrderedDict()
-_watches_lock = threading.Lock()
-
-
-def _watch_of(bodies: _Bodies) -> _FrameWatch:
-    """The watch that this thread keeps for a job, so that trees are refitted and not built from one run to the next."""
-    key = bodies.digest, threading.get_ident()
-    with _watches_lock:
-        watch = _watches.pop(key, None)
-    watch = watch or _FrameWatch(bodies)
-    with _watches_lock:
-        _watches[key] = watch
-        while len(_watches) > WATCHES_KEPT * max(threading.active_count(), 1):
-            _watches.popitem(last=False)
-    return watch
-
-
-def _forget(digest: str) -> None:
-    """Let go of what this process kept for a job."""
-    with _watches_lock:
-        for key in [key for key in _watches if key[0] == digest]:
-            del _watches[key]
-
-
-def _do(bodies: _Bodies, run: _Run) -> Answer:
-    """Look at every frame of a run."""
-    watch = _watch_of(bodies)
-    rows: list[dict[str, Any]] = []
-    found: list[tuple[int, bool, TrianglePairs]] = []
-    for k, (name, item) in enumerate(zip(run.names, run.items_a)):
-        row: dict[str, Any] = {"frame": run.first + k, "name": name}
-        try:
-            x_b = None
-            if run.items_b is not None and bodies.b is not None:
-                x_b = positions_in(run.items_b[k], bodies.b)
-            _move(watch, positions_in(item, bodies.a), x_b, name)
-            relation, pairs, own = watch.look()
-        except ImpingeError as error:
-            rows.append({**row, "error": str(error)})
-            continue
-        rows.append({**row, **_counted(relation, pairs, own)})
-        found += [(run.first + k, is_own, each) for is_own, each in ((False, pairs), (True, own)) if each is not None]
-    tables = {"contacts": _contacts_table(found), "frames": _frames_table(rows)}
-    counts = {
-        "frames": len(rows),
-        "colliding": sum(bool(row.get("collides")) for row in rows),
-        "contacts": sum(row.get("contacts") or 0 for row in rows),
-        "self_contacts": sum(row.get("self_contacts") or 0 for row in rows),
-        "bad": sum("error" in row for row in rows),
-    }
-    return Answer(run.number, tables, counts)
-
-
-def _move(watch: _FrameWatch, x_a: Floats, x_b: Floats | None, name: str) -> None:
-    try:
-        watch.move(x_a, x_b)
-    except MeshError as error:
-        raise MeshError(f"{name}: {error}") from error
-
-
-def _counted(relation: str | None, pairs: TrianglePairs | None, own: TrianglePairs | None) -> dict[str, Any]:
-    """What the row of a frame says."""
-    row: dict[str, Any] = {"relation": relation, "collides": bool(own) or relation not in (None, "disjoint")}
-    kinds = np.concatenate([each.kind for each in (pairs, own) if each is not None])
-    row |= {name: int(np.count_nonzero(kinds == kind)) for kind, name in KINDS.items()}
-    row["contacts"] = None if pairs is None else len(pairs)
-    row["self_contacts"] = None if own is None else len(own)
-    return row
-
-
-def _frames_table(rows: list[dict[str, Any]]) -> bytes:
-    arrow = parquet()
-    number, text = arrow.int64(), arrow.string()
-    schema = arrow.schema(
-        [
-            ("frame", number), ("name", text), ("collides", arrow.bool_()), ("relation", text), ("contacts", number),
-            ("self_contacts", number), *((name, number) for name in KINDS.values()), ("error", text),
-        ]
-    )  # fmt: skip
-    return encode({name: [row.get(name) for row in rows] for name in schema.names}, schema)
-
-
-def _contacts_table(found: list[tuple[int, bool, TrianglePairs]]) -> bytes:
-    arrow = parquet()
-    schema = arrow.schema(
-        [
-            ("frame", arrow.int64()), ("is_self", arrow.bool_()), ("triangle_a", arrow.int32()),
-            ("triangle_b", arrow.int32()), ("kind", arrow.int8()),
-        ]
-    )  # fmt: skip
-    lengths = [len(pairs) for _, _, pairs in found]
-    pairs = np.concatenate([np.zeros((0, 2), dtype=np.int32), *(each.pairs for _, _, each in found)])
-    columns = {
-        "frame": np.repeat(np.array([frame for frame, _, _ in found], dtype=np.int64), lengths),
-        "is_self": np.repeat(np.array([own for _, own, _ in found], dtype=np.bool_), lengths),
-        "triangle_a": np.ascontiguousarray(pairs[:, 0]),
-        "triangle_b": np.ascontiguousarray(pairs[:, 1]),
-        "kind": np.concatenate([np.zeros(0, dtype=np.int8), *(each.kind for _, _, each in found)]),
-    }
-    return encode(columns, schema)

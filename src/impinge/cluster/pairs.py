@@ -6,18 +6,16 @@
            that meet and are closed, the overlap volume (sampled, with its error estimate) and the largest depth of a
            vertex inside the other are found.
 
-A worker keeps the parts that it used last, with their trees. A part that cannot be read gets a row that says why and
-takes part in no pair.
+A part that cannot be read gets a row that says why and takes part in no pair. Pairs that a scene file leaves out
+(``ignore``, groups) are not near.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,10 @@ from numpy.typing import NDArray
 
 import impinge
 from impinge.cluster.engine import Answer, Engine, Work, engine_for
-from impinge.cluster.frames import KINDS, Progress
-from impinge.cluster.sources import InFile, Refused, Template, Unseen, in_file, listed_files, template_of
+from impinge.cluster.frame_work import KINDS
+from impinge.cluster.frames import Progress
+from impinge.cluster.parts import Part, Parts, forget_parts, parts_of, read_part, surface_of, to_be_sent
+from impinge.cluster.sources import Refused, Template
 from impinge.cluster.standing import Standing, Watch
 from impinge.cluster.store import Store, encode, folder_for, parquet, read_table, remove_with
 from impinge.detect.box_tree import BoxTree
@@ -44,11 +44,6 @@ LONGEST_RUN = 64
 """Pairs of a run at most: what a kill can cost each worker."""
 SMALL = 200
 """Parts up to which the process itself is as fast as starting others."""
-TRIANGLES_KEPT = 20_000_000
-"""Triangles of the parts that a worker keeps; some 2 GB with their trees."""
-
-Part = InFile | Template | Refused
-"""Where to read a part, the part itself, or why it cannot be had."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +76,8 @@ class PairsRun:
 
     def at(self, a: int, b: int) -> TrianglePairs:
         """The pairs of triangles of two parts that meet, with the bodies."""
-        bodies = []
-        for part in (_sent(self._job.parts[a]), _sent(self._job.parts[b])):
-            if not isinstance(part, Template):
-                raise MeshError(part.sentence if isinstance(part, Refused) else str(part))
-            bodies.append(as_surface(part.body()))
-        return BoxTree(*bodies).query()
+        first, second = (as_surface(read_part(to_be_sent(self._job.parts.items[i])).body()) for i in (a, b))
+        return BoxTree(first, second).query()
 
 
 def map_pairs(
@@ -101,8 +92,8 @@ def map_pairs(
 ) -> PairsRun:
     """All pairs of ``parts`` that meet: how they stand, contacts, overlap volume and depth.
 
-    ``parts`` is a folder of mesh files, or a list of bodies and files. ``resolution`` is that of the overlap volume.
-    The other options are those of ``map_frames``.
+    ``parts`` is a folder of mesh files, a scene file (.toml), or a list of bodies and files. ``resolution`` is that of
+    the overlap volume. The other options are those of ``map_frames``.
     """
     parquet()
     job = _job(parts, resolution)
@@ -112,7 +103,7 @@ def map_pairs(
     try:
         with engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=is_small) as engine:
             _measure_boxes(job, store, engine)
-            near = _near_pairs(store.read("parts"))
+            near = _near_pairs(job, store.read("parts"))
             resumed = _settle_pairs(job, near, store, engine, progress)
         totals = {**_totals(store.read("pairs")), **_totals_of_parts(store.read("parts"))}
         store.finish(totals)
@@ -120,7 +111,7 @@ def map_pairs(
         return run
     finally:
         store.close()
-        _kept.clear()
+        forget_parts()
         if out is None:
             remove_with(run, store.folder)
 
@@ -128,8 +119,7 @@ def map_pairs(
 @dataclass(frozen=True, eq=False)
 class _Job:
     digest: str
-    names: list[str]
-    parts: list[Part]
+    parts: Parts
     resolution: int
 
     def description(self) -> dict[str, Any]:
@@ -142,57 +132,30 @@ class _Job:
         }
 
 
-def _job(parts: Any, resolution: int) -> _Job:
+def _job(source: Any, resolution: int) -> _Job:
     if isinstance(resolution, bool) or not isinstance(resolution, int) or not 1 <= resolution <= 4096:
         raise OptionError(f"resolution is {resolution!r}, expected a whole number from 1 to 4096")
-    if isinstance(parts, str | os.PathLike):
-        folder = Path(parts)
-        files = listed_files(folder)
-        names, given = [str(file.relative_to(folder)) for file in files], [in_file(file) for file in files]
-        listed: list[Part] = list(given)
-    elif isinstance(parts, Sequence):
-        are_files = [isinstance(each, str | os.PathLike) for each in parts]
-        names = [
-            Path(each).name if is_file else f"parts[{i}]" for i, (each, is_file) in enumerate(zip(parts, are_files))
-        ]
-        listed = [
-            in_file(each) if is_file else template_of(each, name=name)
-            for each, is_file, name in zip(parts, are_files, names)
-        ]
-    else:
-        raise OptionError(f"parts is a {type(parts).__name__}, expected a folder, or a list of bodies and files")
-    if len(listed) < 2:
-        raise OptionError(
-            f"{parts if isinstance(parts, str | os.PathLike) else 'parts'} holds {len(listed)} parts, "
-            "expected at least two mesh files or bodies"
-        )
-    digest = hashlib.sha256(str(resolution).encode())
-    for name, part in zip(names, listed):
-        digest.update(name.encode(errors="surrogateescape"))
-        digest.update((part.digest() if isinstance(part, Template) else repr(part)).encode(errors="surrogateescape"))
-    return _Job(digest.hexdigest()[:32], names, listed, resolution)
+    parts = parts_of(source)
+    digest = hashlib.sha256(f"{resolution} {parts.digest()}".encode()).hexdigest()[:32]
+    return _Job(digest, parts, resolution)
 
 
-def _cut(count: int) -> Iterator[tuple[int, slice]]:
-    """Number and rows of each run."""
+def _cut(count: int) -> tuple[int, list[slice]]:
+    """How many make a run, and the rows of each run."""
     length = min(max(-(-count // PARTS), 1), LONGEST_RUN)
-    for number, first in enumerate(range(0, count, length)):
-        yield number, slice(first, min(first + length, count))
-
-
-def _sent(part: Part) -> Part:
-    """The part itself, or why it cannot be had, for a machine that does not see the file."""
-    if not isinstance(part, InFile):
-        return part
-    try:
-        return template_of(part, name="the part")
-    except Unseen:
-        return Refused(f"{part.path} was changed or removed while the run was on; run again with another --out")
-    except ImpingeError as error:
-        return Refused(str(error))
+    return length, [slice(first, min(first + length, count)) for first in range(0, count, length)]
 
 
 # boxes ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Box:
+    """What is to be known of a part before any pair."""
+
+    triangles: int
+    low: list[float]
+    high: list[float]
 
 
 @dataclass(frozen=True)
@@ -200,19 +163,49 @@ class _BoxRun:
     number: int
     first: int
     names: list[str]
-    parts: list[Part]
+    parts: list[Part | _Box]
+    nbytes: int = 0
 
 
 def _measure_boxes(job: _Job, store: Store, engine: Engine) -> None:
     done = store.done("parts")
-    runs = (
-        _BoxRun(number, rows.start, job.names[rows], job.parts[rows])
-        for number, rows in _cut(len(job.parts))
+    length, cut = _cut(len(job.parts))
+    runs = [
+        _BoxRun(number, rows.start, job.parts.names[rows], [_at_hand(part) for part in job.parts.items[rows]])
+        for number, rows in enumerate(cut)
         if number not in done
-    )
-    work = Work(_nothing, _do_boxes, None, lambda: None, lambda run: replace(run, parts=list(map(_sent, run.parts))))
+    ]
+
+    def send(run: _BoxRun) -> _BoxRun:
+        """Boxes of parts that this process has read: less to send than the parts."""
+        return replace(run, parts=[_boxed_or_refused(part) for part in run.parts])
+
+    work = Work(_nothing, _do_boxes, None, lambda: None, send, most=max(LONGEST_RUN // length, 1))
     for answer in engine.stream(work, runs):
         store.commit(answer.number, answer.tables)
+
+
+def _at_hand(part: Part) -> Part | _Box | Refused:
+    """The box of a body, which needs no worker, or the file to be read there."""
+    return _boxed_or_refused(part) if isinstance(part, Template) else part
+
+
+def _boxed(part: Part | _Box) -> _Box:
+    if isinstance(part, _Box):
+        return part
+    body = surface_of(part)
+    low, high = body.bounds
+    return _Box(len(body), low.tolist(), high.tolist())
+
+
+def _boxed_or_refused(part: Part | _Box) -> Refused | _Box:
+    if isinstance(part, _Box):
+        return part
+    sent = to_be_sent(part)
+    try:
+        return sent if isinstance(sent, Refused) else _boxed(sent)
+    except ImpingeError as error:
+        return Refused(str(error))
 
 
 def _nothing(_: None) -> None:
@@ -224,12 +217,9 @@ def _do_boxes(_: None, run: _BoxRun) -> Answer:
     for k, (name, part) in enumerate(zip(run.names, run.parts)):
         row: dict[str, Any] = {"part": run.first + k, "name": name}
         try:
-            body = _surface_of(part)
+            rows.append({**row, **asdict(_boxed(part))})
         except ImpingeError as error:
             rows.append({**row, "error": str(error)})
-            continue
-        low, high = body.bounds
-        rows.append({**row, "triangles": len(body), "low": low.tolist(), "high": high.tolist()})
     arrow = parquet()
     corner = arrow.list_(arrow.float64(), 3)
     schema = arrow.schema(
@@ -242,13 +232,13 @@ def _do_boxes(_: None, run: _BoxRun) -> Answer:
     return Answer(run.number, {"parts": table}, {"parts": len(rows)})
 
 
-def _near_pairs(parts: Any) -> NDArray[np.int64]:
+def _near_pairs(job: _Job, parts: Any) -> NDArray[np.int64]:
     empty = ([np.inf] * 3, [-np.inf] * 3)
     low, high = (
         np.array([corner or other for corner in parts.column(name).to_pylist()], dtype=np.float64)
         for name, other in zip(("low", "high"), empty)
     )
-    return overlapping_boxes(low, high)
+    return job.parts.wanted(overlapping_boxes(low, high))
 
 
 # pairs ------------------------------------------------------------------------------------------------
@@ -262,6 +252,7 @@ class _PairRun:
     parts: dict[int, Part]
     """Where the parts of these pairs are; those that all units share are left out."""
     resolution: int
+    nbytes: int = 0
 
 
 def _settle_pairs(
@@ -271,7 +262,8 @@ def _settle_pairs(
     done = store.done("pairs")
     before = _totals(store.read("pairs"))
     count = dict(before)
-    given = {i: part for i, part in enumerate(job.parts) if isinstance(part, Template)}
+    given = {i: part for i, part in enumerate(job.parts.items) if isinstance(part, Template)}
+    length, cut = _cut(len(near))
 
     def tell() -> None:
         if progress is not None:
@@ -279,18 +271,19 @@ def _settle_pairs(
             progress(Progress(count["near"], len(near), count["contacts"], bad, workers, before["near"]))
 
     def runs() -> Iterator[_PairRun]:
-        for number, rows in _cut(len(near)):
+        for number, rows in enumerate(cut):
             if number not in done:
                 pairs = [(int(i), int(j)) for i, j in near[rows]]
                 used = sorted({i for pair in pairs for i in pair})
-                files = {i: job.parts[i] for i in used if i not in given}
-                yield _PairRun(number, pairs, {i: job.names[i] for i in used}, files, job.resolution)
+                files = {i: job.parts.items[i] for i in used if i not in given}
+                yield _PairRun(number, pairs, {i: job.parts.names[i] for i in used}, files, job.resolution)
 
-    def send(run: _PairRun) -> _PairRun:
-        return replace(run, parts={i: _sent(part) for i, part in run.parts.items()})
-
+    work = Work(
+        _as_given, _do_pairs, given, lambda: given, lambda run: replace(run, parts={}), pieces=lambda run: run.parts,
+        read=to_be_sent, most=max(LONGEST_RUN // length, 1),
+    )  # fmt: skip
     tell()
-    for answer in engine.stream(Work(_as_given, _do_pairs, given, lambda: given, send), runs()):
+    for answer in engine.stream(work, runs()):
         store.commit(answer.number, answer.tables)
         for name, value in answer.counts.items():
             count[name] += value
@@ -298,17 +291,17 @@ def _settle_pairs(
     return before["near"]
 
 
-def _as_given(parts: dict[int, Template]) -> dict[int, Template]:
+def _as_given(parts: dict[int, Part]) -> dict[int, Part]:
     """Parts that were given as bodies travel once to each worker."""
     return parts
 
 
-def _do_pairs(given: dict[int, Template], run: _PairRun) -> Answer:
+def _do_pairs(given: dict[int, Part], run: _PairRun) -> Answer:
     rows: list[dict[str, Any]] = []
     for i, j in run.pairs:
         row: dict[str, Any] = {"a": i, "b": j, "name_a": run.names[i], "name_b": run.names[j]}
         try:
-            a, b = (_surface_of(given[k] if k in given else run.parts[k]) for k in (i, j))
+            a, b = (surface_of(given[k] if k in given else run.parts[k]) for k in (i, j))
             standing = Watch(a, b).look()
             rows.append({**row, **_counted(standing), **_measured(a, b, standing, run.resolution)})
         except ImpingeError as error:
@@ -376,27 +369,3 @@ def _totals(pairs: Any) -> dict[str, int]:
 
 def _totals_of_parts(parts: Any) -> dict[str, int]:
     return {"parts": len(parts), "bad": len(parts) - parts.column("error").null_count}
-
-
-# parts that a worker keeps ----------------------------------------------------------------------------
-
-_kept: OrderedDict[Any, tuple[Part, TriMesh]] = OrderedDict()
-"""By file, or by the number of an object, which it keeps alive for that."""
-_kept_lock = threading.Lock()
-
-
-def _surface_of(part: Part) -> TriMesh:
-    """The body of a part, with the trees that were made for it, if it was used lately."""
-    if isinstance(part, Refused):
-        raise MeshError(part.sentence)
-    key = part if isinstance(part, InFile) else id(part)
-    with _kept_lock:
-        kept = _kept.pop(key, None)
-    if kept is None:
-        template = template_of(part, name="the part") if isinstance(part, InFile) else part
-        kept = part, as_surface(template.body())
-    with _kept_lock:
-        _kept[key] = kept
-        while sum(len(body) for _, body in _kept.values()) > TRIANGLES_KEPT and len(_kept) > 1:
-            _kept.popitem(last=False)
-    return kept[1]

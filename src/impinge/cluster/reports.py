@@ -18,6 +18,7 @@ from impinge.cluster.store import write_whole
 from impinge.errors import FileError
 from impinge.view import picture
 from impinge.view.report import Page
+from impinge.view.sides import add_sides
 
 WORST = 3
 """Frames or pairs with a picture in a report."""
@@ -156,14 +157,17 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
     if worst:
         page.section("Worst frames")
         page.table([(number, name, count) for number, name, count in worst], ("frame", "name", "contacts"))
-        for number, name, _ in worst:
+        for place, (number, name, _) in enumerate(worst):
             for found in run.at(number):
                 if len(found):
                     with_what = "with itself" if len(found.bodies) == 1 else "with the other body"
                     caption = f"frame {number} ({name}): {len(found)} contacts {with_what}"
-                    page.picture(picture.plot_pairs(found), caption)
+                    if place == 0:
+                        add_sides(page, picture.parts_of_pairs(found), caption)
+                    else:
+                        page.picture(picture.plot_pairs(found), caption)
     _add_bad(page, bad_rows(frames, "name"), "Frames that could not be used")
-    page.section("To repeat it")
+    page.section("How to repeat it")
     page.command(command)
     return page
 
@@ -228,7 +232,7 @@ def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -
             page.picture(picture.plot_pairs(found), f"{row['name_a']} and {row['name_b']}: {row['contacts']} contacts")
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
     _add_bad(page, bad, "What could not be used")
-    page.section("To repeat it")
+    page.section("How to repeat it")
     page.command(command)
     return page
 

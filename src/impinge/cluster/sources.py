@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from impinge.arrays import Floats, Ints, as_positions
 from impinge.errors import FileError, ImpingeError, MeshError, OptionError
 from impinge.io.files import read_mesh
-from impinge.io.sequence import frame_files, read_archive, same_topology
+from impinge.io.sequence import FrameReader, frame_files, read_archive
 from impinge.mesh.body import as_body, weld_vertices
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh, check_elements
@@ -63,7 +64,7 @@ Item: TypeAlias = InFile | Refused | NDArray[np.float64]
 
 def _stamp(path: str) -> tuple[int, int] | None:
     try:
-        status = Path(path).stat()
+        status = os.stat(path)  # noqa: PTH116 - every frame is stamped before the work begins
     except (OSError, ValueError):
         return None
     return status.st_size, status.st_mtime_ns
@@ -105,7 +106,8 @@ class Template:
         """What identifies the body."""
         found = hashlib.sha256()
         for array in (self.vertices, self.elements, self.file_elements):
-            found.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
+            found.update(f"{array.shape} {array.dtype}".encode())
+            found.update(np.ascontiguousarray(array).data)
         return found.hexdigest()
 
 
@@ -205,14 +207,23 @@ def positions_in(item: Item, template: Template) -> Floats:
         item.look()
     path = Path(item.path)
     if item.row is None:
-        content = read_mesh(path)
-        like = template.name
-        x = same_topology(content, path, template.file_elements, template.file_vertex_count, like)
-        return template.picked(x)
+        return template.picked(_reader(template).read(path))
     positions, elements = _archive(item.path, item.size, item.modified)
     if not np.array_equal(elements, template.file_elements):
         raise MeshError(f"{path}: F has other elements than {template.name}; all frames have the topology of the body")
     return template.picked(np.array(positions[item.row], dtype=np.float64))
+
+
+_readers: weakref.WeakKeyDictionary[Template, FrameReader] = weakref.WeakKeyDictionary()
+
+
+def _reader(template: Template) -> FrameReader:
+    """What reads the frames of a body, and knows the last."""
+    reader = _readers.get(template)
+    if reader is None:
+        reader = FrameReader(template.file_elements, template.file_vertex_count, template.name)
+        _readers[template] = reader
+    return reader
 
 
 @functools.lru_cache(maxsize=ARCHIVES_KEPT)

@@ -41,11 +41,16 @@ def parquet() -> Any:
     return pyarrow
 
 
-def encode(columns: dict[str, Any], schema: Any) -> bytes:
-    """A table as the bytes of a Parquet file; the same table gives the same bytes."""
+def encode(columns: dict[str, Any], schema: Any, *, repeating: list[str] | None = None) -> bytes:
+    """A table as the bytes of a Parquet file; the same table gives the same bytes.
+
+    ``repeating`` names the columns with few different values, if the others have many: a list of those takes time and
+    room.
+    """
     arrow = parquet()
     sink = arrow.BufferOutputStream()
-    arrow.parquet.write_table(arrow.table(columns, schema=schema), sink, compression="zstd")
+    table = arrow.table(columns, schema=schema)
+    arrow.parquet.write_table(table, sink, compression="zstd", use_dictionary=True if repeating is None else repeating)
     return bytes(sink.getvalue())
 
 

@@ -98,6 +98,10 @@ def fan(counts: Any, corners: Any) -> NDArray[Any]:
 def fan_rows(rows: Any) -> NDArray[Any]:
     """Cut polygons that all have the same number of corners, shape (m, corners)."""
     rows = np.asarray(rows)
+    if rows.shape[1] == 3:  # what most files hold, and what takes a third of the time to read one otherwise
+        if rows.strides[1] == rows.itemsize:  # corners side by side are copied as one
+            return np.array(rows.view(np.dtype((np.void, 3 * rows.itemsize)))).view(rows.dtype)
+        return np.array(rows)
     return fan(np.full(len(rows), rows.shape[1]), rows.reshape(-1))
 
 

@@ -35,7 +35,8 @@ from impinge.io import gltf, meshio_formats, ply, stl, text_formats
 from impinge.io.content import CUT_SHORT, FileContent, from_cells, from_meshio
 
 __all__ = [
-    "FileContent", "read_mesh", "write_mesh", "mesh_kind", "from_cells", "from_meshio", "SURFACE_KINDS", "VOLUME_KINDS",
+    "FileContent", "read_mesh", "read_bytes", "decode_mesh", "write_mesh", "mesh_kind", "from_cells", "from_meshio",
+    "SURFACE_KINDS", "VOLUME_KINDS",
 ]  # fmt: skip
 
 SURFACE_KINDS = ("ply", "obj", "stl", "off", "glb", "gltf")
@@ -55,8 +56,17 @@ _ENCODERS = {
 
 def read_mesh(path: Path) -> FileContent:
     """Read a file whose ending names the format, each also with ``.gz``."""
+    return decode_mesh(*read_bytes(path), path)
+
+
+def read_bytes(path: Path) -> tuple[bytes, str]:
+    """What the file holds, unpacked, and its format."""
     kind, packed = mesh_kind(path)
-    data = _bytes_of(path, kind, packed=packed)
+    return _bytes_of(path, kind, packed=packed), kind
+
+
+def decode_mesh(data: bytes, kind: str, path: Path) -> FileContent:
+    """Read the bytes of a file."""
     try:
         return _decode(data, kind, path)
     except ImpingeError:

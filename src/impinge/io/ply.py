@@ -6,6 +6,7 @@
 3. Rows.   All rows of an element are read as one table if they are alike in the lengths of their lists, else
            one by one.
 4. Mesh.   ``x y z`` of the element ``vertex`` and the list of ids of the element ``face``.
+5. Frames. A file that is the same as one before, but for its positions, needs none of this (``Frame``).
 
 trimesh 4 was tried: it does not read binary files with mixed polygons, puts the quads of a mixed file behind
 its triangles, and rounds text to float32.
@@ -35,6 +36,7 @@ _CODES = {
 """Types of the header as codes that ``struct`` and NumPy share."""
 _TEXT_CODES = dict.fromkeys(_CODES, "d")
 _ORDERS = {b"ascii": "=", b"binary_little_endian": "<", b"binary_big_endian": ">"}
+_POSITION_BYTES = 24
 _HEADER = re.compile(rb"ply[ \t]*(?:\r\n|\n|\r)(.*?)(?<=[\r\n])end_header[ \t]*(?:\r\n|\n|\r|$)", re.DOTALL)
 _FORMAT = re.compile(rb"(?:^|[\r\n])format[ \t]+(ascii|binary_little_endian|binary_big_endian)[ \t]+\S+[ \t]*[\r\n]")
 
@@ -55,6 +57,34 @@ class _Element:
     order: str
     """Of bytes: < for little endian, > for big, = for that of this machine."""
     properties: list[_Property]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """All of a binary file but its positions: ``head``, then x y z of ``count`` vertices as doubles, then ``tail``."""
+
+    head: bytes
+    count: int
+    tail: bytes
+
+    def positions_in(self, data: bytes) -> Floats | None:
+        """Positions in a file that is the same in all other bytes; None if it is not."""
+        size = len(self.head) + self.count * _POSITION_BYTES + len(self.tail)
+        if len(data) != size or not (data.startswith(self.head) and data.endswith(self.tail)):
+            return None
+        x = np.frombuffer(data, dtype="<f8", count=3 * self.count, offset=len(self.head))
+        return np.array(x.reshape(-1, 3), dtype=np.float64)
+
+
+def frame_of(data: bytes) -> Frame | None:
+    """What files of the same sequence have in common with this one; None if it is text or has other columns first."""
+    elements, body = _header_and_body(data, "")
+    first, *others = elements
+    plain = _Element("vertex", first.count, "<", [_Property(axis, "d") for axis in "xyz"])
+    if first != plain or any(other.name == "vertex" for other in others):
+        return None
+    at = len(data) - len(body)
+    return Frame(data[:at], first.count, data[at + first.count * _POSITION_BYTES :])
 
 
 def decode(data: bytes, name: str) -> FileContent:
@@ -88,7 +118,7 @@ end_header
     return header.encode() + x.astype("<f8").tobytes() + rows.tobytes()
 
 
-def _header_and_body(data: bytes, name: str) -> tuple[list[_Element], bytes]:
+def _header_and_body(data: bytes, name: str) -> tuple[list[_Element], bytes | memoryview]:
     """Return the elements in the order of the body, and the body in binary."""
     head = _HEADER.match(data)
     if not head:
@@ -100,8 +130,9 @@ def _header_and_body(data: bytes, name: str) -> tuple[list[_Element], bytes]:
         raise FileError(f"{name} has a header without a known format, expected ascii or binary; write it again")
     is_text = form[1] == b"ascii"
     elements = _elements(head[1], _TEXT_CODES if is_text else _CODES, _ORDERS[form[1]], name)
-    body = data[head.end() :]
-    return elements, _as_binary(body) if is_text else body
+    if is_text:
+        return elements, _as_binary(data[head.end() :])
+    return elements, memoryview(data)[head.end() :]
 
 
 def _elements(header: bytes, codes: dict[str, str], order: str, name: str) -> list[_Element]:
@@ -130,7 +161,7 @@ def _as_binary(text: bytes) -> bytes:
     return numbers.tobytes()
 
 
-def _columns(body: bytes, element: _Element, at: int, name: str) -> tuple[dict[str, Any], int]:
+def _columns(body: bytes | memoryview, element: _Element, at: int, name: str) -> tuple[dict[str, Any], int]:
     """Columns of the element that starts at ``at``, by property, and where the next element starts."""
     rows: list[list[tuple[float, ...]]] = []
     try:
@@ -148,7 +179,7 @@ def _columns(body: bytes, element: _Element, at: int, name: str) -> tuple[dict[s
     return {p.name: [row[i] for row in rows] for i, p in enumerate(element.properties)}, at
 
 
-def _row(body: bytes, element: _Element, at: int) -> tuple[list[tuple[float, ...]], int]:
+def _row(body: bytes | memoryview, element: _Element, at: int) -> tuple[list[tuple[float, ...]], int]:
     """Values of each property in the row that starts at ``at``, and where the next row starts."""
     values = []
     for p in element.properties:
@@ -165,7 +196,9 @@ def _row(body: bytes, element: _Element, at: int) -> tuple[list[tuple[float, ...
     return values, at
 
 
-def _table(body: bytes, element: _Element, lengths: list[int], at: int) -> tuple[dict[str, Any], int] | None:
+def _table(
+    body: bytes | memoryview, element: _Element, lengths: list[int], at: int
+) -> tuple[dict[str, Any], int] | None:
     """All rows at once, if there are enough and all lists are as long as those of the first row."""
     fields: list[Any] = []
     for i, (p, n) in enumerate(zip(element.properties, lengths)):
@@ -176,7 +209,8 @@ def _table(body: bytes, element: _Element, lengths: list[int], at: int) -> tuple
     end = at + element.count * dtype.itemsize
     if end > len(body):
         return None
-    rows = np.frombuffer(body, dtype, element.count, at)
+    has_lists = any(p.count_code for p in element.properties)
+    rows = np.frombuffer(body[at:end] if has_lists else bytes(body[at:end]), dtype)  # numbers that are aligned are fast
     for i, (p, n) in enumerate(zip(element.properties, lengths)):
         if p.count_code and (rows[f"count {i}"] != n).any():
             return None

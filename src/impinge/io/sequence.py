@@ -19,7 +19,16 @@ import numpy as np
 
 from impinge.arrays import Floats, Ints, as_indices
 from impinge.errors import FileError, MeshError, OptionError
-from impinge.io.files import SURFACE_KINDS, VOLUME_KINDS, FileContent, mesh_kind, read_mesh
+from impinge.io import ply
+from impinge.io.files import (
+    SURFACE_KINDS,
+    VOLUME_KINDS,
+    FileContent,
+    decode_mesh,
+    mesh_kind,
+    read_bytes,
+    read_mesh,
+)
 
 FRAMES_AHEAD = 3
 """Frames that are read before they are asked for: enough to hide a slow read, little memory."""
@@ -49,8 +58,8 @@ class Sequence:
         first = read_mesh(files[0])
         self.names = [file.name for file in files]
         self.elements = first.elements
-        like = f"the first frame {files[0].name}"
-        self._read = lambda i: same_topology(read_mesh(files[i]), files[i], first.elements, len(first.vertices), like)
+        reader = FrameReader(first.elements, len(first.vertices), f"the first frame {files[0].name}")
+        self._read = lambda i: reader.read(files[i])
 
     def __len__(self) -> int:
         """How many frames there are."""
@@ -90,7 +99,7 @@ def frame_files(path: Path, source: str) -> list[Path]:
             files = [path]
         else:
             found = glob.glob(source, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-            files = [Path(file) for file in found if not Path(file).is_dir()]
+            files = [Path(file) for file in found if not os.path.isdir(file)]  # noqa: PTH112 - a path each takes longer
     except (OSError, ValueError) as error:
         raise FileError(f"{source} cannot be listed ({error}); check the path and its permissions") from error
     if not files:
@@ -115,6 +124,28 @@ def is_mesh_file(file: Path) -> bool:
     except FileError:
         return False
     return True
+
+
+class FrameReader:
+    """Positions in one file after the other, all with the topology of one body.
+
+    What a ply file holds besides positions is compared as bytes with the file before, and looked at only if it differs.
+    """
+
+    def __init__(self, elements: Ints, vertex_count: int, like: str) -> None:
+        self._elements, self._vertex_count, self._like = elements, vertex_count, like
+        self._before: ply.Frame | None = None
+
+    def read(self, file: Path) -> Floats:
+        """Positions in a file, a new array; refuse other vertices or elements."""
+        data, kind = read_bytes(file)
+        before = self._before  # another thread may read, too
+        x = before.positions_in(data) if before is not None and kind == "ply" else None
+        if x is None:
+            content = decode_mesh(data, kind, file)
+            x = same_topology(content, file, self._elements, self._vertex_count, self._like)
+            self._before = ply.frame_of(data) if kind == "ply" else None
+        return x
 
 
 def same_topology(content: FileContent, file: Path, elements: Ints, vertex_count: int, like: str) -> Floats:
