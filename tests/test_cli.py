@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import impinge
-from impinge import cli, shapes
+from impinge import cli, demo, shapes
+from impinge.simulate import scenes as simulations
 
 CLI = [sys.executable, "-m", "impinge"]
 COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
@@ -157,6 +158,154 @@ def test_picture_that_cannot_be_written_is_noticed_first(tmp_path, name):
         pytest.skip("this user may write everywhere")
 
     assert_refused(run("check", "a.ply", "b.ply", "--picture", tmp_path / name), str(tmp_path / name), "writable")
+
+
+def test_check_writes_a_report(meshes, tmp_path):
+    """Write one page with all numbers, three pictures, one that moves, and the command that made it."""
+    path = tmp_path / "report.html"
+    done = run("check", meshes / "ball.ply", meshes / "crossing.obj", "--html", path)
+    page = path.read_text(encoding="utf-8")
+    count = len(impinge.check(meshes / "ball.ply", meshes / "crossing.obj").pairs)
+
+    assert done.returncode == cli.COLLIDING
+    assert done.stdout.splitlines()[-1] == f"report          {path}"
+    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/webp;base64,") == 1
+    assert f"{count} pairs of triangles meet" in page
+    assert "impinge check" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.npz"])
+def test_check_writes_the_pairs(meshes, tmp_path, name):
+    """Write the pairs that Python gets."""
+    path = tmp_path / name
+    done = run("check", meshes / "ball.ply", meshes / "crossing.obj", "--out", path)
+    expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").pairs
+
+    assert done.returncode == cli.COLLIDING
+    assert len(expected) > 10
+    if name.endswith("npz"):
+        with np.load(path) as found:
+            np.testing.assert_array_equal(found["pairs"], expected.pairs)
+            np.testing.assert_array_equal(found["kind"], expected.kind)
+            assert bool(found["complete"])
+    else:
+        head, *rows = path.read_text().splitlines()
+        assert head == "triangle_a,triangle_b,kind"
+        assert rows == [
+            f"{a},{b},{impinge.Kind(kind).name.lower()}" for (a, b), kind in zip(expected.pairs, expected.kind)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--out", "pairs.txt"), ("--out", "no/pairs.csv"), ("--out", "folder.csv"), ("--html", "no/report.html")],
+)
+def test_files_that_cannot_be_written_are_noticed_first(tmp_path, option, name):
+    """Refuse paths before anything is loaded."""
+    (tmp_path / "folder.csv").mkdir()
+    done = run("check", "a.ply", "b.ply", option, tmp_path / name)
+
+    assert_refused(done, "could not be written", str(tmp_path / name), "choose a writable")
+
+
+def test_check_without_a_volume(meshes):
+    """Leave the volume out if it is not wanted."""
+    files = (meshes / "ball.ply", meshes / "crossing.obj")
+
+    assert "overlap volume" in run("check", *files).stdout
+    assert "overlap volume" not in run("check", *files, "--no-volume").stdout
+
+
+# live -------------------------------------------------------------------------------------------------
+
+
+def test_live_records(tmp_path):
+    """Record without a browser, and say where."""
+    path = tmp_path / "run.html"
+    done = run("live", "boxes_overlapping_by_half", "--record", path, "--seconds", "0.1")
+
+    assert done.returncode == cli.CLEAR
+    assert done.stdout == f"written: {path}\n"
+    assert "__VISER_EMBED_DATA__" in path.read_text(encoding="utf-8")
+
+
+def test_live_records_a_simulation(tmp_path):
+    """Record soft bodies of a scene file as they fall: the longer, the more there is in the file."""
+    soft = 'shape = { kind = "tet_box", nx = 2, ny = 2, nz = 2, size = 0.1 }\nsoft = { embedding = "barycentric" }\n'
+    (tmp_path / "soft.toml").write_text(f"[[body]]\n{soft}[[body]]\n{soft}position = [0, 0, 0.15]\n")
+    sizes = []
+    for seconds in ("0.1", "0.3"):
+        done = run("live", "soft.toml", "--record", "run.html", "--seconds", seconds, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (cli.CLEAR, "")
+        sizes.append((tmp_path / "run.html").stat().st_size)
+
+    assert sizes[1] > sizes[0] + 1000
+
+
+@pytest.mark.parametrize(
+    ("args", "fragment"),
+    [
+        (["nonsense"], "no scene 'nonsense'"),
+        (["nonsense", "--simulate"], "no simulation 'nonsense'"),
+        (["two_bunnies", "--scale", "-1"], "scale is -1"),
+        (["knots_12k", "--scale", "2"], "--scale is 2, expected none"),
+        (["--method", "magic"], "method is 'magic', expected one of box_tree"),
+        (["--port", "70000"], "port is 70000"),
+        (["--host", "192.0.2.1"], "cannot be served at 192.0.2.1"),
+        (["--record", "/nonsense/run.html"], "could not be written"),
+    ],
+)
+def test_live_refuses(args, fragment):
+    """Refuse what cannot be shown or served in a sentence."""
+    assert_refused(run("live", *args), fragment)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ there")
+@pytest.mark.parametrize(
+    ("host", "warns", "end"), [("127.0.0.1", False, signal.SIGINT), ("0.0.0.0", True, signal.SIGTERM)]
+)
+def test_live_says_who_can_see_it(host, warns, end):
+    """Serve until Ctrl-C or SIGTERM, and warn if others than this computer can see the page; see ``test_interrupt``."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        f"sys.argv = ['impinge', 'live', 'boxes_overlapping_by_half', '--port', '0', '--host', {host!r}];"
+        "from impinge.cli import main; main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+        env=environment(PYTHONUNBUFFERED="1"),
+    ) as process:  # fmt: skip
+        first = process.stdout.readline()
+        process.send_signal(end)
+        last, said = process.communicate(timeout=60)
+
+    assert first.startswith(f"open http://{host}:")
+    assert last.endswith("stopped\n")  # a signal in the middle of printing may have the first line printed again
+    assert process.returncode == cli.CLEAR
+    assert ("everyone who reaches this computer" in said) is warns
+    assert "Traceback" not in said
+
+
+# completion -------------------------------------------------------------------------------------------
+
+
+def test_shells_complete_names():
+    """Complete commands, scenes and methods."""
+    for typed, expected in (
+        ("impinge che", "check"),
+        ("impinge live two_l", "two_livers"),
+        ("impinge live two_b", "two_bunnies"),
+        ("impinge live --method wor", "world"),
+        ("impinge simulate two_b", "two_bunnies"),
+    ):
+        words = {"_IMPINGE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys; sys.argv[0] = 'impinge'; from impinge.cli import app; app()"],
+            capture_output=True, encoding="utf-8", env=environment(**words),
+        )  # fmt: skip
+        assert expected in done.stdout.split()
 
 
 def test_check_refuses_an_unknown_method(meshes):
@@ -304,23 +453,39 @@ def test_scenes_are_listed_one_per_line():
     """Print each scene on a line of its own, so that grep finds name and title together."""
     lines = run("scenes", COLUMNS="40").stdout.splitlines()[1:]
 
-    assert [line.split()[0] for line in lines] == list(impinge.scenes.names())
-    for line, name in zip(lines, impinge.scenes.names()):
-        assert impinge.scenes.get(name).title in line
+    expected = [*map(impinge.scenes.get, impinge.scenes.names()), *map(simulations.get, simulations.names())]
+    assert [line.split()[0] for line in lines] == [scene.name for scene in expected]
+    for line, scene in zip(lines, expected):
+        assert scene.title in line
 
 
 def test_demo(tmp_path):
-    """Run the main job, tell what was found and where the picture is, and leave it there."""
+    """Run the main job, tell what was found, let all methods agree, and leave pictures and a report."""
     folder = tmp_path / "new" / "a b [red] ü"
     done = run("demo", folder)
-    last = [line for line in done.stdout.splitlines() if line.startswith("picture: ")]
+    lines = done.stdout.splitlines()
+    rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in demo.MAKERS and "yes" in line]
 
     assert done.returncode == 0
     assert done.stderr == ""
-    assert done.stdout.count("frame ") == 8
-    assert "'a in b'" in done.stdout
-    assert last == [f"picture: {folder.resolve() / 'bumpy_spheres.png'}"]
-    assert (folder / "bumpy_spheres.png").stat().st_size > 10_000
+    assert done.stdout.count("  frame ") == 2 * demo.FRAMES
+    assert len(rows) == 2 * len(demo.MAKERS) == 2 * 6
+    assert "NO:" not in done.stdout
+    assert done.stdout.count("finds the same pairs") == 2
+    assert f"report: {folder.resolve() / 'report.html'}" in lines
+    assert lines[-4] == "try next:"
+    for line in lines[-3:]:
+        assert line.split()[0] == "impinge"
+        assert line.split()[1] in COMMANDS
+    for name in ("soft_bodies.png", "vessels.png"):
+        assert f"picture: {folder.resolve() / name}" in lines
+        assert (folder / name).stat().st_size > 10_000
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 2
+    assert page.count("data:image/webp;base64,") == 1
+    meeting = [int(line.split()[2]) for line in lines if line.startswith("  frame ")]
+    assert max(meeting[: demo.FRAMES]) > 100
+    assert min(meeting[demo.FRAMES :]) > 0
 
 
 def test_demo_where_it_cannot_write(tmp_path):
@@ -485,7 +650,7 @@ def test_interrupt(tmp_path):
         process.send_signal(signal.SIGINT)
         rest, complaints = process.communicate()
 
-    assert "20480 triangles" in first
+    assert "simulating two soft bodies" in first
     assert process.returncode == cli.INTERRUPTED
     assert "picture:" not in rest
     assert "Traceback" not in complaints

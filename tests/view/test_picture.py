@@ -38,7 +38,7 @@ def drawn(monkeypatch):
     """Record what would be drawn: a list of (parts, title)."""
     calls = []
     monkeypatch.setattr(picture, "_can_use_opengl", lambda: False)
-    monkeypatch.setattr(picture, "_draw_with_matplotlib", lambda parts, title: calls.append((parts, title)))
+    monkeypatch.setattr(picture, "_draw_with_matplotlib", lambda parts, title, _: calls.append((parts, title)))
     return calls
 
 
@@ -332,7 +332,7 @@ def test_columns_fill_the_overlap(axis):
     size[axis] = 0.2
     a, b = (stretched(body, size) for body in (shapes.icosphere(2), shapes.icosphere(2, center=(1.1, 0.2, 0.1))))
     result = impinge.overlap_volume(a, b, resolution=24)
-    columns = picture._columns(result, 1)
+    columns = picture.columns_of_spans(result, 1)
 
     assert result.axis == axis
     assert len(columns) == 12 * len(result) > 1000
@@ -362,7 +362,7 @@ def test_parts_of_an_overlap(drawn, monkeypatch):
     fewer = drawn[1][0][2]
     assert fewer.label.endswith(", drawn by one ray of 3 x 3")
     assert 12 * 20 < len(fewer.corners) < len(columns.corners) / 4
-    np.testing.assert_allclose(volume_of(picture._columns(result, 3)), result.volume, rtol=0.2)
+    np.testing.assert_allclose(volume_of(picture.columns_of_spans(result, 3)), result.volume, rtol=0.2)
 
 
 def test_overlap_of_one_body_and_of_none(drawn):

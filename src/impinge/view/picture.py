@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.arrays import Bools, Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind, Contacts
 from impinge.detect.results import Curves, SphereContacts, TrianglePairs, VertexContacts, VolumeOverlap
 from impinge.detect.sphere_hierarchy import SphereHierarchy
@@ -39,6 +39,10 @@ MOST_COLUMNS = 40_000
 """Spans of an overlap that are drawn one by one; of more, rows and columns are left out, and the label says so."""
 FINE_BALLS_BELOW = 100
 """More spheres than these are drawn with few triangles each."""
+WORDS_FROM = 900
+"""Pixels across from which a picture has a title and labels."""
+STEEP = 89.0
+"""Degrees above which a picture is taken from above."""
 FLAT_BELOW = 1e-12
 """Twice the area below which a triangle has no normal to shade it by; the whole scene is one unit wide."""
 
@@ -57,9 +61,23 @@ class Part:
     """Of the lines that triangles without an area are drawn as, in pixels."""
 
 
+class Sight(NamedTuple):
+    """Where a picture is taken from, in degrees, and how large it is."""
+
+    azimuth: float
+    """About z, from x towards y."""
+    elevation: float
+    """Above the plane of x and y; 90 looks down on it, with y upwards."""
+    size: tuple[int, int] = SIZE
+
+
+DEFAULT_SIGHT = Sight(70.0, 35.264389682754654)
+"""Along a diagonal of a cube, turned by 25 degrees."""
+
+
 def plot_pairs(result: TrianglePairs, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
     """Draw the bodies of ``result`` as they are now; write ``path`` and return it, or return the pixels."""
-    return _shown(draw_parts(_parts(result), title or _title(result)), path)
+    return _shown(draw_parts(parts_of_pairs(result), title or _title(result)), path)
 
 
 def plot_curves(result: Curves, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
@@ -109,17 +127,19 @@ def plot_spheres(
 def plot_world(result: Contacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
     """Draw the bodies as they are now, contact points and ways out; write ``path`` or return the pixels."""
     named = title or f"{len(result)} contacts of {len(result.body_pairs)} pairs of bodies, by {result.method}"
-    ends = result.point - result.depth[:, None] * result.normal  # where a's side of the contact goes
-    is_of_b = result.kind == ContactKind.VERTEX_B
-    ends[is_of_b] = (result.point + result.depth[:, None] * result.normal)[is_of_b]
-    parts = _parts_with_ways(result.bodies, result.point, ends, f"{len(result)} contacts")
-    return _shown(draw_parts(parts, named), path)
+    return _shown(draw_parts(parts_of_world(result), named), path)
 
 
 def draw_parts(parts: Iterable[Part], title: str) -> Any:
     """Draw anything that is made of triangles; the pixels, shape (height, width, 3)."""
+    return draw_from(parts, title, [DEFAULT_SIGHT])[0]
+
+
+def draw_from(parts: Iterable[Part], title: str, sights: Sequence[Sight]) -> list[Any]:
+    """Draw the same from several sides, with the pixels of each; small pictures have no words."""
     draw = _draw_with_vtk if _can_use_opengl() else _draw_with_matplotlib
-    return draw(_fit_to_unit(list(parts)), title)
+    fitted = _fit_to_unit(list(parts))
+    return [draw(fitted, title, sight) for sight in sights]
 
 
 def marks(points: Floats, size: float) -> Floats:
@@ -147,7 +167,8 @@ def _not_written(path: Path, reason: Exception | str) -> FileError:
     return FileError(f"the picture could not be written to {path} ({reason}); choose a writable .png file")
 
 
-def _parts(result: TrianglePairs) -> Iterator[Part]:
+def parts_of_pairs(result: TrianglePairs) -> Iterator[Part]:
+    """The bodies as they are now, and their colliding triangles."""
     hits: list[Ints] = [result.faces_a, result.faces_b] if len(result.bodies) == 2 else [np.unique(result.pairs)]
     for k, (body, found) in enumerate(zip(result.bodies, hits)):
         name = ("a", "b")[k] if len(result.bodies) == 2 else "body"
@@ -160,6 +181,14 @@ def _parts(result: TrianglePairs) -> Iterator[Part]:
             yield Part(f"{name}: {len(snapshot.live)} triangles", corners[others], BODY_COLOURS[k], 0.55, edges)
         if len(hit):
             yield Part(f"{name}: {len(hit)} colliding", corners[hit], HIT_COLOURS[k], 1.0, edges)
+
+
+def parts_of_world(result: Contacts) -> Iterator[Part]:
+    """The bodies as they are now, contact points, and which way what is inside goes."""
+    ends = result.point - result.depth[:, None] * result.normal  # where a's side of the contact goes
+    is_of_b = result.kind == ContactKind.VERTEX_B
+    ends[is_of_b] = (result.point + result.depth[:, None] * result.normal)[is_of_b]
+    return _parts_with_ways(result.bodies, result.point, ends, f"{len(result)} contacts")
 
 
 def _parts_of_curves(result: Curves) -> Iterator[Part]:
@@ -212,10 +241,10 @@ def _parts_of_overlap(result: VolumeOverlap) -> Iterator[Part]:
     if len(result):
         stride = math.ceil(math.sqrt(len(result) / MOST_COLUMNS))
         drawn = "" if stride == 1 else f", drawn by one ray of {stride} x {stride}"
-        yield Part(f"overlap: {len(result)} spans{drawn}", _columns(result, stride), HIT_COLOURS[0], 1.0, False)
+        yield Part(f"overlap: {len(result)} spans{drawn}", columns_of_spans(result, stride), HIT_COLOURS[0], 1.0, False)
 
 
-def _columns(result: VolumeOverlap, stride: int) -> Floats:
+def columns_of_spans(result: VolumeOverlap, stride: int) -> Floats:
     """A column around each span, 12 triangles each; with a stride, of every so manieth row and column, wider for it."""
     axis, (low, high) = result.axis, result.region
     rows = (result.pixel % stride == stride // 2).all(axis=1)
@@ -253,7 +282,7 @@ def _parts_of_spheres(result: SphereContacts) -> Iterator[Part]:
         corners = snapshot.vertices[snapshot.elements[snapshot.live]]
         yield Part(f"{name}: {len(corners)} triangles", corners, BODY_COLOURS[k], 0.35, False)
         for pairs, label, opacity in ((result.certain, "certain", 0.9), (result.possible, "possible", 0.5)):
-            nodes = np.unique(pairs[:, k])
+            nodes = sorted_unique(pairs if result.is_self else pairs[:, k])
             if len(nodes) and result.spheres:
                 spheres = result.spheres[k].of(nodes)
                 balls = spheres[:, None, None, :3] + spheres[:, None, None, 3:] * _BALL
@@ -321,34 +350,47 @@ def _can_use_opengl() -> bool:
     return False
 
 
-def _draw_with_vtk(parts: list[Part], title: str) -> Any:
+def _draw_with_vtk(parts: list[Part], title: str, sight: Sight) -> Any:
     try:
         import pyvista
     except ImportError as error:
         raise MissingExtra("pictures need pyvista; install impinge[picture]") from error
-    plotter = pyvista.Plotter(off_screen=True, window_size=list(SIZE))
+    plotter = pyvista.Plotter(off_screen=True, window_size=list(sight.size))
     plotter.set_background("white", top="#e9eef4")
     for part in parts:
         flat = _is_flat(part.corners)
-        solid = {"show_edges": part.edges, "edge_opacity": 0.12}
+        solid = {"show_edges": part.edges, "edge_opacity": 0.12, "ambient": 0.4 if part.opacity == 1.0 else 0.1}
         for corners, style in ((part.corners[~flat], solid), (part.corners[flat], {"style": "wireframe"})):
             if len(corners):
                 rows = np.arange(3 * len(corners)).reshape(-1, 3)
                 mesh = pyvista.PolyData.from_regular_faces(corners.reshape(-1, 3), rows)
                 plotter.add_mesh(mesh, color=part.colour, opacity=part.opacity, line_width=part.width, **style)
-    for k, part in enumerate(reversed(parts)):
-        plotter.add_text(part.label, position=(0.015, 0.02 + 0.035 * k), viewport=True, font_size=11, color=part.colour)
-    plotter.add_text(title, font_size=13, color="black")
-    plotter.camera_position = "iso"
-    plotter.camera.azimuth = 25
-    _zoom_to_fit(plotter.camera, parts)
+    if sight.size[0] >= WORDS_FROM:
+        for k, part in enumerate(reversed(parts)):
+            plotter.add_text(
+                part.label, position=(0.015, 0.02 + 0.035 * k), viewport=True, font_size=11, color=part.colour
+            )
+        plotter.add_text(title, position=(0.015, 0.955), viewport=True, font_size=13, color="black")
+    plotter.camera_position = [_direction(sight), (0.0, 0.0, 0.0), _upwards(sight)]
+    plotter.reset_camera()
+    _zoom_to_fit(plotter.camera, parts, sight)
     try:
         return plotter.screenshot(return_img=True)
     finally:
         plotter.close()
 
 
-def _zoom_to_fit(camera: Any, parts: list[Part]) -> None:
+def _direction(sight: Sight) -> tuple[float, float, float]:
+    """From the middle of the scene to who looks at it."""
+    turn, up = math.radians(sight.azimuth), math.radians(sight.elevation)
+    return math.cos(up) * math.cos(turn), math.cos(up) * math.sin(turn), math.sin(up)
+
+
+def _upwards(sight: Sight) -> tuple[float, float, float]:
+    return (0.0, 1.0, 0.0) if abs(sight.elevation) > STEEP else (0.0, 0.0, 1.0)
+
+
+def _zoom_to_fit(camera: Any, parts: list[Part], sight: Sight) -> None:
     """Let the scene fill most of the picture, and no corner of it leave the picture."""
     if not parts:
         return
@@ -359,11 +401,11 @@ def _zoom_to_fit(camera: Any, parts: list[Part]) -> None:
     seen = np.concatenate([part.corners.reshape(-1, 3) for part in parts]) - camera.position
     half_height = (seen @ forward) * np.tan(np.radians(camera.view_angle) / 2.0)
     tall = np.abs(seen @ np.cross(right, forward)) / half_height
-    wide = np.abs(seen @ right) / (half_height * SIZE[0] / SIZE[1])
+    wide = np.abs(seen @ right) / (half_height * sight.size[0] / sight.size[1])
     camera.zoom(FILL / max(float(np.maximum(tall, wide).max()), 0.1))
 
 
-def _draw_with_matplotlib(parts: list[Part], title: str) -> Any:
+def _draw_with_matplotlib(parts: list[Part], title: str, sight: Sight) -> Any:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -371,10 +413,11 @@ def _draw_with_matplotlib(parts: list[Part], title: str) -> Any:
         from mpl_toolkits.mplot3d.art3d import Poly3DCollection
     except ImportError as error:
         raise MissingExtra("pictures need matplotlib; install impinge[picture]") from error
-    figure = Figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=100)
+    figure = Figure(figsize=(sight.size[0] / 100, sight.size[1] / 100), dpi=100)
     canvas = FigureCanvasAgg(figure)
     axes: Any = figure.add_axes((0.0, 0.0, 1.0, 0.95), projection="3d")
     axes.set_axis_off()
+    axes.view_init(elev=sight.elevation, azim=sight.azimuth)
     axes.computed_zorder = False  # it sorts whole parts by their middle, which hides what collides inside a body
     axes.set_box_aspect((1.0, 1.0, 1.0), zoom=1.7)
     reach = max([float(np.linalg.norm(part.corners, axis=2).max()) for part in parts], default=1.0) or 1.0
@@ -388,9 +431,10 @@ def _draw_with_matplotlib(parts: list[Part], title: str) -> Any:
         if flat.any():
             lines = {"edgecolors": part.colour, "linewidths": 0.5 * part.width}
             axes.add_collection3d(Poly3DCollection(part.corners[flat], **lines, **style))
-    if parts:
-        axes.legend(handles=[Patch(color=part.colour, label=part.label) for part in parts], loc="lower right")
-    figure.suptitle(title, x=0.01, ha="left")
+    if sight.size[0] >= WORDS_FROM:
+        if parts:
+            axes.legend(handles=[Patch(color=part.colour, label=part.label) for part in parts], loc="lower right")
+        figure.suptitle(title, x=0.01, ha="left")
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 

@@ -27,6 +27,8 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 34
 """Margins of a chart, for its labels."""
 COLUMNS = 800
 """Points of a line at most; of several frames in one column the largest value is drawn."""
+FRAME_MS = 100
+"""How long a frame of a moving picture is shown."""
 CELL = 18
 """Width of a cell of a matrix, in pixels."""
 
@@ -37,6 +39,8 @@ h1 { font-size: 1.6em; margin-bottom: .2em } h2 { font-size: 1.15em; margin-top:
 table { border-collapse: collapse } td, th { padding: .2em .9em .2em 0; text-align: left; vertical-align: top }
 th { color: #5a6b7b; font-weight: 600 } td.number { text-align: right; font-variant-numeric: tabular-nums }
 figure { margin: 1em 0 } figure img { max-width: 100%; border: 1px solid #d5dde5 } figcaption { color: #5a6b7b }
+.legend span { font-size: 1.3em; margin-left: .6em } .legend span:first-child { margin-left: 0 }
+.row { display: flex; flex-wrap: wrap; gap: 1em } .row figure { flex: 1 1 300px; margin: 0 }
 code, pre { background: #f2f5f8; padding: .1em .35em } pre { padding: .8em; overflow-x: auto }
 svg text { font: 12px system-ui, sans-serif; fill: #5a6b7b }
 """
@@ -61,6 +65,13 @@ class Page:
         """Add a line to be typed."""
         self._parts.append(f"<pre>{html.escape(line)}</pre>")
 
+    def legend(self, entries: Iterable[tuple[str, str]]) -> None:
+        """Say what colours mean."""
+        spots = "".join(
+            f'<span style="color:{colour}">&#9632;</span> {html.escape(label)} ' for label, colour in entries
+        )
+        self._parts.append(f'<p class="legend">{spots}</p>')
+
     def table(self, rows: Iterable[Sequence[Any]], head: Sequence[str] = ()) -> None:
         """Add a table; numbers are set to the right."""
         top = "".join(f"<th>{html.escape(each)}</th>" for each in head)
@@ -81,6 +92,21 @@ class Page:
         words = html.escape(caption)
         self._parts.append(
             f'<figure><img alt="{words}" src="data:image/png;base64,{data}"><figcaption>{words}</figcaption></figure>'
+        )
+
+    def pictures(self, several: Sequence[Any], captions: Sequence[str]) -> None:
+        """Add pictures side by side."""
+        self._parts.append('<div class="row">')
+        for pixels, caption in zip(several, captions):
+            self.picture(pixels, caption)
+        self._parts.append("</div>")
+
+    def animation(self, frames: Sequence[Any], caption: str) -> None:
+        """Add pictures that follow one another without end, all of one shape (rows, columns, 3)."""
+        data = base64.b64encode(_webp(frames)).decode()
+        words = html.escape(caption)
+        self._parts.append(
+            f'<figure><img alt="{words}" src="data:image/webp;base64,{data}"><figcaption>{words}</figcaption></figure>'
         )
 
     def html(self) -> str:
@@ -131,6 +157,17 @@ def _png(pixels: Any) -> bytes:
         raise MissingExtra("pictures need matplotlib; install impinge[picture]") from error
     file = io.BytesIO()
     matplotlib.image.imsave(file, pixels, format="png")
+    return file.getvalue()
+
+
+def _webp(frames: Sequence[Any]) -> bytes:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtra("moving pictures need Pillow; install impinge[picture]") from error
+    first, *others = (Image.fromarray(np.ascontiguousarray(frame[:, :, :3])) for frame in frames)
+    file = io.BytesIO()
+    first.save(file, format="webp", save_all=True, append_images=others, duration=FRAME_MS, loop=0, quality=80)
     return file.getvalue()
 
 

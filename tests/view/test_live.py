@@ -1,0 +1,354 @@
+"""The live page in a real browser: it loads, and what people do there changes what is computed."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import impinge
+from browser import missing, open_browser, screenshot, wait_for
+from impinge import shapes
+from impinge.view import live
+from impinge.view.live import LivePage, check_address, is_loopback, record, rotation, show, status
+from impinge.view.session import Session, Shot
+
+pytest.importorskip("viser", reason="the live page needs viser")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for all tests of this file."""
+    yield from open_browser()
+
+
+@pytest.fixture(scope="module")
+def opened(browser):
+    """A page of a small scene, opened and paused, with its session and the browser."""
+    page = LivePage(Session("bumpy_spheres_1k"), port=0)
+    page.start()
+    browser.get(page.url)
+    view = SimpleNamespace(page=page, session=page.session, browser=browser)
+    wait_for(lambda: _is_there(view), "the page")
+    wait_for(lambda: page.session.frame > 3, "bodies to move")
+    _click(view, "Pause")
+    wait_for(lambda: _stands_still(view), "the pause")
+    yield view
+    page.close()
+
+
+@pytest.fixture
+def view(opened):
+    """The page as it was at first: whole bodies, at their place, asked by box_tree."""
+    opened.session.settings.shift, opened.session.settings.turn = np.zeros(3), np.eye(3)
+    opened.session.settings.layers = frozenset(live.LAYERS)
+    opened.session.choose_method("box_tree")
+    opened.session.mend()
+    opened.page.refresh()
+    wait_for(lambda: _follows(opened), "the page to follow")
+    return opened
+
+
+def _is_there(view) -> bool:
+    return bool(view.browser.find_elements("css selector", ".impinge-status"))
+
+
+def _told(view, what: str) -> str:
+    script = f"return document.querySelector('.impinge-status').dataset.{what}"
+    return str(view.browser.execute_script(script))
+
+
+def _follows(view) -> bool:
+    """Whether the page shows what was found last; a scene just chosen or mended has found nothing yet."""
+    counts = view.session.counts
+    return bool(counts) and _told(view, "count") == str(counts[-1])
+
+
+def _stands_still(view) -> bool:
+    before = view.session.frame
+    wait_a_little = view.browser.execute_async_script
+    wait_a_little("setTimeout(arguments[0], 400)")
+    return view.session.frame == before
+
+
+def _click(view, words: str) -> None:
+    button = view.browser.find_element("xpath", f"//button[contains(., '{words}')]")
+    view.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+    button.click()
+
+
+def _press(view, label: str, key: str, times: int) -> None:
+    """Move a slider by the keyboard."""
+    name = view.browser.find_element("xpath", f"//label[contains(., '{label}')]").get_attribute("for")
+    thumb = view.browser.find_element("css selector", f"[id='{name}'] [role=slider]")
+    view.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", thumb)
+    for _ in range(times):
+        thumb.send_keys(key)
+
+
+def _choose(view, label: str, option: str) -> None:
+    name = view.browser.find_element("xpath", f"//label[contains(., '{label}')]").get_attribute("for")
+    box = view.browser.find_element("css selector", f"[id='{name}']")
+    view.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
+    box.click()
+    found = f"//*[@role='option'][contains(., '{option}')]"
+    wait_for(lambda: view.browser.find_elements("xpath", found), "the list of options")
+    view.browser.find_element("xpath", found).click()
+
+
+def test_page_tells_what_was_found(view):
+    """Show the number that the session found, and the sentence with it."""
+    words = view.browser.find_element("css selector", ".impinge-status").text
+
+    assert int(_told(view, "count")) == view.session.counts[-1] > 0
+    assert "decided exactly" in words
+
+
+def test_slider_changes_what_is_computed(view):
+    """Move the second body with a slider, so that other triangles meet."""
+    from selenium.webdriver.common.keys import Keys
+
+    before = _told(view, "count")
+    _press(view, "Position x", Keys.ARROW_RIGHT, 30)
+    wait_for(lambda: view.session.settings.shift[0] > 0.1, "the slider to reach the session")
+    wait_for(lambda: _told(view, "count") != before, "another count")
+
+    wait_for(lambda: _follows(view), "the last count")
+    assert view.session.settings.shift[1] == 0.0
+
+
+def test_budget_slider_reaches_the_session(view):
+    """Set the time budget with a slider."""
+    from selenium.webdriver.common.keys import Keys
+
+    before = view.session.settings.budget_ms
+    _press(view, "Time budget", Keys.ARROW_RIGHT, 5)
+
+    wait_for(lambda: view.session.settings.budget_ms > before + 0.4, "a longer budget")
+
+
+def test_another_method_gives_another_result(view):
+    """Ask for the volume instead of the pairs."""
+    _choose(view, "Method", "layered_depth")
+    wait_for(lambda: _told(view, "method") == "layered_depth", "the method")
+
+    assert "volume" in view.browser.find_element("css selector", ".impinge-status").text
+    assert int(_told(view, "count")) == view.session.counts[-1] > 0
+
+
+def test_cutting_changes_the_count(view):
+    """Cut away what collides, and find it gone; mend, and find it again."""
+    before = _told(view, "count")
+    whole = view.session.bodies[1].live_count
+    _click(view, "Cut away what collides")
+    wait_for(lambda: _told(view, "count") == "0", "no contacts")
+    assert view.session.bodies[1].live_count < whole
+
+    _click(view, "Mend")
+    wait_for(lambda: _told(view, "count") == before, "the contacts again")
+
+
+def test_tool_cuts_where_it_is_clicked(view):
+    """Take the tool, click into the middle of the picture, and see triangles go."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    whole = sum(body.live_count for body in view.session.bodies)
+    name = view.browser.find_element("xpath", "//label[contains(., 'Cut where I click')]").get_attribute("for")
+    box = view.browser.find_element("css selector", f"[id='{name}']")
+    view.browser.execute_script("arguments[0].click()", box)
+    wait_for(lambda: view.page._cut_clicks.value, "the tool")
+    canvas = view.browser.find_element("css selector", "canvas")
+
+    def cut() -> bool:
+        ActionChains(view.browser).move_to_element_with_offset(canvas, -60, 10).click().perform()
+        return sum(body.live_count for body in view.session.bodies) < whole
+
+    wait_for(cut, "a cut")
+    view.browser.execute_script("arguments[0].click()", box)
+
+
+def test_step_goes_on_by_one_frame(view):
+    """Let one frame pass with each click."""
+    before = view.session.frame
+    _click(view, "Step")
+
+    wait_for(lambda: view.session.frame == before + 1, "one frame")
+    assert _stands_still(view)
+
+
+def test_handle_moves_the_second_body(view):
+    """Drag the handle, as the browser reports it, and see the body, the sliders and the count follow."""
+    before = view.session.counts[-1]
+    place = view.page._viewer.to_drawing(view.session.centre_of_b)
+    view.page._gizmo.position = tuple(place + np.array([0.5, 0.0, 0.0]))
+    view.page._gizmo.wxyz = (np.cos(0.2), 0.0, 0.0, np.sin(0.2))
+    view.page._drag("update")
+
+    np.testing.assert_allclose(view.session.settings.shift, [0.25, 0.0, 0.0], atol=1e-6)
+    assert view.session.settings.turn[1, 0] > 0.3
+    assert view.page._shifts[0].value == 0.25
+    assert view.session.counts[-1] != before
+    wait_for(lambda: _follows(view), "the page to follow")
+    view.session.settings.turn = np.eye(3)
+
+
+def test_record_sends_a_file(view, monkeypatch):
+    """Record from one click to the next, and send one html file to the browser that asked."""
+    sent: list[tuple[str, bytes]] = []
+    client = next(iter(view.page._server.get_clients().values()))
+    monkeypatch.setattr(type(client), "send_file_download", lambda _, name, content: sent.append((name, content)))
+    _click(view, "Record")
+    wait_for(lambda: view.page._recording is not None, "the recording")
+    for _ in range(3):
+        view.page.advance(0.05)
+    _click(view, "Record")
+    wait_for(lambda: sent, "the file")
+
+    assert sent[0][0] == "impinge.html"
+    assert b"__VISER_EMBED_DATA__" in sent[0][1]
+    assert view.page._recording is None
+
+
+def _shows_bodies(browser) -> bool:
+    """Whether both bodies are to be seen, and triangles that glow."""
+    import matplotlib.image
+
+    taken = screenshot(browser)
+    if taken is None:
+        return False
+    pixels = matplotlib.image.imread(io.BytesIO(taken), format="png")
+    red, green, blue = pixels[150:, :950, :3].reshape(-1, 3).T
+    is_blue, is_orange = blue > red + 0.15, red > blue + 0.15
+    glows = (red > 0.75) & (green < 0.5) & (blue > 0.3)
+    return bool(is_blue.sum() > 5000 and is_orange.sum() > 5000 and glows.sum() > 50)
+
+
+def test_screenshot_is_not_blank(view):
+    """See both bodies, and triangles that glow."""
+    wait_for(lambda: _shows_bodies(view.browser), "bodies and glowing triangles in the picture")
+
+
+def test_another_scene_is_chosen(view):
+    """Choose a simulation in the list: its bodies push each other, and what moves formulas is not offered."""
+    _choose(view, "Scene", "turning_part, simulated")
+    wait_for(lambda: view.session.is_simulated, "the simulation")
+    _click(view, "Step")
+    wait_for(lambda: "simulated 0." in view.browser.find_element("css selector", ".impinge-status").text, "its time")
+
+    assert not view.page._motion.visible
+    assert view.session.motion.time > 0.0
+    _click(view, "Again")
+    wait_for(lambda: view.session.motion.time == 0.0, "the beginning")
+    _choose(view, "Scene", "bumpy_spheres_1k")
+    wait_for(lambda: not view.session.is_simulated, "the first scene")
+    wait_for(lambda: _follows(view) and view.session.counts[-1] > 0, "its contacts")
+    assert view.page._motion.visible
+
+
+def test_recording_opens_from_disk(browser, tmp_path):
+    """Open a recording as a file, without any server, and see a canvas with a line of time below it."""
+    path = live.write_page(record(Session("bumpy_spheres_1k"), 0.1), tmp_path / "run.html")
+    browser.get(path.as_uri())
+
+    wait_for(lambda: browser.find_elements("css selector", "canvas"), "the canvas")
+    wait_for(lambda: browser.find_elements("css selector", "[role=slider]"), "the line of time")
+
+
+# without a browser ----------------------------------------------------------------------------------------
+
+
+def test_handle_pulls_a_soft_body():
+    """Pull a soft body while the handle is held, and not by news that come late; keep the handle at the body."""
+    page = LivePage(Session("two_bunnies, simulated"), port=0)
+    try:
+        motion = page.session.motion
+        place = page._viewer.to_drawing(motion.positions()[1].mean(axis=0))
+        np.testing.assert_allclose(page._gizmo.position, place, atol=1e-9)
+        page._drag("start")
+        page._gizmo.position = tuple(place + 0.5)
+        page._drag("update")
+        np.testing.assert_allclose(motion.pull, page._viewer.to_scene(place + 0.5))
+        for end in (lambda: page._drag("end"), page._let_go):
+            page._drag("start")
+            assert motion.pull is not None
+            end()
+            page._drag("update")
+            assert motion.pull is None
+    finally:
+        page.close()
+
+
+def test_browser_tests_say_why_they_are_skipped(monkeypatch):
+    """Name what to install."""
+    monkeypatch.setattr("browser.CHROMIUM", None)
+
+    assert "apt-get install chromium" in missing()
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("host", False)]
+)
+def test_who_can_see_the_page(host, alone):
+    """Tell addresses of this computer from those that others reach."""
+    assert is_loopback(host) is alone
+
+
+def test_bad_addresses_are_refused():
+    """Refuse ports that there are not, and addresses that are not ours."""
+    with pytest.raises(impinge.OptionError, match="port is 70000, expected"):
+        check_address("127.0.0.1", 70000)
+    with pytest.raises(impinge.OptionError, match=r"cannot be served at 192\.0\.2\.1 port 8765"):
+        check_address("192.0.2.1", 8765)
+
+
+def test_turning_by_a_quaternion():
+    """Turn x to y by a quarter turn about z."""
+    half = np.sqrt(0.5)
+
+    np.testing.assert_allclose(rotation((half, 0, 0, half)) @ [1, 0, 0], [0, 1, 0], atol=1e-15)
+
+
+def test_status_takes_nothing_for_markup():
+    """Escape sentences, which may hold names of files."""
+    drawing = live.Drawing(shapes=(), sentence="<b>&", notes=("<i>",))
+    told = status(Shot(1, 0.0, drawing, 1.0, 2.0, "<m>"))
+
+    assert "&lt;b&gt;&amp;" in told
+    assert "&lt;i&gt;" in told
+    assert 'data-method="&lt;m&gt;"' in told
+
+
+def test_recording_is_one_file():
+    """Record frames into a page that loads nothing from elsewhere."""
+    page = record(Session("boxes_overlapping_by_half"), 0.1)
+
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert "__VISER_EMBED_DATA__" in page
+
+
+def test_recordings_grow_with_time():
+    """Keep every frame."""
+    short, long = (len(record(Session("bumpy_spheres_1k"), seconds)) for seconds in (0.1, 0.5))
+
+    assert long > short + 10_000
+
+
+def test_result_is_written_as_a_page(tmp_path):
+    """Write one html file of a result."""
+    path = tmp_path / "found.html"
+    pairs = impinge.triangle_pairs(shapes.icosphere(2), shapes.icosphere(2, center=(1.2, 0, 0)))
+
+    assert show(pairs, path) == path
+    assert "__VISER_EMBED_DATA__" in path.read_text(encoding="utf-8")
+
+
+def test_page_that_cannot_be_written(tmp_path):
+    """Say in a sentence where a page could not be written, and leave nothing behind."""
+    for path in (tmp_path, tmp_path / "no" / "page.html"):
+        with pytest.raises(impinge.FileError, match="could not be written"):
+            live.check_path(path)
+    with pytest.raises(impinge.FileError, match="could not be written"):
+        live.write_page("x", tmp_path / "no" / "page.html")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,439 @@
+"""What runs behind the live page, and what there is to see of results; without a browser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import scenes, shapes
+from impinge.simulate import scenes as simulations
+from impinge.view.drawing import LAYERS, MOST_ARROWS, drawing_of
+from impinge.view.motions import Formula, Physics
+from impinge.view.session import METHODS, SHOWN_SCENES, SHOWN_SIMULATIONS, Session, first_hit
+from impinge.view.viewer import STYLES, NullViewer, draw, prepare
+
+PAIR_METHODS = ("box_tree", "breadth_first", "gjk_cut", "spatial_hash")
+
+
+@pytest.fixture
+def session() -> Session:
+    """Two bumpy spheres that meet."""
+    return Session("bumpy_spheres_1k")
+
+
+def drawn(shot) -> NullViewer:
+    viewer = NullViewer()
+    prepare(viewer)
+    draw(viewer, shot.drawing, frozenset(LAYERS))
+    return viewer
+
+
+def test_all_scenes_of_the_page_have_two_bodies():
+    """Offer nothing that would be refused."""
+    for name in SHOWN_SCENES:
+        assert len(scenes.get(name).bodies) == 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_finds_something(session, method):
+    """Ask each method about bodies that overlap: it finds something, and says how sure it is."""
+    session.choose_method(method)
+    session.settings.budget_ms = 10_000.0
+    shot = session.advance(0.1)
+
+    assert shot.count > 0
+    assert shot.method == method
+    assert shot.detection_ms > 0.0
+    assert any(word in shot.drawing.sentence for word in ("exact", "all", "certain"))
+    assert (drawn(shot).glowing["a"] > 0) == (method != "layered_depth"), "spans stand for triangles"
+    assert len(shot.drawing.glow(0)) > 0
+
+
+def test_methods_agree(session):
+    """Find the same number of pairs by every method that finds pairs, while bodies move."""
+    for _ in range(3):
+        session.advance(0.1)
+        counts = set()
+        for method in (*PAIR_METHODS, "sphere_tree"):
+            session.settings.budget_ms = 10_000.0
+            session.choose_method(method)
+            counts.add(session.advance(0.0).count)
+
+        assert len(counts) == 1
+        assert counts.pop() > 50
+
+
+def test_what_is_drawn(session):
+    """Draw spheres for spheres, spans for volumes, curves for pairs, and normals for all."""
+    expected = {
+        "box_tree": {"curves", "normals"},
+        "sphere_tree": {"spheres a", "spheres b", "normals"},
+        "layered_depth": {"spans", "normals"},
+        "vertices_inside": {"normals"},
+    }
+    session.settings.budget_ms = 10_000.0
+    for method, names in expected.items():
+        session.choose_method(method)
+        viewer = drawn(session.advance(0.0))
+        extras = {name for name, count in viewer.shown.items() if count and name not in ("a", "b")}
+
+        assert extras == names, method
+        assert viewer.shown["a"] == viewer.shown["b"] == 1280
+        assert set(viewer.things) == set(STYLES)
+
+
+def test_layers_can_be_left_out(session):
+    """Draw nothing over the bodies if nothing is wanted."""
+    session.settings.layers = frozenset()
+    shot = session.advance(0.0)
+    viewer = NullViewer()
+    draw(viewer, shot.drawing, session.settings.layers)
+
+    assert shot.count > 0
+    assert sum(viewer.glowing.values()) == 0
+    assert {name for name, count in viewer.shown.items() if count} == {"a", "b"}
+
+
+def test_budget_is_kept_and_told(session):
+    """Say what is certain and what is possible if the time does not suffice."""
+    session.choose_scene("knots_12k")
+    session.choose_method("sphere_tree")
+    session.settings.budget_ms = 0.1
+    shot = session.advance(0.1)
+
+    assert not shot.drawing.complete
+    assert "possible" in shot.drawing.sentence
+
+
+def test_resolution_changes_the_answer(session):
+    """Send more rays, and get more spans and a smaller error."""
+    session.choose_method("layered_depth")
+    session.settings.resolution = 16
+    coarse = session.advance(0.0)
+    session.settings.resolution = 64
+    fine = session.advance(0.0)
+
+    assert fine.count > 10 * coarse.count > 0
+
+
+def test_deformation_scales_the_motion(session):
+    """Stay at rest without deformation, and go twice as far with twice as much."""
+    rest = session.motion.scene.rest_positions[0]
+    session.motion.time = 1.0
+    reach = []
+    for share in (0.0, 1.0, 2.0):
+        session.settings.deformation = share
+        session.advance(0.0)
+        reach.append(session.bodies[0].vertices - rest)
+
+    assert np.abs(reach[0]).max() == 0.0
+    assert np.abs(reach[1]).max() > 0.01
+    np.testing.assert_allclose(reach[2], 2.0 * reach[1], atol=1e-12)
+
+
+def test_second_body_can_be_moved_away_and_turned(session):
+    """Shift the second body out of the first: nothing meets; turn it: its centre stays."""
+    session.settings.shift = np.array([2.0, 0.0, 0.0])
+    away = session.advance(0.0)
+    assert away.count == 0
+    assert "Nothing meets" in away.drawing.sentence
+
+    session.settings.shift = np.zeros(3)
+    session.settings.turn = np.diag([-1.0, -1.0, 1.0])
+    session.settings.deformation = 0.0
+    session.advance(0.0)
+    middle = session.motion.scene.rest_positions[1] - session.centre_of_b
+    np.testing.assert_allclose(session.bodies[1].vertices - session.centre_of_b, middle * [-1, -1, 1], atol=1e-12)
+
+
+def test_body_inside_a_body_is_told():
+    """Say that a body is inside the other where no triangles meet."""
+    shot = Session("nested_spheres").advance(0.0)
+
+    assert shot.count == 0
+    assert "inside the other" in shot.drawing.sentence
+
+
+@pytest.mark.parametrize("method", PAIR_METHODS)
+def test_contacts_follow_cuts(session, method):
+    """Cut away what collides and find nothing; mend and find all again."""
+    session.choose_method(method)
+    before = session.advance(0.0).count
+    went = session.cut_colliding()
+    assert went > 0
+    assert session.advance(0.0).count == 0
+    assert drawn(session.advance(0.0)).shown["b"] == 1280 - went
+
+    session.mend()
+    assert session.advance(0.0).count == before > 0
+
+
+def test_sphere_trees_follow_cuts(session):
+    """Find with spheres what is found with boxes after a cut of some of what collides."""
+    session.settings.budget_ms = 10_000.0
+    session.choose_method("sphere_tree")
+    before = session.advance(0.0)
+    points = before.drawing.shapes[1].vertices[before.drawing.shapes[1].faces[before.drawing.hits[1][0]]]
+    assert session.cut_around(points.mean(axis=0), 0.15 * session.size) > 0
+    by_spheres = session.advance(0.0).count
+    session.choose_method("box_tree")
+
+    assert 0 < by_spheres < before.count
+    assert by_spheres == session.advance(0.0).count
+
+
+def test_volume_of_a_cut_body_is_refused_in_a_sentence(session):
+    """Go on with the bodies alone where a method cannot answer, and say why."""
+    session.advance(0.0)
+    session.cut_colliding()
+    session.choose_method("layered_depth")
+    shot = session.advance(0.0)
+
+    assert shot.count == 0
+    assert not shot.drawing.complete
+    assert "layered_depth cannot answer here" in shot.drawing.sentence
+    assert "closed" in shot.drawing.sentence
+
+
+def test_ray_cuts_what_it_meets_first(session):
+    """Cut the near side, and leave the far side; a ray that meets nothing cuts nothing."""
+    session.settings.deformation = 0.0
+    session.advance(0.0)
+    assert session.cut_along([0, 0, 50.0], [0, 0, 1.0], 0.2) == 0
+    went = session.cut_along([-0.3, 0, 50.0], [0, 0, -1.0], 0.2)
+    body = session.bodies[0].snapshot()
+    centres = body.vertices[body.elements].mean(axis=1)
+    dead = np.setdiff1d(np.arange(len(body.elements)), body.live)
+
+    assert went == len(dead) > 0
+    assert (centres[dead, 2] > 0.3).all()
+
+
+def test_first_hit_of_a_box():
+    """Meet a unit box half a unit before its centre, from either side, and none beside it."""
+    box = shapes.box()
+
+    assert first_hit(box, np.array([0.1, 0.2, 5.0]), np.array([0.0, 0.0, -1.0])) == pytest.approx(4.5)
+    assert first_hit(box, np.array([-5.0, 0.2, 0.1]), np.array([1.0, 0.0, 0.0])) == pytest.approx(4.5)
+    assert first_hit(box, np.array([0.9, 0.2, 5.0]), np.array([0.0, 0.0, -1.0])) == np.inf
+
+
+def test_history_is_what_the_charts_show(session):
+    """Keep the time and the count of each frame."""
+    for _ in range(3):
+        session.advance(0.02)
+
+    assert session.frame == len(session.times) == len(session.counts) == 3
+    assert min(session.times) > 0.0
+
+
+def test_scene_file_is_shown_with_its_motions(tmp_path):
+    """Move the bodies of a scene file as it says, and find it again after another scene was shown."""
+    path = tmp_path / "mine.toml"
+    body = '[[body]]\nshape = { kind = "box" }\n'
+    path.write_text(f"{body}{body}position = [3, 0, 0]\nmotion = {{ velocity = [-1, 0, 0] }}\n")
+    session = Session(Formula(impinge.read_scene(path).scene()))
+    apart, together = session.advance(0.0).count, session.advance(2.5).count
+    session.choose_scene("crossed_tets")
+    session.choose_scene("mine")
+
+    assert (apart, together > 0) == (0, True)
+    assert session.motion.name == "mine"
+
+
+def test_unknown_names_are_refused(session):
+    """Refuse unknown scenes, simulations and methods, and go on as before."""
+    with pytest.raises(impinge.OptionError, match="no scene 'nonsense'"):
+        session.choose_scene("nonsense")
+    with pytest.raises(impinge.OptionError, match="no simulation 'nonsense'"):
+        session.choose_scene("nonsense, simulated")
+    with pytest.raises(impinge.OptionError, match="expected one of box_tree"):
+        session.choose_method("nonsense")
+    assert session.advance(0.0).count > 0
+
+
+# many bodies, and simulations -----------------------------------------------------------------------------
+
+PUSHED = """
+[simulation]
+gravity = [0, 0, 0]
+dt = 0.005
+[[body]]
+name = "held"
+shape = { kind = "tet_box", nx = 1, ny = 1, nz = 1, size = 0.1 }
+soft = { material = "liver", embedding = "barycentric", hold = { point = [-0.04, 0, 0], normal = [-1, 0, 0] } }
+[[body]]
+name = "thrown"
+shape = { kind = "tet_box", nx = 1, ny = 1, nz = 1, size = 0.1 }
+position = [0.11, 0.01, 0.02]
+soft = { material = "liver", embedding = "barycentric", velocity = [-0.5, 0, 0] }
+"""
+
+
+@pytest.fixture
+def pushed(tmp_path) -> Session:
+    """Two soft cubes, one of which flies at the other."""
+    path = tmp_path / "pushed.toml"
+    path.write_text(PUSHED)
+    return Session(Physics("pushed", impinge.read_scene(path).simulation))
+
+
+def test_bodies_of_a_simulation_push_each_other(pushed):
+    """Move as the simulation does, tell what pushes, and start again where it began."""
+    rest = [body.vertices.copy() for body in pushed.bodies]
+    shots = [pushed.advance(1 / 30) for _ in range(3)]
+    expected = pushed.motion.simulation
+
+    assert pushed.is_simulated
+    assert shots[-1].time == pytest.approx(0.1, abs=0.003)
+    assert max(shot.count for shot in shots) > 0
+    assert f"simulated {shots[-1].time:.2f} s" in shots[-1].drawing.notes[-1]
+    for body, name in zip(pushed.bodies, expected.world.names):
+        np.testing.assert_array_equal(body.vertices, expected.world.surface(name).vertices)
+    assert any("contacts push" in shot.drawing.notes[-1] for shot in shots)
+    pushed.begin()
+    pushed.advance(0.0)
+    for body, x in zip(pushed.bodies, rest):
+        np.testing.assert_array_equal(body.vertices, x)
+
+
+def test_slow_simulations_fall_behind(pushed):
+    """Go on by one step, where there is no time for more, and forget what is owed."""
+    pushed.advance(1.0, within_s=0.0)
+    assert pushed.motion.time == pytest.approx(0.005)
+    pushed.advance(0.0)
+    assert pushed.motion.time == pytest.approx(0.005)
+
+
+def test_soft_body_is_pulled(pushed):
+    """Pull the last soft body against its way, let it go, and see it fly on."""
+    pushed.motion.pull = np.array([0.5, 0.0, 0.0])
+    pushed.advance(0.1)
+    pulled = pushed.bodies[1].vertices[:, 0].mean()
+    pushed.motion.pull = None
+    pushed.advance(0.05)
+
+    assert pulled > 0.15
+    assert pushed.bodies[1].vertices[:, 0].mean() > pulled + 0.02
+
+
+def test_simulation_that_fails_gets_a_sentence(pushed, monkeypatch):
+    """Show the bodies where they are, and why they do not move."""
+
+    def fail() -> None:
+        raise impinge.ImpingeError("body 'thrown' cannot be followed")
+
+    monkeypatch.setattr(pushed.motion.simulation, "step", fail)
+    shot = pushed.advance(0.1)
+
+    assert "body 'thrown' cannot be followed" in shot.drawing.sentence
+    assert len(shot.drawing.shapes) == 2
+
+
+def test_all_simulations_of_the_page_are_there():
+    """Offer nothing that would be refused."""
+    assert set(SHOWN_SIMULATIONS) <= set(simulations.names())
+
+
+def test_many_bodies_are_asked_as_a_world(session):
+    """Find the contacts of a hundred bodies; methods for two bodies say so."""
+    session.choose_scene("hashing_setup_a")
+    found = session.advance(0.0)
+    viewer = drawn(found)
+    session.choose_method("box_tree")
+    refused = session.advance(0.0)
+
+    assert found.method == "world"
+    assert found.count > 100
+    assert viewer.glowing["a"] > 0
+    assert viewer.glowing["b"] > 0
+    assert "looks at two bodies and there are 100" in refused.drawing.sentence
+
+
+def test_world_finds_what_is_inside(session):
+    """Let the same vertices count as those that are asked for by name, and let their triangles glow."""
+    session.choose_method("world")
+    of_world = session.advance(0.0)
+    session.choose_method("vertices_inside")
+    inside = session.advance(0.0)
+
+    assert of_world.count == inside.count > 0
+    for k in range(2):
+        np.testing.assert_array_equal(of_world.drawing.hits[k], inside.drawing.hits[k])
+
+
+# drawings of results --------------------------------------------------------------------------------------
+
+
+def test_thinned_arrows_are_told():
+    """Say that not all arrows are drawn; the count stays whole."""
+    pairs = impinge.triangle_pairs(*scenes.get("bumpy_spheres_20k").bodies)
+    drawing = drawing_of(pairs)
+
+    assert len(drawing.arrows) == MOST_ARROWS < len(pairs) == drawing.count
+    assert f"normals: {MOST_ARROWS} of {len(pairs)} are drawn" in drawing.notes
+
+
+def test_arrows_point_the_way_out():
+    """Draw arrows from contact points along normals, as long as contacts are deep."""
+    found = impinge.penetrating_vertices([shapes.icosphere(3), shapes.icosphere(3, center=(1, 0, 0))], depth=True)
+    drawing = drawing_of(found)
+    lengths = np.linalg.norm(drawing.arrows[:, 1] - drawing.arrows[:, 0], axis=1)
+
+    assert lengths.max() > 0.8
+    assert (drawing.arrows[:, 1, 0] > drawing.arrows[:, 0, 0]).mean() > 0.9  # from a towards b
+
+
+@pytest.mark.parametrize("scene", ["boxes_overlapping_by_half", "poked_tet"])
+def test_drawings_of_all_results(scene):
+    """Draw every kind of result that can be shown."""
+    a, b = scenes.get(scene).bodies
+    world = impinge.World()
+    world.add(a, name="a")
+    world.add(b, name="b")
+    results = [
+        impinge.triangle_pairs(a, b),
+        impinge.overlap_volume(a, b),
+        impinge.sphere_contacts(a, b, budget_ms=None),
+        impinge.penetrating_vertices([a, b], depth=True),
+        impinge.intersection_curves(a, b),
+        world.contacts(),
+    ]
+    for result in results:
+        drawing = drawing_of(result)
+        assert len(drawing.shapes) == 2
+        assert drawing.count > 0
+        assert drawing.sentence.endswith(".")
+        assert np.isfinite(drawing.bounds).all()
+
+
+def test_self_collision_is_drawn():
+    """Draw one body that meets itself."""
+    vertices = [[0, 0, 0], [2, 0, 0], [0, 2, 0], [0.5, 0.5, -1], [0.5, 0.5, 1], [1, 0.5, 1]]
+    drawing = drawing_of(impinge.self_pairs(impinge.TriMesh(vertices, [[0, 1, 2], [3, 4, 5]])))
+
+    assert len(drawing.shapes) == 1
+    assert len(drawing.glow(0)) == 2
+
+
+def test_results_that_cannot_be_shown_are_refused():
+    """Refuse what has nothing to draw, in a sentence."""
+    with pytest.raises(impinge.OptionError, match="a ClosestPoints cannot be shown"):
+        drawing_of(impinge.closest_points(shapes.icosphere(1), [[0, 0, 2.0]]))
+
+
+def test_open_bodies_have_no_inside():
+    """Say that a body is open, where nothing could be inside it."""
+    cloth, ball = shapes.cloth_grid(4, 4, size=1.0), shapes.icosphere(1, radius=0.1, center=(0, 0, 9))
+    drawing = drawing_of(impinge.penetrating_vertices([cloth, ball], depth=True))
+
+    assert "a, being open, has no inside" in drawing.sentence
+
+
+def test_null_viewer_closes():
+    """Remember the end."""
+    viewer = NullViewer()
+    viewer.close()
+
+    assert viewer.closed
