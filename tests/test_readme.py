@@ -50,7 +50,7 @@ def test_links_lead_somewhere(page):
 def test_cited_sources_are_listed():
     """List every source that the code cites by its key, like [Someone1999]."""
     listed = re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "references.md").read_text(encoding="utf-8"), re.MULTILINE)
-    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    code = "".join(path.read_text(encoding="utf-8") for path in Path(impinge.__file__).parent.rglob("*.py"))
     cited = set(re.findall(r"\[([A-Za-z]+(?:19|20)\d\d)\b", code))
 
     assert cited

@@ -1,0 +1,46 @@
+"""Sphinx settings: ``make docs`` builds these pages, and a warning is an error."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import impinge
+
+project = "impinge"
+author = "the impinge authors"
+copyright = f"2026, {author}"  # noqa: A001 - the name that Sphinx reads
+release = impinge.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_default_options = {"members": True}
+
+html_theme = "furo"
+html_title = "impinge"
+html_static_path = ["_static"]
+html_css_files = ["width.css"]
+html_theme_options = {name: {"code-font-size": "0.75rem"} for name in ("light_css_variables", "dark_css_variables")}
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "benchmarks" / "results"
+
+
+def setup(app: Any) -> None:
+    """Let the pages of the benchmarks, which live beside their figures, be pages here."""
+    copy = HERE / "results"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(RESULTS, copy)
+    experiments = sorted(page.stem for page in copy.glob("*-*.md"))
+    with (copy / "README.md").open("a", encoding="utf-8") as index:
+        index.write("\n".join(["", "```{toctree}", ":hidden:", "", *experiments, "```", ""]))
+    app.connect("source-read", _lead_to_the_copy)
+
+
+def _lead_to_the_copy(_: Any, __: str, source: list[str]) -> None:
+    source[0] = source[0].replace("](../benchmarks/results/", "](results/")
