@@ -6,16 +6,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --constraint constraints.txt
 EDITABLE := --no-build-isolation --editable
+SPREAD := --numprocesses auto --dist loadfile
+PATIENT := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0
+PYTHONS ?= 3.10 3.11 3.12 3.13
+BARE := 'pytest>=8' 'hypothesis>=6.100'
+CORE := tests/exact tests/detect/test_box_tree.py tests/detect/test_brute_force.py -m small
 UNCOMPILED := tests/exact tests/deform tests/detect tests/contact tests/mesh/test_prepare.py
 BOUNDS_CHECKED := $(UNCOMPILED) tests/backend tests/test_soft_body.py
 
-.PHONY: help demo test test-all test-cuda lint format lock bench clean
+.PHONY: help demo test test-all test-wheel test-minimal test-pythons test-cuda docs lint format lock bench clean
 
 help:
 	@echo "make demo       install, run the main job, say what was found and where the picture is"
 	@echo "make test       install, then lint, format check, types, tests (some 15 minutes on 2 cores)"
 	@echo "make test-all   the same and the long tests (tens of minutes)"
+	@echo "make test-wheel the tests against the built wheel, away from the sources"
+	@echo "make test-minimal   the exact core with the oldest dependencies that are declared"
+	@echo "make test-pythons   the same with the newest, on every Python of PYTHONS=... that can be had"
 	@echo "make test-cuda  prove the CUDA kernels without a GPU: simulator and compilation (installs large packages)"
+	@echo "make docs       build the pages into docs/_build; a warning is an error"
 	@echo "make bench      measure: start-up, the exact triangle test, pairs against other libraries (those installed)"
 	@echo "make format     let ruff format and fix what it can"
 	@echo "make lock       pin the newest versions of everything into constraints.txt"
@@ -38,12 +47,34 @@ lint: $(VENV)/ready
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow and not cuda"
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q $(BOUNDS_CHECKED) -m "small and not slow"
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q $(UNCOMPILED) -m tiny
+	$(PATIENT) $(BIN)/python -m pytest $(SPREAD) -m "not slow and not cuda"
+	$(PATIENT) NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q $(SPREAD) $(BOUNDS_CHECKED) -m "small and not slow"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q $(SPREAD) $(UNCOMPILED) -m tiny
 
 test-all: test
 	$(BIN)/python -m pytest -m slow
+
+test-wheel: $(VENV)/ready
+	rm -rf dist/wheel && mkdir -p dist/wheel/away
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist/wheel .
+	$(BIN)/python -m zipfile -e dist/wheel/*.whl dist/wheel/installed
+	cp -r tests docs examples benchmarks pyproject.toml *.md dist/wheel/away
+	cd dist/wheel/away && $(PATIENT) PYTHONPATH=$(CURDIR)/dist/wheel/installed $(CURDIR)/$(BIN)/python -m pytest $(SPREAD) \
+		-m "not slow and not cuda" --ignore tests/test_packaging.py --ignore tests/test_style.py
+
+test-minimal: $(VENV)/ready
+	@$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python dist/minimal
+	$(BIN)/uv pip install --quiet --python dist/minimal/bin/python --resolution lowest-direct . $(BARE)
+	$(PATIENT) dist/minimal/bin/python -m pytest -q $(CORE)
+
+test-pythons: $(VENV)/ready
+	@$(BIN)/python -m pip install --quiet uv
+	for version in $(PYTHONS); do \
+		$(BIN)/uv venv --quiet --clear --python $$version dist/python$$version && \
+		$(BIN)/uv pip install --quiet --python dist/python$$version/bin/python . $(BARE) && \
+		$(PATIENT) dist/python$$version/bin/python -m pytest -q $(CORE) || exit 1; \
+	done
 
 $(VENV)/ready-cuda: $(VENV)/ready
 	@$(PIP) $(EDITABLE) '.[dev,cuda]'
@@ -52,6 +83,10 @@ $(VENV)/ready-cuda: $(VENV)/ready
 test-cuda: $(VENV)/ready-cuda
 	NUMBA_ENABLE_CUDASIM=1 NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m cuda -k simulator
 	$(BIN)/python -m pytest -q -m cuda -k ptx
+
+docs: $(VENV)/ready
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build
+	@echo "open docs/_build/index.html"
 
 bench: $(VENV)/ready
 	$(BIN)/impinge bench
@@ -66,4 +101,4 @@ lock: $(VENV)/ready
 		--extra all --extra dev --extra cuda --extra bench --upgrade pyproject.toml --output-file constraints.txt
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache  .hypothesis demo-output dist docs/_build docs/results

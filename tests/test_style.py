@@ -20,14 +20,18 @@ ABOVE = {
     "soft_body": {"mesh", "deform", "io", "soft_body_file", "soft_body_meshes"},
     "soft_body_meshes": {"mesh"},
     "soft_body_file": {"mesh", "deform", "io", "soft_body"},
+    "cloth": {"mesh", "deform", "soft_body", "soft_body_meshes"},
     "scenes": {"mesh", "deform"},
     "queries": {"io", "mesh", "deform", "detect", "contact", "auto"},
     "auto": {"io", "mesh", "deform", "detect", "contact"},
-    "world": {*STAGES, "queries", "auto", "soft_body"},
-    "simulate": {*STAGES, "queries", "auto", "soft_body", "world"},
+    "scene_keys": set(),
+    "scene_file": {*STAGES, "soft_body", "world", "simulate", "cloth", "scenes", "scene_keys"},
+    "simulate": {*STAGES, "queries", "auto", "soft_body", "world", "cloth", "scenes"},
+    "world_search": {*STAGES},
+    "world": {*STAGES, "queries", "auto", "soft_body", "world_search"},
 }
 """What stands on the stages, and what it may use."""
-TOP = {"view", "cluster", "bench", "cli", "warming", "demo", "__init__", "__main__"}
+TOP = {"view", "cluster", "bench", "cli", "commands", "simulation_run", "warming", "demo", "__init__", "__main__"}
 """Nothing below imports these."""
 DETECTORS = {"brute_force", "box_tree", "breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree"}
 """Detectors never import one another."""

@@ -85,6 +85,8 @@ if TYPE_CHECKING:
         triangle_pairs,
     )
     from impinge.respond.penalty import Penalty, penalty
+    from impinge.simulate.report import FrameReport
+    from impinge.simulate.simulation import Simulation, SimulationError
     from impinge.soft_body import SoftBody
     from impinge.warming import warmup
     from impinge.world import World, WorldPairs
@@ -96,6 +98,7 @@ _NAMES_OF = {
     "impinge.mesh.transform": ["transform_points"],
     "impinge.deform.materials": ["Material"],
     "impinge.soft_body": ["SoftBody"],
+    "impinge.cloth": ["Cloth"],
     "impinge.mesh.validation": ["validate", "ValidationReport"],
     "impinge.io.sequence": ["Sequence"],
     "impinge.queries": [
@@ -131,6 +134,10 @@ _NAMES_OF = {
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
     "impinge.world": ["World", "WorldPairs"],
+    "impinge.simulate.simulation": ["Simulation", "SimulationError"],
+    "impinge.simulate.report": ["FrameReport"],
+    "impinge.scene_file": ["read_scene", "SceneFile"],
+    "impinge.simulate.particles": ["Particles"],
     "impinge.warming": ["warmup"],
     "impinge.errors": [
         "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
@@ -152,7 +159,8 @@ __all__ = [
     "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
     "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "Contacts", "ContactKind",
     "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume", "contacts_from_spheres",
-    "World", "WorldPairs",
+    "World", "WorldPairs", "Simulation", "SimulationError", "FrameReport", "read_scene", "SceneFile",
+    "Cloth", "Particles",
     "scenes", "shapes", "cluster",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
