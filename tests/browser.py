@@ -74,3 +74,34 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
             return found
         sleep(0.1)
     pytest.fail(f"waited {PATIENCE_S:.0f} s for {what}")
+
+
+def act(driver: Any, how: str, where: str, action: Callable[[Any], object]) -> None:
+    """Do something to an element of the page, once it can be done.
+
+    A page draws itself anew whenever it has news. An element that was found may be gone, hidden or covered when its
+    turn comes, and the browser says so without having done anything: so the element is sought again.
+    """
+    from selenium.common.exceptions import (
+        ElementNotInteractableException,
+        NoSuchElementException,
+        StaleElementReferenceException,
+        WebDriverException,
+    )
+
+    not_yet: tuple[type[WebDriverException], ...] = (
+        ElementNotInteractableException,  # also what is covered by something else, which would intercept a click
+        NoSuchElementException,
+        StaleElementReferenceException,
+    )
+
+    def is_done() -> bool:
+        try:
+            element = driver.find_element(how, where)
+            driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+            action(element)
+        except not_yet:
+            return False
+        return True
+
+    wait_for(is_done, f"an element at {where}")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import impinge
-from browser import missing, open_browser, screenshot, wait_for
+from browser import act, missing, open_browser, screenshot, wait_for
 from impinge import shapes
 from impinge.view import live
 from impinge.view.live import LivePage, check_address, is_loopback, record, rotation, show, status
@@ -56,14 +56,23 @@ def _is_there(view) -> bool:
 
 
 def _told(view, what: str) -> str:
-    script = f"return document.querySelector('.impinge-status').dataset.{what}"
+    """What the page says, read at once: it may be drawn anew between finding an element and reading it."""
+    script = f"return document.querySelector('.impinge-status')?.{what}"
     return str(view.browser.execute_script(script))
+
+
+def _count(view) -> str:
+    return _told(view, "dataset.count")
+
+
+def _words(view) -> str:
+    return _told(view, "innerText")
 
 
 def _follows(view) -> bool:
     """Whether the page shows what was found last; a scene just chosen or mended has found nothing yet."""
     counts = view.session.counts
-    return bool(counts) and _told(view, "count") == str(counts[-1])
+    return bool(counts) and _count(view) == str(counts[-1])
 
 
 def _stands_still(view) -> bool:
@@ -73,36 +82,33 @@ def _stands_still(view) -> bool:
     return view.session.frame == before
 
 
+def _labelled(view, label: str) -> str:
+    """The id of the control with this label, which stays while the page draws it anew."""
+    script = """return [...document.querySelectorAll('label')].find(l => l.innerText.includes(arguments[0]))?.htmlFor"""
+    return str(wait_for(lambda: view.browser.execute_script(script, label), f"the control {label}"))
+
+
 def _click(view, words: str) -> None:
-    button = view.browser.find_element("xpath", f"//button[contains(., '{words}')]")
-    view.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
-    button.click()
+    act(view.browser, "xpath", f"//button[contains(., '{words}')]", lambda button: button.click())
 
 
 def _press(view, label: str, key: str, times: int) -> None:
     """Move a slider by the keyboard."""
-    name = view.browser.find_element("xpath", f"//label[contains(., '{label}')]").get_attribute("for")
-    thumb = view.browser.find_element("css selector", f"[id='{name}'] [role=slider]")
-    view.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", thumb)
+    thumb = f"[id='{_labelled(view, label)}'] [role=slider]"
     for _ in range(times):
-        thumb.send_keys(key)
+        act(view.browser, "css selector", thumb, lambda found: found.send_keys(key))
 
 
 def _choose(view, label: str, option: str) -> None:
-    name = view.browser.find_element("xpath", f"//label[contains(., '{label}')]").get_attribute("for")
-    box = view.browser.find_element("css selector", f"[id='{name}']")
-    view.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
-    box.click()
-    found = f"//*[@role='option'][contains(., '{option}')]"
-    wait_for(lambda: view.browser.find_elements("xpath", found), "the list of options")
-    view.browser.find_element("xpath", found).click()
+    act(view.browser, "css selector", f"[id='{_labelled(view, label)}']", lambda box: box.click())
+    act(view.browser, "xpath", f"//*[@role='option'][contains(., '{option}')]", lambda found: found.click())
 
 
 def test_page_tells_what_was_found(view):
     """Show the number that the session found, and the sentence with it."""
-    words = view.browser.find_element("css selector", ".impinge-status").text
+    words = _words(view)
 
-    assert int(_told(view, "count")) == view.session.counts[-1] > 0
+    assert int(_count(view)) == view.session.counts[-1] > 0
     assert "decided exactly" in words
 
 
@@ -110,10 +116,10 @@ def test_slider_changes_what_is_computed(view):
     """Move the second body with a slider, so that other triangles meet."""
     from selenium.webdriver.common.keys import Keys
 
-    before = _told(view, "count")
+    before = _count(view)
     _press(view, "Position x", Keys.ARROW_RIGHT, 30)
     wait_for(lambda: view.session.settings.shift[0] > 0.1, "the slider to reach the session")
-    wait_for(lambda: _told(view, "count") != before, "another count")
+    wait_for(lambda: _count(view) != before, "another count")
 
     wait_for(lambda: _follows(view), "the last count")
     assert view.session.settings.shift[1] == 0.0
@@ -132,22 +138,22 @@ def test_budget_slider_reaches_the_session(view):
 def test_another_method_gives_another_result(view):
     """Ask for the volume instead of the pairs."""
     _choose(view, "Method", "layered_depth")
-    wait_for(lambda: _told(view, "method") == "layered_depth", "the method")
+    wait_for(lambda: _told(view, "dataset.method") == "layered_depth", "the method")
 
-    assert "volume" in view.browser.find_element("css selector", ".impinge-status").text
-    assert int(_told(view, "count")) == view.session.counts[-1] > 0
+    assert "volume" in _words(view)
+    assert int(_count(view)) == view.session.counts[-1] > 0
 
 
 def test_cutting_changes_the_count(view):
     """Cut away what collides, and find it gone; mend, and find it again."""
-    before = _told(view, "count")
+    before = _count(view)
     whole = view.session.bodies[1].live_count
     _click(view, "Cut away what collides")
-    wait_for(lambda: _told(view, "count") == "0", "no contacts")
+    wait_for(lambda: _count(view) == "0", "no contacts")
     assert view.session.bodies[1].live_count < whole
 
     _click(view, "Mend")
-    wait_for(lambda: _told(view, "count") == before, "the contacts again")
+    wait_for(lambda: _count(view) == before, "the contacts again")
 
 
 def test_tool_cuts_where_it_is_clicked(view):
@@ -155,18 +161,19 @@ def test_tool_cuts_where_it_is_clicked(view):
     from selenium.webdriver.common.action_chains import ActionChains
 
     whole = sum(body.live_count for body in view.session.bodies)
-    name = view.browser.find_element("xpath", "//label[contains(., 'Cut where I click')]").get_attribute("for")
-    box = view.browser.find_element("css selector", f"[id='{name}']")
-    view.browser.execute_script("arguments[0].click()", box)
+    box = f"document.getElementById('{_labelled(view, 'Cut where I click')}').click()"
+    view.browser.execute_script(box)
     wait_for(lambda: view.page._cut_clicks.value, "the tool")
-    canvas = view.browser.find_element("css selector", "canvas")
 
     def cut() -> bool:
-        ActionChains(view.browser).move_to_element_with_offset(canvas, -60, 10).click().perform()
+        def click_beside_the_middle(canvas) -> None:
+            ActionChains(view.browser).move_to_element_with_offset(canvas, -60, 10).click().perform()
+
+        act(view.browser, "css selector", "canvas", click_beside_the_middle)
         return sum(body.live_count for body in view.session.bodies) < whole
 
     wait_for(cut, "a cut")
-    view.browser.execute_script("arguments[0].click()", box)
+    view.browser.execute_script(box)
 
 
 def test_step_goes_on_by_one_frame(view):
@@ -235,10 +242,10 @@ def test_another_scene_is_chosen(view):
     _choose(view, "Scene", "turning_part, simulated")
     wait_for(lambda: view.session.is_simulated, "the simulation")
     _click(view, "Step")
-    wait_for(lambda: "simulated 0." in view.browser.find_element("css selector", ".impinge-status").text, "its time")
+    wait_for(lambda: view.session.motion.time > 0.0, "a step")
+    wait_for(lambda: f"simulated {view.session.motion.time:.2f} s" in _words(view), "its time")
 
     assert not view.page._motion.visible
-    assert view.session.motion.time > 0.0
     _click(view, "Again")
     wait_for(lambda: view.session.motion.time == 0.0, "the beginning")
     _choose(view, "Scene", "bumpy_spheres_1k")
