@@ -54,7 +54,7 @@ from impinge.detect.sphere_tree_bodies import PlacedSpheres, SteeredBody, place,
 from impinge.detect.sphere_tree_choice import ALL, Choice
 from impinge.detect.sphere_tree_desk import NO_PAIRS, Desk, Searched
 from impinge.detect.sphere_tree_exact import ExactStage
-from impinge.detect.sphere_tree_limits import Limits, check_whole, limits_of
+from impinge.detect.sphere_tree_limits import Limits, Reserve, check_whole, limits_of
 from impinge.detect.sphere_tree_self import OneBody
 from impinge.errors import OptionError
 from impinge.mesh.elements import Mark
@@ -70,12 +70,6 @@ ENTRY_NS = 50
 FOUND_NS = 30
 PAIR_NS = 100
 """What it takes to list a pair that waits in the order of depth."""
-AFTER_NS = 40_000
-"""What it takes at first to make a result; measured from then on."""
-RETURN_NS = 20_000
-"""What it takes to be called and to return, with caches that others have filled."""
-MOST_AFTER_NS = 400_000
-"""Beyond this, something else held the process up, which says nothing about the next query."""
 SLICE_NS = 2_000_000
 """How often ``cancel`` is looked at."""
 ROOTS: Ints = np.zeros((1, 2), dtype=np.int32)
@@ -174,7 +168,7 @@ class SphereTree:
         }  # fmt: skip
         self._seats: Seats | None = None
         self._lock = threading.RLock()
-        self._after_ns = AFTER_NS
+        self._reserve = Reserve()
         self._stopped, self._listing_ns = 0, 0
         """When the last search stopped, and what listing its answer was thought to take from then on."""
 
@@ -251,21 +245,16 @@ class SphereTree:
             placed = (place(a, seats.a, frame_a, transform_a), place(b, seats.b, frame_b, transform_b))
             result = self._search(placed, limits, choice)
             if limits.end != NEVER:
-                self._learn()
+                self._reserve.learn(now_ns() - self._stopped - self._listing_ns)
             return result
         finally:
             seats.leave()
-
-    def _learn(self) -> None:
-        """Remember how long a result takes once the search has stopped, apart from listing what it has found."""
-        taken = min(now_ns() - self._stopped - self._listing_ns, MOST_AFTER_NS) + RETURN_NS
-        self._after_ns = max(AFTER_NS // 4, taken, self._after_ns * 15 // 16)
 
     # the search --------------------------------------------------------------------------------------
 
     def _search(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits, choice: Choice) -> SphereContacts:
         stages = start_stages()
-        deadline = limits.end - self._after_ns
+        deadline = limits.end - self._reserve.for_budget(limits.end - limits.began)
         a, b = placed[0].tracked, placed[1].tracked
         searched = NOTHING_SEARCHED
         if not (a.is_whole or b.is_whole) or self._track_whole(a, b, deadline):
