@@ -17,8 +17,9 @@ directly or not, so that neither developers nor users ever run stale code. The f
 directory (``IMPINGE_CACHE_DIR`` moves them); one that cannot be written costs time, not correctness.
 
 Threads. OpenMP comes before TBB: kernels of a millisecond run twice as fast, since its workers spin while TBB's
-sleep. Numba's own pool is never used, because it aborts the process when two Python threads launch at once.
-GNU OpenMP kills a forked child that goes parallel: after a fork all kernels run serial.
+sleep. Where other programs want the cores, kernels run on one thread (``crowding``). Numba's own pool is never used,
+because it aborts the process when two Python threads launch at once. GNU OpenMP kills a forked child that goes
+parallel: after a fork all kernels run serial.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
+from impinge.backend.crowding import Crowding
 from impinge.errors import OptionError
 
 __all__ = [
@@ -232,7 +234,15 @@ def _choose_thread_layer() -> bool:
     return bool(layers) and numba.config.THREADING_LAYER != "workqueue"
 
 
+def _spin_while_waiting() -> bool:
+    """Whether threads stay on their cores while they wait: those of OpenMP do, unless it was told otherwise."""
+    is_told = "GOMP_SPINCOUNT" in os.environ or os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive"
+    return numba.config.THREADING_LAYER_PRIORITY[0] == "omp" and not is_told
+
+
 _parallel_is_safe = _choose_thread_layer()
+_threads_spin = _spin_while_waiting()
+_crowding = Crowding()
 _wanted_threads: int | None = None
 _local = threading.local()
 
@@ -399,7 +409,10 @@ class Kernel:
 
     def over(self, work: int) -> Any:
         """Pick the version for ``work`` iterations of the outer loop."""
-        is_parallel = work >= self.parallel_from if _always is None else _always == "parallel"
+        if _always is None:
+            is_parallel = work >= self.parallel_from and not (_threads_spin and _crowding.is_crowded())
+        else:
+            is_parallel = _always == "parallel"
         return self.parallel if is_parallel and _threads_here() > 1 else self.serial
 
     def __call__(self, *args: Any) -> Any:
