@@ -39,7 +39,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,47 @@ class ReducedModel(Protocol):
         """Ids of the tets that are flat or inside out, rising."""
 
 
-class _Elements:
+class Blocks(NamedTuple):
+    """Tets in groups, groups in blocks; a block knows what it is made of, and has vertices of its own, its *slots*."""
+
+    model: NDArray[np.int64]
+    """Of each block, shape (b,)."""
+    constants: Floats
+    """Of each block: λ, μ, φ, ψ, stiffness of the barrier, and where that begins, shape (b, 6)."""
+    group_start: NDArray[np.int64]
+    slot_start: NDArray[np.int64]
+    corner: Ints
+    shape: Floats
+    square: Floats
+    """Largest ω² of each tet by itself, at rest."""
+    slot_vertex: Ints
+    vertex_slot_start: NDArray[np.int64]
+    vertex_slot: Ints
+
+    def room(self) -> Floats:
+        """Scratch memory for ``forces``."""
+        return np.zeros(3 * len(self.slot_vertex))
+
+    def forces(self, x: Floats, v: Floats, room: Floats, out: Floats) -> None:
+        """Forces on all vertices; those of no block feel none."""
+        work = len(self.square)
+        kernels.block_forces.over(work)(
+            self.model, self.constants, self.group_start, self.slot_start, self.corner, self.shape, self.slot_vertex,
+            x, v, room,
+        )  # fmt: skip
+        kernels.gather_forces.over(work)(self.vertex_slot_start, self.vertex_slot, room, out)
+
+    def measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
+        """Per block: energy, and what bounds the step; per tet, in the order of blocks: det F."""
+        measure, determinant = np.zeros((len(self.model), 4)), np.zeros(len(self.square))
+        kernels.measure_blocks.over(len(self.square))(
+            self.model, self.constants, self.group_start, self.slot_start, self.corner, self.shape, self.square,
+            self.slot_vertex, x, v, measure, determinant,
+        )  # fmt: skip
+        return measure, determinant
+
+
+class Elements:
     """What both models share: blocks of tets, masses, bounds. States may be anything; NaN in gives NaN out."""
 
     _model: ClassVar[int]
@@ -108,26 +148,20 @@ class _Elements:
             raise MeshError("masses are beyond the range of doubles; use other units of length or density")
         m = self.material
         self._stiffness = m.lame_lambda + 2.0 * m.lame_mu
-        self._constants = tuple(
-            float(c)  # always: Numba compiles anew for whole numbers
-            for c in (
-                m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier * self._stiffness, BARRIER_FROM,
-            )
+        self._constants = (
+            m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier * self._stiffness, BARRIER_FROM,
         )  # fmt: skip
         self._lock = threading.Lock()
-        self._cut_into_blocks(volumes)
+        self._order = _spatial_order(self.rest[self.tets].mean(axis=1))
+        self.blocks = self._cut_into_blocks(volumes)
+        self._room = self.blocks.room()
 
     def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
         """Elastic and viscous forces on vertices at ``x`` that move with ``v``, shape (n, 3)."""
         x, v = self._state(x, "x"), self._state(v, "v")
         out = np.zeros_like(self.rest) if out is None else as_buffer(out, name="out", count=len(self.rest))
-        work = len(self.tets)
         with self._lock:
-            kernels.block_forces.over(work)(
-                self._model, self._constants, self._block_group_start, self._block_slot_start, self._corner,
-                self._shape, self._slot_vertex, x, v, self._slot_force,
-            )  # fmt: skip
-            kernels.gather_forces.over(work)(self._vertex_slot_start, self._vertex_slot, self._slot_force, out)
+            self.blocks.forces(x, v, self._room, out)
         return out
 
     def energy(self, x: Floats) -> float:
@@ -138,7 +172,11 @@ class _Elements:
         """Longest stable step of the classical Runge-Kutta method [s], at rest or in the state ``x``, ``v``."""
         x = self.rest if x is None else x
         v = np.zeros_like(self.rest) if v is None else v
-        _, stiffness, damping, rate = map(float, self._measure(x, v)[0].max(axis=0))
+        _, *bounds = map(float, self._measure(x, v)[0].max(axis=0))
+        return self.step_within(*bounds)
+
+    def step_within(self, stiffness: float, damping: float, rate: float) -> float:
+        """Longest stable step from what the blocks of the body tell: the largest ω², the same for damping, ‖Ḟ‖²."""
         quickest = max(math.sqrt(stiffness), self._relaxation_time * damping)
         stable = SAFETY * STABLE_RADIUS / quickest if quickest > 0.0 else math.inf  # all tets pressed into a point
         return stable if rate == 0.0 else min(stable, LARGEST_CHANGE / math.sqrt(rate))
@@ -150,15 +188,7 @@ class _Elements:
         return np.sort(found).astype(np.int32)
 
     def _measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
-        """Per block: energy, and what bounds the step; per tet, in the order of blocks: det F."""
-        x, v = self._state(x, "x"), self._state(v, "v")
-        measure = np.zeros((len(self._block_group_start) - 1, 4))
-        determinant = np.zeros(len(self._square))
-        kernels.measure_blocks.over(len(self.tets))(
-            self._model, self._constants, self._block_group_start, self._block_slot_start, self._corner, self._shape,
-            self._square, self._slot_vertex, x, v, measure, determinant,
-        )  # fmt: skip
-        return measure, determinant
+        return self.blocks.measure(self._state(x, "x"), self._state(v, "v"))
 
     def _state(self, x: Any, name: str) -> Floats:
         """Positions or velocities as kernels want them; not asked whether they are finite."""
@@ -174,10 +204,9 @@ class _Elements:
         bulk, viscous_bulk = 3.0 * m.lame_lambda + 2.0 * m.lame_mu, 3.0 * m.damping_dilation + 2.0 * m.damping_shear
         return max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
 
-    def _cut_into_blocks(self, volumes: Floats) -> None:
-        """Order tets in space, group them, number the vertices of each block, and list the slots of each vertex."""
+    def _cut_into_blocks(self, volumes: Floats) -> Blocks:
+        """Group tets, number the vertices of each block, and list the slots of each vertex."""
         group, count = kernels.GROUP, len(self.tets)
-        self._order = _spatial_order(self.rest[self.tets].mean(axis=1))
         group_count = -(-count // group)
         per_block = min(BLOCK_GROUPS, -(-group_count // BLOCKS_OF_SMALL))
         starts = np.minimum(np.arange(0, group_count + per_block, per_block), group_count)
@@ -187,24 +216,28 @@ class _Elements:
         inverse: Floats = np.linalg.inv(_edges(self.rest, rows)).astype(np.float64, copy=False)
         sizes = np.where(np.arange(len(padded)) < count, volumes[padded], 0.0)
         shape = np.concatenate([inverse.reshape(-1, 9), sizes[:, None]], axis=1)
-        self._shape: Floats = _grouped(shape)
-        self._square: Floats = _frequencies_squared(inverse, self.material)
         corners, vertices = [], []
         for lo, hi in itertools.pairwise(starts):
             own, local = np.unique(rows[lo * group : hi * group], return_inverse=True)
             corners.append(local.reshape(-1, 4))
             vertices.append(own)
-        self._corner: NDArray[np.int32] = _grouped(np.concatenate(corners).astype(np.int32))
-        self._slot_vertex: Ints = np.concatenate(vertices).astype(np.int32)
-        self._block_group_start = starts.astype(np.int64)
-        self._block_slot_start = np.concatenate([[0], np.cumsum([len(own) for own in vertices])]).astype(np.int64)
-        self._vertex_slot = np.argsort(self._slot_vertex, kind="stable").astype(np.int32)
-        slots_of = np.bincount(self._slot_vertex, minlength=len(self.rest))
-        self._vertex_slot_start = np.concatenate([[0], np.cumsum(slots_of)]).astype(np.int64)
-        self._slot_force: Floats = np.zeros(3 * len(self._slot_vertex))
+        slot_vertex = np.concatenate(vertices).astype(np.int32)
+        slots_of = np.bincount(slot_vertex, minlength=len(self.rest))
+        return Blocks(
+            model=np.full(len(starts) - 1, self._model, dtype=np.int64),
+            constants=np.tile(np.array(self._constants, dtype=np.float64), (len(starts) - 1, 1)),
+            group_start=starts.astype(np.int64),
+            slot_start=np.concatenate([[0], np.cumsum([len(own) for own in vertices])]).astype(np.int64),
+            corner=_grouped(np.concatenate(corners).astype(np.int32)),
+            shape=_grouped(shape),
+            square=_frequencies_squared(inverse, self.material),
+            slot_vertex=slot_vertex,
+            vertex_slot_start=np.concatenate([[0], np.cumsum(slots_of)]).astype(np.int64),
+            vertex_slot=np.argsort(slot_vertex, kind="stable").astype(np.int32),
+        )
 
 
-class GreenStrain(_Elements):
+class GreenStrain(Elements):
     """Green strain with elastic and viscous stress: exact under any rotation, stiffens when pulled."""
 
     _model = kernels.GREEN
@@ -215,7 +248,7 @@ class GreenStrain(_Elements):
         super().__init__(rest, tets, material, barrier=barrier)
 
 
-class Corotated(_Elements):
+class Corotated(Elements):
     """Linear elasticity in a frame that turns with each tet: never weakens, whatever the compression."""
 
     _model = kernels.COROTATED

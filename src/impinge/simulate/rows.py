@@ -18,6 +18,12 @@ from impinge.simulate.parts import GivenPart, Part
 
 GROUND = -1
 """Number of the ground among the bodies."""
+ROUNDING = 1e-15
+"""Coarse vertices that move a contact by no more than this share are left out.
+
+A surface vertex that is a coarse one itself lies in a tet whose other corners have weights of rounding: rows would be
+four times as long.
+"""
 Ids = NDArray[np.int64]
 
 
@@ -44,10 +50,11 @@ def relative_motion(sides: Sequence[Side], contact_count: int) -> tuple[Sums, Fl
         row.append(np.repeat(contact, ids.shape[1]))
         column.append(part.start + ids.astype(np.int64).reshape(-1))
         block.append((weight[:, None, None, None] * blocks).reshape(-1, 3, 3))
-    rows = np.concatenate(row)
+    rows, columns, blocks = np.concatenate(row), np.concatenate(column), np.concatenate(block)
     order = np.argsort(rows, kind="stable")
-    start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=contact_count))])
-    return Sums(start, np.concatenate(column)[order], np.concatenate(block)[order]), drive
+    order = order[np.abs(blocks).max(axis=(1, 2), initial=0.0)[order] > ROUNDING]
+    start = np.concatenate([[0], np.cumsum(np.bincount(rows[order], minlength=contact_count))])
+    return Sums(start, columns[order], blocks[order]), drive
 
 
 def rows_of_points(

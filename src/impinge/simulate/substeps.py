@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from impinge.arrays import Floats, Ints, as_positions
+from impinge.deform.crowd import Crowd, can_join
 from impinge.errors import ImpingeError
 from impinge.respond.contact_forces import ContactForces
 from impinge.simulate import substeps_kernels as kernels
@@ -61,15 +62,19 @@ class Substeps:
             self._moves[part.rows] = True
             if len(fixed) or len(moved):
                 self._told.append((part, fixed, moved, part.body.motion))
-        self._bound = min((part.body.model.stable_step(part.x, part.v) for part in parts), default=math.inf)
+        joined = [part for part in parts if can_join(part.body.model)]
+        self._joined = joined if len(joined) > 1 else []
+        self._alone = [part for part in parts if part not in self._joined]
+        models: list[Any] = [part.body.model for part in self._joined]
+        self._crowd = Crowd(models, [part.start for part in self._joined], len(x)) if models else None
+        self._bound = min(self._steps(x, v), default=math.inf)
         self._too_short = SHORTEST * min((part.rest_step for part in parts), default=0.0)
 
     def step(self, left: float, contacts: ContactForces, dx: Floats, since: float) -> float:
         """Move all bodies by one sub-step of at most ``left``, ``since`` after the search; return its length."""
         for part, fixed, moved, motion in self._told:
             part.v[fixed], part.v[moved] = 0.0, motion
-        for part in self._parts:
-            self._pull(part)
+        self._pull()
         fall, move = kernels.fall.over(len(self._x)), kernels.move.over(len(self._x))
         while True:
             count = math.ceil(left / (SHARE * self._bound) * (1.0 - ROUNDING)) if self._bound > 0.0 else 1
@@ -85,22 +90,34 @@ class Substeps:
             if weakest is not None and not self._bound > min(self._too_short, SHORTEST * left):
                 self._give_up(weakest, contact)
 
-    def _pull(self, part: SoftPart) -> None:
-        """Find the forces of a model; it may return another array than the one it was offered."""
-        own = self._force[part.rows]
-        found = part.body.model.forces(part.x, part.v, own)
-        if found is not own:
-            own[...] = as_positions(found, name="forces of the model", count=len(own), check=False)
-        if not math.isfinite(own.sum()):
-            raise LostError(part, "its forces are not finite")
+    def _pull(self) -> None:
+        """Find the forces of all models; one may return another array than the one it was offered."""
+        if self._crowd is not None:
+            self._crowd.forces(self._x, self._v, self._force)
+        for part in self._alone:
+            own = self._force[part.rows]
+            found = part.body.model.forces(part.x, part.v, own)
+            if found is not own:
+                own[...] = as_positions(found, name="forces of the model", count=len(own), check=False)
+        if not math.isfinite(self._force.sum()):
+            for part in self._parts:
+                if not math.isfinite(self._force[part.rows].sum()):
+                    raise LostError(part, "its forces are not finite")
+
+    def _steps(self, x: Floats, v: Floats) -> list[float]:
+        """The longest step of each body, those of the crowd first."""
+        steps = [] if self._crowd is None else self._crowd.stable_steps(x, v)
+        return steps + [part.body.model.stable_step(x[part.rows], v[part.rows]) for part in self._alone]
 
     def _bears(self, x: Floats, v: Floats) -> tuple[float, SoftPart | None]:
         """The longest step that the bodies bear in a state, 0 if it is not finite, and the body that bears least."""
+        parts = [*self._joined, *self._alone]
+        if not (math.isfinite(x.sum()) and math.isfinite(v.sum())):
+            for part in parts:
+                if not (math.isfinite(x[part.rows].sum()) and math.isfinite(v[part.rows].sum())):
+                    return 0.0, part
         least, weakest = math.inf, None
-        for part in self._parts:
-            own_x, own_v = x[part.rows], v[part.rows]
-            finite = math.isfinite(own_x.sum()) and math.isfinite(own_v.sum())
-            bears = part.body.model.stable_step(own_x, own_v) if finite else 0.0
+        for part, bears in zip(parts, self._steps(x, v)):
             if not bears >= least:
                 least, weakest = bears, part
         return least, weakest
