@@ -39,6 +39,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -197,7 +198,7 @@ class Elements:
             return state
         return as_positions(x, name=name, count=len(self.rest), check=False).copy()
 
-    @property
+    @cached_property
     def _relaxation_time(self) -> float:
         """Smallest τ such that viscous stress is at most τ times what elastic stress would be for the same strain."""
         m = self.material

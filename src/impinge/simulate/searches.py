@@ -386,6 +386,8 @@ def ground_rows(bodies: Bodies, normal: Floats, height: float, reach: float) -> 
         used = surface.used_vertices.astype(np.int64)
         depth = height + 0.5 * thickness(part) - surface.vertices[used] @ normal
         near = np.flatnonzero(depth > -reach)
+        if not len(near):
+            continue
         hardness = bodies.hardness(part.number, part.number) * part.area[used[near]]
         ids, stiffness = counted(part.lumps[used[near]], depth[near], hardness, STANDS_FOR * part.size)
         near = near[ids]
