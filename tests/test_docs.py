@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,16 @@ LARGEST_PICTURE = 1_000_000
 
 def read(name: str) -> str:
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    """Build from nothing, as ``make docs`` does: pages, docstrings and links of the whole site."""
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", DOCS, tmp_path / "site"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(impinge.__file__).parents[1])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "index.html").exists()
 
 
 def test_every_page_is_listed():
