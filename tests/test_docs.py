@@ -16,7 +16,7 @@ import impinge
 
 DOCS = Path(__file__).parents[1] / "docs"
 METHODS = ["box_tree", "breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree", "proximity"]
-HEADINGS = ["Method.", "When to choose it.", "Cost.", "Guarantee.", "Settings.", "References."]
+HEADINGS = ["Method", "When to choose it", "Cost", "Guarantee", "Settings", "References"]
 """Of a method's page, after its picture."""
 THEIRS = [
     "fcl.BVHModel", "fcl.CollisionObject", "fcl.Transform", "fcl.collide", "fcl.CollisionRequest", "fcl.distance",
@@ -59,10 +59,10 @@ def test_every_page_is_listed():
 def test_a_method_is_told_under_the_same_headings(name):
     """Begin with a picture, then show code, then tell the same six things in the same order."""
     page = read(name)
-    headings = [found for found in re.findall(r"^\*\*([^*]+)\*\*", page, re.MULTILINE) if found in HEADINGS]
+    headings = [found for found in re.findall(r"^## (.+)$", page, re.MULTILINE) if found in HEADINGS]
 
     assert headings == HEADINGS
-    assert 0 < page.index("](images/") < page.index("```python") < page.index("**Method.**")
+    assert 0 < page.index("](images/") < page.index("```python") < page.index("## Method")
 
 
 def test_every_method_has_a_page():

@@ -98,6 +98,7 @@ def test_the_page_tells_every_claim_with_its_verdict():
     assert len(claims) > 100
     for row in claims:
         assert f"| {row[1]} | {'**not held**' if row[2] == 'not held' else row[2]} |" in page
+    assert re.search(r"\n\| Two workers on two cores .+ \| (\*\*not )?held(\*\*)? \|\n", page)
     assert f"| all | {verdicts['held']} | {verdicts['not held']} | {verdicts['not testable here']} |" in page
 
 

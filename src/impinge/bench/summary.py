@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from impinge.bench.catalogue import PAPERS, PEERS
+from impinge.bench.catalogue import BENCHMARKS, PAPERS, PEERS, is_experiment
 from impinge.errors import FileError
 
 LIBRARIES = {
@@ -68,7 +68,8 @@ CLAIM_BY_CLAIM = """
 ## Claim by claim
 
 What stands in brackets is where the paper says so and, after "here", the rule that decides, which was fixed before the
-run. What was measured is on the page of the experiment. Claims marked "ours" or "not the paper's" are our own.
+run. What was measured is on the page of the experiment. Claims marked "ours" or "not the paper's", and those of
+experiments that are in no paper, at the end, are our own.
 """
 
 
@@ -145,11 +146,18 @@ def _verdicts(folder: Path) -> Iterator[str]:
     yield from _absent([name for name in papers if not any(folder.glob(f"{name}-*.md"))])
     yield CLAIM_BY_CLAIM
     for page in found:
-        yield f"\n### {page.link}\n"
-        yield "| claim | verdict |"
-        yield "|---|---|"
-        for text, verdict in page.claims:
-            yield f"| {text} | {f'**{verdict}**' if verdict == 'not held' else verdict} |"
+        yield from _claims(page)
+    others = [name for name in BENCHMARKS if is_experiment(name) and name not in papers]
+    for path in [path for name in others for path in sorted(folder.glob(f"{name}-*.md"))]:
+        yield from _claims(_experiment(path))
+
+
+def _claims(page: _Experiment) -> Iterator[str]:
+    yield f"\n### {page.link}\n"
+    yield "| claim | verdict |"
+    yield "|---|---|"
+    for text, verdict in page.claims:
+        yield f"| {text} | {f'**{verdict}**' if verdict == 'not held' else verdict} |"
 
 
 def _absent(names: list[str]) -> Iterator[str]:
