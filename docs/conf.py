@@ -58,6 +58,11 @@ def _list_options(*arguments: Any) -> None:
     shown: list[str] = []
     for line in lines:
         option = OPTION.match(line)
-        names = ", ".join(f"``{name}``" for name in option[1].split(", ")) if option else ""
-        shown += ["", f"- {names}: {option[2]}"] if option else [line]
+        if option:
+            names = ", ".join(f"``{name}``" for name in option[1].split(", "))
+            shown += ["", f"- {names}: {option[2]}"]
+        elif shown and shown[-1].startswith("- ``") and line.startswith("  "):
+            shown[-1] += f" {line.strip()}"
+        else:
+            shown.append(line)
     lines[:] = shown
