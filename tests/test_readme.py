@@ -45,7 +45,7 @@ def test_the_readme_shows_python():
 @pytest.mark.parametrize("page", [*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_links_lead_somewhere(page):
     """Name only files that exist."""
-    for link in re.findall(r"\]\((?!https?://)([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+    for link in re.findall(r"(?:\]\(|src=\")(?!https?://)([^)#\"]+)[)\"]", (ROOT / page).read_text(encoding="utf-8")):
         assert ((ROOT / page).parent / link).exists(), link
 
 
