@@ -116,7 +116,8 @@ def test_ways_to_use_a_library_are_told_apart(tmp_path):
         Row("small", "libigl", math.nan, math.nan, math.nan, "not installed"),
     )
 
-    lines = [line for line in summary.page(folder).splitlines() if "| all pairs of triangles |" in line]
+    page = summary.page(folder)
+    lines = [line for line in page.splitlines() if "| all pairs of triangles |" in line]
 
     assert [line.replace("| all pairs of triangles |", "|").split(" | [")[0] for line in lines] == [
         "| Coal | 3.0 to 5.0 | refit, collide; 1 thread | 2; in 1 more its answer disagrees; least in small",
@@ -124,6 +125,7 @@ def test_ways_to_use_a_library_are_told_apart(tmp_path):
         "| IPC Toolkit | 4.0 | candidates and distances | small",
         "| Warp | 7.0 | CPU, our test; 1 thread | small",
     ]
+    assert re.search(r"\nNot timed, for the reason in the file: libigl \(\[pairs_against_peers\]", page)
 
 
 def test_the_page_names_what_was_not_measured(tmp_path):

@@ -131,6 +131,9 @@ def _comparison(folder: Path) -> Iterator[str]:
         span = _shown(least.value) if len(ratios) == 1 else f"{_shown(least.value)} to {_shown(most.value)}"
         figures = f"[{path.stem.split('-')[0]}]({path.name})"
         yield f"| {peer.library} | {question} | {span} | {peer.how} | {scenes} | {figures} |"
+    untimed = [one for name in PEERS for path in sorted(folder.glob(f"{name}-*.csv")) for one in _untimed(path)]
+    if untimed:
+        yield "\nNot timed, for the reason in the file: " + ", ".join(untimed) + "."
     yield from _absent([name for name in PEERS if not any(folder.glob(f"{name}-*.csv"))])
 
 
@@ -170,10 +173,8 @@ def _shown(ratio: float) -> str:
 
 
 def _peers(name: str, path: Path) -> Iterator[tuple[_Peer, str, list[_Ratio], Path]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     found: dict[tuple[_Peer, str], list[_Ratio]] = {}
-    for row in rows:
+    for row in _rows(path):
         peer = _peer(row["candidate"], row["note"])
         if peer is not None and (row["note"].startswith("disagrees") or not math.isnan(float(row["ratio"]))):
             found.setdefault((peer, _question(name, row["scene"])), []).append(
@@ -182,6 +183,19 @@ def _peers(name: str, path: Path) -> Iterator[tuple[_Peer, str, list[_Ratio], Pa
     for (peer, question), ratios in found.items():
         if not all(math.isnan(ratio.value) for ratio in ratios):
             yield peer, question, ratios, path
+
+
+def _untimed(path: Path) -> Iterator[str]:
+    """Libraries of a file that have no time at all, such as those that were not installed."""
+    rows = [(peer.library, row["min_ms"]) for row in _rows(path) if (peer := _peer(row["candidate"], row["note"]))]
+    timed = {library for library, time in rows if not math.isnan(float(time))}
+    for library in sorted({library for library, _ in rows} - timed):
+        yield f"{library} ([{path.stem.split('-')[0]}]({path.name}))"
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 def _question(name: str, scene: str) -> str:
