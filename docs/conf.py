@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,28 @@ def setup(app: Any) -> None:
     with (copy / "README.md").open("a", encoding="utf-8") as index:
         index.write("\n".join(["", "```{toctree}", ":hidden:", "", *experiments, "```", ""]))
     app.connect("source-read", _lead_to_the_copy)
+    app.connect("autodoc-process-docstring", _list_options)
 
 
 def _lead_to_the_copy(_: Any, __: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../benchmarks/results/", "](results/")
+
+
+OPTION = re.compile(r"^(\w+(?:, \w+)*) {2,}(\S.*)$")
+"""A line of a table in a docstring: names, at least two blanks, what they mean."""
+
+
+def _list_options(*arguments: Any) -> None:
+    """Show tables of options as lists; in a terminal they are read as they stand."""
+    lines: list[str] = arguments[-1]
+    shown: list[str] = []
+    for line in lines:
+        option = OPTION.match(line)
+        if option:
+            names = ", ".join(f"``{name}``" for name in option[1].split(", "))
+            shown += ["", f"- {names}: {option[2]}"]
+        elif shown and shown[-1].startswith("- ``") and line.startswith("  "):
+            shown[-1] += f" {line.strip()}"
+        else:
+            shown.append(line)
+    lines[:] = shown

@@ -6,7 +6,7 @@ import impinge
 
 
 def main(budgets: tuple[int, ...] = (200, 2_000, 20_000)) -> list[impinge.SphereContacts]:
-    """Ask with more and more tests; the paper's force is defined at every point of the search."""
+    """Ask with more and more tests; forces can be had wherever the search was stopped."""
     a = impinge.shapes.icosphere(5)
     b = impinge.shapes.icosphere(5, center=(1.8, 0.0, 0.0))
     detector = impinge.SphereTree(a, b)

@@ -8,7 +8,7 @@ import impinge
 
 
 def main() -> list[int]:
-    """Cut a ring out of a ball where a rod pierces it, slice by slice, and close it again."""
+    """Cut the cap of a ball away where a rod pierces it, slice by slice, and close it again."""
     ball = impinge.shapes.icosphere(4)
     rod = impinge.shapes.box((0.2, 0.2, 3.0))
     detector = impinge.GjkCut(ball, rod)
@@ -28,7 +28,7 @@ def main() -> list[int]:
 
 
 def check() -> None:
-    """Half of the contacts go with the upper side, and all of them come back."""
+    """Half of the contacts go with the cap, and all of them come back."""
     counts = main()
     assert counts[0] == counts[-1] > 0
     assert counts[0] // 2 == counts[-2]

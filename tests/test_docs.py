@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ import impinge
 
 DOCS = Path(__file__).parents[1] / "docs"
 METHODS = ["box_tree", "breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree", "proximity"]
-HEADINGS = ["Method.", "When to choose it.", "Cost.", "Guarantee.", "Settings.", "References."]
+HEADINGS = ["Method", "When to choose it", "Cost", "Guarantee", "Settings", "References"]
 """Of a method's page, after its picture."""
 THEIRS = [
     "fcl.BVHModel", "fcl.CollisionObject", "fcl.Transform", "fcl.collide", "fcl.CollisionRequest", "fcl.distance",
@@ -32,6 +35,16 @@ def read(name: str) -> str:
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
+def test_the_site_builds_without_a_warning(tmp_path):
+    """Build from nothing, as ``make docs`` does: pages, docstrings and links of the whole site."""
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", DOCS, tmp_path / "site"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(impinge.__file__).parents[1])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "index.html").exists()
+
+
 def test_every_page_is_listed():
     """Reach all pages from the index, each once."""
     listed = [
@@ -46,10 +59,10 @@ def test_every_page_is_listed():
 def test_a_method_is_told_under_the_same_headings(name):
     """Begin with a picture, then show code, then tell the same six things in the same order."""
     page = read(name)
-    headings = [found for found in re.findall(r"^\*\*([^*]+)\*\*", page, re.MULTILINE) if found in HEADINGS]
+    headings = [found for found in re.findall(r"^## (.+)$", page, re.MULTILINE) if found in HEADINGS]
 
     assert headings == HEADINGS
-    assert 0 < page.index("](images/") < page.index("```python") < page.index("**Method.**")
+    assert 0 < page.index("](images/") < page.index("```python") < page.index("## Method")
 
 
 def test_every_method_has_a_page():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import re
 from pathlib import Path
 
@@ -43,8 +45,83 @@ def test_the_readme_shows_python():
 @pytest.mark.parametrize("page", [*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_links_lead_somewhere(page):
     """Name only files that exist."""
-    for link in re.findall(r"\]\((?!https?://)([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+    for link in re.findall(r"(?:\]\(|src=\")(?!https?://)([^)#\"]+)[)\"]", (ROOT / page).read_text(encoding="utf-8")):
         assert ((ROOT / page).parent / link).exists(), link
+
+
+PEERS = {
+    "Embree": "embree", "Warp, our test": "warp (CPU, our test)", "MeshLib": "meshlib", "libigl": "libigl",
+    "Coal": "coal", "python-fcl": "python-fcl",
+}  # fmt: skip
+SCENES = {
+    "20k × 20k": r"smooth, 20\.5k", "82k × 82k": r"smooth, 81\.9k", "328k × 328k": "smooth, 328k",
+    "the least of 7 scans, CAD parts, soups and cloths": "scan|cad|soup",
+    "82k with itself, no pair": "self, sphere", "82k with itself, 8,300 pairs": "self, knot",
+}  # fmt: skip
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?!\w)")
+
+
+def table_of_the_readme(first: str) -> tuple[list[str], list[list[str]]]:
+    """The cells of the table whose first column has this title: its head, and its rows."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.search(rf"^\| {re.escape(first)} \|.*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)[0].splitlines()
+    head, _, *rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines]
+    return head, rows
+
+
+def results_of(benchmark: str) -> list[dict[str, str]]:
+    (path,) = (ROOT / "benchmarks" / "results").glob(f"{benchmark}-*.csv")
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def is_rounded(shown: str, measured: float) -> bool:
+    """Whether a number as it is written is the measured one, up to a unit of its last digit."""
+    digits = len(shown.partition(".")[2])
+    return not math.isnan(measured) and abs(float(shown.replace(",", "")) - measured) <= 0.51 * 10.0**-digits
+
+
+def test_ratios_of_pairs_are_those_of_the_results():
+    """Show for each library the ratio that the committed run has, and for a class of scenes the least."""
+    head, rows = table_of_the_readme("all pairs of triangles")
+    measured = results_of("pairs_against_peers")
+
+    assert [row[0] for row in rows] == list(SCENES)
+    for row in rows:
+        for title, cell in list(zip(head, row))[2:]:
+            found = [
+                float(one["ratio"]) for one in measured
+                if re.match(SCENES[row[0]], one["scene"]) and one["candidate"] == PEERS[title]
+            ]  # fmt: skip
+            ratios = [ratio for ratio in found if not math.isnan(ratio)]
+            assert is_rounded(cell.rstrip("×"), min(ratios)) if cell else not ratios, (row[0], title)
+
+
+@pytest.mark.parametrize(("first", "column"), [("other questions", "min_ms"), ("a whole frame, median", "median_ms")])
+def test_figures_of_the_readme_are_those_of_the_results(first, column):
+    """Find every time and every ratio in the results of the benchmark that its row names."""
+    head, rows = table_of_the_readme(first)
+    benchmark, checked = "", 0
+    for row in rows:
+        benchmark = row[-1].strip("`") or benchmark
+        measured = results_of(benchmark)
+        for title, cell in list(zip(head, row))[1:-1]:
+            figures = cell.rpartition(": ")[2].partition(" (")[0].replace("×", "")
+            name = "ratio" if title == "ratio" else column
+            for number in NUMBER.findall(figures):
+                assert any(is_rounded(number, float(one[name])) for one in measured), (row[0], number)
+                checked += 1
+
+    assert checked >= 5
+
+
+def test_the_readme_counts_verdicts_as_the_results_do():
+    """Say how many claims of the papers held, and how many did not."""
+    held, missed = re.search(
+        r"with its verdict: (\d+) held, (\d+) did not", (ROOT / "README.md").read_text("utf-8")
+    ).groups()
+
+    assert f"| all | {held} | {missed} |" in (ROOT / "benchmarks" / "results" / "README.md").read_text("utf-8")
 
 
 def test_cited_sources_are_listed():

@@ -79,21 +79,27 @@ def _find_pairs(method: str, a: TriMesh, b: TriMesh | None, options: dict[str, A
 
 
 def triangle_pairs(a: Any, b: Any, *, method: str = "auto", **options: Any) -> TrianglePairs:
-    """All pairs of triangles, one of ``a`` and one of ``b``, that meet; touching counts.
+    """Find all pairs of triangles, one of ``a`` and one of ``b``, that meet; touching counts.
 
-    Bodies are meshes of ours, tuples (vertices, elements), objects of trimesh, pyvista or meshio, or paths; of a tet
-    mesh the boundary is meant. Options: ``transform_a``, ``transform_b`` (4x4), ``active_a``, ``active_b`` (ids or
-    mask), ``ignore`` (pairs), ``max_pairs``, ``cancel`` (an object with ``is_set()``). With ``method="auto"``,
-    ``stats`` of the result tells what was chosen and why.
+    A body is a mesh of ours, a tuple (vertices, elements), a trimesh, pyvista or meshio object, or a path. For a tet
+    mesh, its boundary is meant.
+
+    method       "auto", "box_tree", "gjk_cut", "breadth_first", "spatial_hash" or "brute_force"; they give the same
+                 pairs, and "auto" says in ``stats`` of the result what it chose, and why
+    transform_a, transform_b   affine matrices, shape (4, 4), that move the bodies for this query
+    active_a, active_b   ids or masks of the triangles that take part
+    ignore       pairs of triangles to leave out, shape (k, 2)
+    max_pairs    most pairs to return; a result that was cut short is not ``complete``
+    cancel       an object with ``is_set()``, such as a ``threading.Event``, that ends the query when set
     """
     return _find_pairs(method, as_surface(a, name="a"), as_surface(b, name="b"), options)
 
 
 def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto", **options: Any) -> TrianglePairs:
-    """All pairs i < j of triangles of ``a`` that meet beyond the vertices that they share.
+    """Find all pairs i < j of triangles of ``a`` that meet beyond the vertices that they share.
 
-    ``neighbours="skip"`` leaves out every pair that shares a vertex. Options as in ``triangle_pairs``, without those
-    of b.
+    ``neighbours="skip"`` leaves out every pair that shares a vertex. Other options are those of ``triangle_pairs`` that
+    are about ``a``.
     """
     return _find_pairs(method, as_surface(a, name="a"), None, options, neighbours=neighbours)
 
@@ -193,11 +199,12 @@ class Report:
 
 
 def check(a: Any, b: Any, *, method: str = "auto", depth: bool = True, volume: bool = True, **options: Any) -> Report:
-    """How ``a`` and ``b`` stand to each other; a body inside a closed body is found too.
+    """Tell how ``a`` and ``b`` stand to each other: apart, touching, crossing, or one inside the other.
 
-    Overlap volume, deepest contact and curves of the report are found when they are asked for; ``depth=False`` and
-    ``volume=False`` leave them out of it. Options as in ``triangle_pairs``; pairs that are ignored count as not
-    meeting. All answers are about one state of the bodies, whatever other threads do to them meanwhile.
+    The report has the pairs of triangles that meet. Its overlap volume, deepest contact and curves are found when they
+    are first read; ``depth=False`` and ``volume=False`` leave them out. All answers are about the bodies as they are
+    now, whatever other threads do to them later. Options are those of ``triangle_pairs``; ignored pairs count as not
+    meeting.
     """
     wanted = pair_options(options)
     side_a, side_b = wanted.side_a(as_surface(a, name="a")), wanted.side_b(as_surface(b, name="b"))
@@ -244,9 +251,9 @@ def _relation(pairs: TrianglePairs, a: Enclosure, b: Enclosure) -> Relation:
 
 
 def collides(a: Any, b: Any, **options: Any) -> bool:
-    """Whether ``a`` and ``b`` meet, or one is inside the other (where the outer one is closed).
+    """Tell whether ``a`` and ``b`` meet, or one is inside the other, if the outer one is closed.
 
-    Stops at the first pair of triangles that meet. Options as in ``check``.
+    Stops at the first pair of triangles that meet. Options are those of ``triangle_pairs``, without ``method``.
     """
     wanted = pair_options(options)
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
@@ -268,13 +275,13 @@ def _are_apart(a: Side, b: Side) -> bool:
 
 
 def closest_points(a: Any, points: Any, *, inside: bool = True, **options: Any) -> ClosestPoints:
-    """For each of ``points`` (n, 3) the nearest point of the surface of ``a``, and the triangle that has it.
+    """Find, for each of ``points`` (n, 3), the nearest point of the surface of ``a`` and the triangle that has it.
 
-    Of triangles whose computed distances are equal the lowest id is given. ``inside`` of the result tells, exactly,
+    If several triangles have the same computed distance, the lowest id is given. ``inside`` of the result tells exactly
     which points are inside ``a``, as ``points_inside`` does; none are inside an open surface. ``inside=False`` leaves
-    that out (None). Where there is no triangle, distances are infinite, triangles -1, points and weights NaN. Options:
-    ``transform_a``, ``active_a``, ``cancel``, as in ``triangle_pairs``; points that got no answer before the query was
-    cancelled have a distance of infinity.
+    that out (None). Where there is no triangle, distances are infinite, triangles -1, points and weights NaN. Points
+    that had no answer yet when the query was cancelled have an infinite distance. Options, as in ``triangle_pairs``:
+    ``transform_a``, ``active_a``, ``cancel``.
     """
     return find_closest_points(as_surface(a, name="a"), points, _options_of_a(options, "cancel"), inside=inside)
 
@@ -288,18 +295,18 @@ def points_inside(
     device: DeviceName = "cpu",
     **options: Any,
 ) -> Bools:
-    """Which of ``points`` (n, 3) are inside ``a`` or on its surface: exactly, or up to a pixel by a ``resolution``.
+    """Tell which of ``points`` (n, 3) are inside ``a`` or on its surface: exactly, or up to a pixel.
 
-    What has an inside: pieces that are closed as they are indexed, whatever else touches them, and pieces that are
-    closed once vertices at equal positions count as one. Inside is where their winding number is not zero; of pieces
-    whose triangles do not agree on which side is outside, where a ray crosses them an odd number of times. A point is
-    inside if either says so. Options: ``transform_a`` and ``active_a``, as in ``triangle_pairs``; there is no
-    ``cancel``, since a mask cannot say that it is not complete: ask about fewer points at once, or ``closest_points``.
+    Pieces have an inside if they are closed as they are indexed, whatever else touches them, or closed once vertices at
+    equal positions count as one. Inside is where their winding number is not zero; for pieces whose triangles do not
+    agree on which side is outside, where a ray crosses them an odd number of times. A point is inside if either says
+    so. Options, as in ``triangle_pairs``: ``transform_a`` and ``active_a``. There is no ``cancel``, since a mask cannot
+    say that it is incomplete: ask about fewer points at a time, or use ``closest_points``.
 
-    With a resolution points are looked up in a layered depth image of that many pixels along each side, which is much
-    faster for many points; those that are told apart wrongly are nearer to the surface than the longer side of a pixel.
-    The body must be closed and oriented then, else it is refused; it may be a depth source, such as a ``Sphere``.
-    ``rule="parity"`` leaves out what a body covers twice, and ``device="cuda"`` draws the image on a GPU.
+    With a ``resolution``, points are looked up in a layered depth image of that many pixels along each side, which is
+    much faster for many points; those that get the wrong answer are nearer to the surface than the longer side of a
+    pixel. The body must then be closed and oriented, and may be a depth source, such as a ``Sphere``. ``rule="parity"``
+    leaves out what a body covers twice, and ``device="cuda"`` draws the image on a GPU.
     """
     wanted = _options_of_a(options)
     if resolution is not None:
@@ -312,12 +319,12 @@ def points_inside(
 
 
 def distance(a: Any, b: Any, *, upper: float | None = None, **options: Any) -> Distance:
-    """The smallest distance of the surfaces of ``a`` and ``b``, where it is, and between which triangles.
+    """Find the smallest distance between the surfaces of ``a`` and ``b``, where it is, and between which triangles.
 
-    It is 0 exactly if triangles meet; a body inside another has the distance of their surfaces. With ``upper``, bodies
-    that are farther apart than that have an infinite distance, which is found sooner. Of pairs of triangles whose
-    computed distances are equal the one with the lowest ids is given. Options: ``transform_a``,
-    ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``cancel``, as in ``triangle_pairs``.
+    It is 0 exactly if triangles meet; for a body inside another it is the distance between their surfaces. With
+    ``upper``, bodies that are farther apart than that have an infinite distance, which is found sooner. If several
+    pairs of triangles have the same computed distance, the one with the lowest ids is given. Options, as in
+    ``triangle_pairs``: ``transform_a``, ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``cancel``.
     """
     if "max_pairs" in options:
         raise OptionError("max_pairs means nothing for a distance; leave it out")
@@ -336,12 +343,16 @@ def _options_of_a(options: dict[str, Any], *more: str) -> PairOptions:
 def overlap_volume(
     a: Any, b: Any, *, resolution: int = 128, axes: Literal[1, 3] = 1, rule: Rule = "parity", **options: Any
 ) -> VolumeOverlap:
-    """The volume that closed bodies ``a`` and ``b`` share, from layered depth images of ``resolution`` squared pixels.
+    """Find the volume that closed bodies ``a`` and ``b`` share, by layered depth images.
 
-    Exact along rays and sampled across them; ``error`` of the result estimates how far off it may be. ``axes=3`` looks
-    along all three axes. ``rule="winding"`` is for bodies that overlap themselves. Options: ``transform_a``,
-    ``transform_b``, ``active_a``, ``active_b``, ``cancel``, as in ``triangle_pairs``; ``vertices=False`` does not look
-    for vertices inside, which saves a quarter of the time.
+    It is exact along rays and sampled across them; ``error`` of the result estimates how far off it may be.
+
+    resolution   pixels along each side of the images
+    axes         3 looks along all three axes
+    rule         "winding" is for bodies that overlap themselves
+    vertices     False does not look for vertices inside, which saves a quarter of the time
+
+    Further options, as in ``triangle_pairs``: ``transform_a``, ``transform_b``, ``active_a``, ``active_b``, ``cancel``.
     """
     if b is None:
         raise OptionError("b is None, but an overlap needs two bodies; LayeredDepth(a) finds that of a with itself")
@@ -351,13 +362,17 @@ def overlap_volume(
 def penetrating_vertices(
     bodies: Sequence[Any], *others: Any, depth: Depth = False, edges: bool = False, **options: Any
 ) -> VertexContacts:
-    """All vertices inside tetrahedra of any number of bodies, their own among them; or inside closed surfaces.
+    """Find all vertices inside tetrahedra of any number of bodies, their own included; or inside closed surfaces.
 
-    Bodies are all tet meshes or all triangle meshes; of a closed surface the tet is -1. ``depth=True`` fills ``depth``
-    and ``direction`` (consistent penetration depth), ``depth="local"`` by the border of the penetrated tet alone.
-    ``edges=True`` adds the edges that pass through faces of the surfaces, which coarse meshes need. Options, with an
-    entry for each body: ``transforms`` (4x4 or None), ``active`` (tets or triangles, ids or mask, or None); ``ignore``
-    (pairs of bodies), ``max_pairs``, ``cancel``.
+    Bodies are all tet meshes or all triangle meshes; for closed surfaces, the tet is -1.
+
+    depth        True fills ``depth`` and ``direction`` by consistent penetration depth, "local" by the border of the
+                 penetrated tet alone
+    edges        True adds the edges that pass through faces of the surfaces, which coarse meshes need
+    transforms   affine matrices, shape (4, 4), or None: one entry for each body
+    active       ids or masks of tets or triangles, or None: one entry for each body
+    ignore       pairs of bodies to leave out
+    max_pairs, cancel   as in ``triangle_pairs``
     """
     made = bodies_of_one_sort(bodies, *others)
     if isinstance(made[0], TriMesh):
@@ -374,12 +389,17 @@ def sphere_contacts(
     exact: bool = False,
     **options: Any,
 ) -> SphereContacts:
-    """Contacts of ``a`` and ``b``, or of ``a`` with itself, by trees of spheres, as good as the budget allows.
+    """Find contacts of ``a`` and ``b``, or of ``a`` with itself, by trees of spheres, as good as the budget allows.
 
-    The first question about a body builds its tree, outside of the budget; it stays with the body. ``exact`` goes on to
-    the triangles below spheres that meet. Options: ``tree_a``, ``tree_b`` (of ``build_spheres``), ``tracking``,
-    ``controls``, ``order``, ``queue_limit``, ``retest``, ``neighbours``, as of ``SphereTree``; ``level``,
-    ``transform_a``, ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``max_pairs``, ``cancel``: of its query.
+    The first question about a body builds its tree, outside the budget; it stays with the body.
+
+    budget_ms    milliseconds that the call may take; None: until the search ends
+    max_tests    tests of pairs of spheres, a budget that gives the same answer on every machine
+    exact        True goes on to the triangles below spheres that meet
+
+    Further options are those of ``SphereTree``: ``tree_a``, ``tree_b`` (of ``build_spheres``), ``tracking``,
+    ``controls``, ``order``, ``queue_limit``, ``retest``, ``neighbours``; and of its query: ``level``, ``transform_a``,
+    ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``max_pairs``, ``cancel``.
     """
     of_query = ("level", "transform_a", "transform_b", "active_a", "active_b", "ignore", "max_pairs", "cancel")
     asked = {name: options.pop(name) for name in of_query if name in options}
@@ -393,30 +413,30 @@ def sphere_contacts(
 
 
 def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proximity:
-    """All vertex-face and edge-edge pairs of ``a`` and ``b`` no farther apart than ``margin``; distances and weights.
+    """Find all vertex-face and edge-edge pairs no farther apart than ``margin``, with distances and weights.
 
-    Without ``b`` those of ``a`` with itself, apart from pairs that share a vertex. Vertices and edges count once, if a
-    live and active triangle has them. Options as in ``triangle_pairs``, without ``max_pairs``: the answer is never cut.
-    A pair is left out by ``ignore`` if all pairs of triangles that have the two are ignored. A query that was cancelled
-    has no pairs.
+    Without ``b`` these are pairs of ``a`` with itself, apart from those that share a vertex. Vertices and edges count
+    once, if a live and active triangle has them. Options are those of ``triangle_pairs`` without ``method`` and
+    ``max_pairs``: the answer is never cut. ``ignore`` leaves a pair out if all pairs of triangles that have the two are
+    ignored. A query that was cancelled has no pairs.
     """
     return find_proximity(a, b, margin=margin, **options)
 
 
 def intersection_curves(a: Any, b: Any, **options: Any) -> Curves:
-    """The segments in which triangles of ``a`` and ``b`` cross, joined into curves by exact topology.
+    """Find the segments in which triangles of ``a`` and ``b`` cross, joined into curves by exact topology.
 
     Triangles that only touch, or lie in one plane, have no segment; ``has_gaps`` tells whether there are any. Triangles
-    that share no vertices by index have no common edges, so that the curves of soups stay open. Options as in
-    ``triangle_pairs``, without ``max_pairs``.
+    that share no vertices by index have no common edges, so that the curves of soups stay open. Options are those of
+    ``triangle_pairs`` without ``method`` and ``max_pairs``.
     """
     return find_intersection_curves(a, b, **options)
 
 
 def edge_crossings(a: Any, b: Any, **options: Any) -> EdgeCrossings:
-    """All edges of ``a`` that pass through faces of ``b``: where, which way, and whether through the inside of both.
+    """Find all edges of ``a`` that pass through faces of ``b``: where, which way, and whether through both insides.
 
-    Options as in ``triangle_pairs``, without ``max_pairs``. ``ignore`` names pairs of triangles: a crossing is left out
-    if every triangle that has the edge is ignored with that face.
+    Options are those of ``triangle_pairs`` without ``method`` and ``max_pairs``. ``ignore`` names pairs of
+    triangles: a crossing is left out if every triangle that has the edge is ignored with that face.
     """
     return find_edge_crossings(a, b, **options)

@@ -93,7 +93,10 @@ class _Cast(NamedTuple):
 
 
 class World:
-    """Bodies by name, and questions about all of them."""
+    """Bodies by name, and questions about all of them: ``contacts``, ``pairs`` and ``near_pairs``.
+
+    Move bodies by their own ``update``, or all at once by ``world.update`` and ``world.move``; then ask.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
@@ -123,9 +126,9 @@ class World:
     ) -> str:
         """Add a body, and return its name.
 
-        Bodies are meshes, whatever can be turned into one, and what has a ``surface``. ``group`` and ``collides_with``
-        are bits: two bodies are asked about if the groups of each are among those that the other collides with. Two
-        ``fixed`` bodies are not asked about.
+        A body is a mesh, whatever can be turned into one, or something with a ``surface``, such as a ``SoftBody``.
+        ``group`` and ``collides_with`` are bits: two bodies are asked about if the groups of each are among those that
+        the other collides with. Two ``fixed`` bodies are not asked about.
         """
         entry = _entry(body, group, collides_with, fixed)
         with self._lock:
@@ -144,7 +147,7 @@ class World:
             return name
 
     def remove(self, name: str) -> None:
-        """Remove a body, and what was said about ignoring it."""
+        """Remove a body, and every ``ignore`` that names it."""
         with self._lock:
             self._entry(name)
             del self._entries[name]
@@ -152,7 +155,7 @@ class World:
             self._forget()
 
     def ignore(self, a: str, b: str) -> None:
-        """Ask no more about two bodies; about one with itself, if both names are the same."""
+        """Leave out contacts between two bodies; those of one with itself, if both names are the same."""
         with self._lock:
             for name in (a, b):
                 self._entry(name)
@@ -161,7 +164,7 @@ class World:
             self.edits += 1
 
     def ignores(self, a: str, b: str) -> bool:
-        """Whether ``ignore`` was said of two bodies, or of one with itself."""
+        """Whether two bodies, or one with itself, are ignored."""
         return (min(a, b), max(a, b)) in self._ignored
 
     @property
@@ -225,9 +228,10 @@ class World:
     # moving all at once -----------------------------------------------------------------------------------
 
     def update(self, vertices: Any) -> None:
-        """Set new positions of all bodies, one behind the other in the order of ``names``, shape (all vertices, 3).
+        """Set new positions of all bodies, one after the other in the order of ``names``, shape (all vertices, 3).
 
-        One copy and one check serve all; bodies show parts of it, and have new versions, as after ``update`` of each.
+        One copy and one check serve all. Bodies show parts of that copy, and have new versions, as after an ``update``
+        of each.
         """
         with self._lock:
             arena = self._look()
@@ -241,9 +245,9 @@ class World:
             arena.update_together(x)
 
     def move(self, transforms: Any, *, names: Sequence[str] | None = None) -> None:
-        """Move bodies by transforms (k, 4, 4) of where they were when they were added, all in one call.
+        """Move bodies by affine matrices, shape (k, 4, 4), from where they were when they were added, in one call.
 
-        ``names`` tells which; all of them, if it is None.
+        ``names`` tells which bodies; None means all of them, in order.
         """
         with self._lock:
             names = None if names is None else list(names)
@@ -316,15 +320,17 @@ class World:
         self_collision: bool = False,
         first: Any = None,
     ) -> Contacts:
-        """All contacts of near bodies, and of bodies with themselves if asked for.
+        """Find all contacts of near bodies.
 
-        ``method`` is "vertices" (vertices inside bodies with depths; where none is inside and triangles meet, the
-        curve), "pairs" (curves; vertices of a body that is inside another), "volume" (one contact for two bodies that
-        overlap; all have to be closed), "spheres" (of sphere trees, searched as far as the budget goes), or "auto",
-        which says in ``stats`` what it chose and why. ``budget_ms`` or ``max_tests`` limit the work; bodies that there
-        was no time for are ``possible``. Those in ``first``, numbers of bodies of shape (k, 2), are asked before all
-        others, in this order, and the first of them however dear it is: pass the ``possible`` ones of the frame before,
-        so that each has its turn.
+        method       "vertices": vertices inside bodies, with depths; where none is inside and triangles meet, the
+                     curve. "pairs": the curves; vertices of a body that is inside another. "volume": one contact for
+                     two bodies that overlap; all bodies have to be closed. "spheres": by sphere trees, searched as far
+                     as the budget goes. "auto" chooses, and says in ``stats`` what it chose, and why
+        budget_ms, max_tests   limit the work; pairs of bodies that got no time are ``possible``
+        self_collision   True adds contacts of bodies with themselves
+        first        pairs of bodies by number, shape (k, 2), that are asked before all others, in this order, and the
+                     first of them however long it takes: pass ``possible`` of the frame before, so that each has
+                     its turn
         """
         began = perf_counter()
         budget = make_budget(budget_ms, max_tests, began)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -77,8 +79,27 @@ def test_the_page_answers_how_libraries_compare():
     """Find libraries by name, and the papers' claims."""
     page = summary.page(RESULTS)
 
-    assert "| FCL (python-fcl) | rebuild, collide; 1 thread | all pairs of triangles, deforming |" in page
+    assert re.search(
+        r"^\| FCL \(python-fcl\) \| all pairs of triangles \| [\d.,]+ to [\d.,]+ \| rebuild", page, re.MULTILINE
+    )
     assert "Layered depth images" in page
+
+
+def test_the_page_tells_every_claim_with_its_verdict():
+    """List each row of each experiment's table of claims, and count all of them."""
+    page = summary.page(RESULTS)
+    rows = [
+        re.fullmatch(r"\| (.+?) \| .+ \| (held|not held|not testable here) \|", line)
+        for path in RESULTS.glob("p00*.md") for line in path.read_text(encoding="utf-8").splitlines()
+    ]  # fmt: skip
+    claims = [row for row in rows if row]
+    verdicts = Counter(row[2] for row in claims)
+
+    assert len(claims) > 100
+    for row in claims:
+        assert f"| {row[1]} | {'**not held**' if row[2] == 'not held' else row[2]} |" in page
+    assert re.search(r"\n\| Two workers on two cores .+ \| (\*\*not )?held(\*\*)? \|\n", page)
+    assert f"| all | {verdicts['held']} | {verdicts['not held']} | {verdicts['not testable here']} |" in page
 
 
 def test_ways_to_use_a_library_are_told_apart(tmp_path):
@@ -88,18 +109,23 @@ def test_ways_to_use_a_library_are_told_apart(tmp_path):
         Row("small", "impinge", 1.0, 1.0, 1.0, "9 pairs; 2 threads (omp)"),
         Row("small", "coal", 3.0, 3.0, 3.0, "medians 3.1; refit, collide; 1 thread; 3.0"),
         Row("large", "coal", 5.0, 5.0, 5.0, "medians 5.1; refit, collide; 1 thread; 3.0"),
+        Row("wrong", "coal", math.nan, math.nan, math.nan, "disagrees on 2 pairs; refit, collide; 1 thread; 3.0"),
+        Row("small", "warp (CPU, our test)", 7.0, 7.0, 7.0, "medians 7.0; refit, query; 1 thread; 1.19"),
         Row("small", "IPC Toolkit, candidates alone", 0.8, 0.9, 0.8),
         Row("small", "IPC Toolkit, candidates and distances", 4.0, 4.0, 4.0),
         Row("small", "libigl", math.nan, math.nan, math.nan, "not installed"),
     )
 
-    lines = [line for line in summary.page(folder).splitlines() if "triangles, deforming" in line]
+    page = summary.page(folder)
+    lines = [line for line in page.splitlines() if "| all pairs of triangles |" in line]
 
-    assert [line.split(" | [")[0] for line in lines] == [
-        "| Coal | refit, collide; 1 thread | all pairs of triangles, deforming | 3.0 to 5.0 | 2; least in small",
-        "| IPC Toolkit | candidates alone | all pairs of triangles, deforming | 0.8 | small",
-        "| IPC Toolkit | candidates and distances | all pairs of triangles, deforming | 4.0 | small",
+    assert [line.replace("| all pairs of triangles |", "|").split(" | [")[0] for line in lines] == [
+        "| Coal | 3.0 to 5.0 | refit, collide; 1 thread | 2; in 1 more its answer disagrees; least in small",
+        "| IPC Toolkit | 0.8 | candidates alone | small",
+        "| IPC Toolkit | 4.0 | candidates and distances | small",
+        "| Warp | 7.0 | CPU, our test; 1 thread | small",
     ]
+    assert re.search(r"\nNot timed, for the reason in the file: libigl \(\[pairs_against_peers\]", page)
 
 
 def test_the_page_names_what_was_not_measured(tmp_path):

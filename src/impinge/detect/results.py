@@ -431,7 +431,7 @@ class SphereContacts(Result):
         return found
 
     def published(self) -> SphereContacts:
-        """The same pairs, with normals along the lines of centres and depths r1 + r2 - |O2 - O1|, as published."""
+        """The same pairs, with normals along the lines of centres and depths ``r1 + r2 - |O2 - O1|``, as published."""
         return replace(self, normals="centres")
 
     def to_dict(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Simulation:
     damping     damping ratio of a body that swings on its contacts as if it were rigid
     settling    damping ratio that the slowest swing of each body gets beyond what its material damps; 0 for none
     friction    coefficient of Coulomb's friction; 0 for none
-    sleep_after seconds after which bodies at rest sleep; None: never
+    sleep_after  seconds after which bodies at rest sleep; None: never
     budget_ms, max_tests   what one search may take; with ``max_tests`` runs repeat bit for bit
     target_ms   what a frame may take: ``dt`` becomes shorter and searches get budgets such that this rate is held
 
