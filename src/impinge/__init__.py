@@ -40,26 +40,15 @@ if TYPE_CHECKING:
     from impinge.detect.hull_distance import hull_distance
     from impinge.detect.layered_depth import LayeredDepth
     from impinge.detect.layered_depth_sources import Crossings, HeightField, Sphere
-    from impinge.detect.results import (
-        Changes,
-        ClosestPoints,
-        Curves,
-        Distance,
-        EdgeContacts,
-        EdgeCrossings,
-        HullDistance,
-        Kind,
-        Proximity,
-        SphereContacts,
-        TrianglePairs,
-        VertexContacts,
-        VolumeOverlap,
-    )
+    from impinge.detect.nearest_results import ClosestPoints, Curves, Distance, EdgeCrossings, HullDistance, Proximity
+    from impinge.detect.results import Changes, EdgeContacts, Kind, TrianglePairs, VertexContacts
     from impinge.detect.spatial_hash import SpatialHash
     from impinge.detect.sphere_build import build_spheres
+    from impinge.detect.sphere_contacts import SphereContacts
     from impinge.detect.sphere_hierarchy import SphereHierarchy
     from impinge.detect.sphere_tree import SphereTree
     from impinge.detect.sphere_tree_sharing import share_budget
+    from impinge.detect.volume_overlap import VolumeOverlap
     from impinge.errors import ClusterError, FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.io.sequence import Sequence
     from impinge.mesh import shapes as shapes
@@ -123,9 +112,11 @@ _NAMES_OF = {
     "impinge.detect.box_tree": ["BoxTree"],
     "impinge.detect.breadth_first": ["BreadthFirst"],
     "impinge.detect.brute_force": ["BruteForce"],
-    "impinge.detect.results": [
-        "Kind", "Changes", "TrianglePairs", "VertexContacts", "VolumeOverlap", "SphereContacts", "ClosestPoints",
-        "Distance", "Proximity", "Curves", "EdgeCrossings", "EdgeContacts", "HullDistance",
+    "impinge.detect.results": ["Kind", "Changes", "TrianglePairs", "VertexContacts", "EdgeContacts"],
+    "impinge.detect.volume_overlap": ["VolumeOverlap"],
+    "impinge.detect.sphere_contacts": ["SphereContacts"],
+    "impinge.detect.nearest_results": [
+        "ClosestPoints", "Distance", "Proximity", "Curves", "EdgeCrossings", "HullDistance",
     ],
     "impinge.contact.contacts": [
         "Contacts", "ContactKind", "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume",

@@ -25,24 +25,16 @@ from impinge.detect.intersection_curves import intersection_curves as find_inter
 from impinge.detect.layered_depth import DeviceName, LayeredDepth, Rule
 from impinge.detect.layered_depth_points import points_inside_sampled
 from impinge.detect.narrow_phase import Neighbours
+from impinge.detect.nearest_results import ClosestPoints, Curves, Distance, EdgeCrossings, Proximity
 from impinge.detect.pair_query import PairOptions, Side, pair_options
 from impinge.detect.points_inside import points_inside as find_points_inside
 from impinge.detect.proximity import proximity as find_proximity
-from impinge.detect.results import (
-    ClosestPoints,
-    Curves,
-    Distance,
-    EdgeCrossings,
-    Kind,
-    Proximity,
-    SphereContacts,
-    TrianglePairs,
-    VertexContacts,
-    VolumeOverlap,
-)
+from impinge.detect.results import Kind, TrianglePairs, VertexContacts
 from impinge.detect.spatial_hash import Depth, SpatialHash, bodies_of_one_sort
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_tree import SphereTree
 from impinge.detect.vertices_in_surfaces import vertices_in_surfaces
+from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around

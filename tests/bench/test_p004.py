@@ -20,7 +20,7 @@ from impinge.bench.papers.p004_particles import Rain, Run
 from impinge.bench.papers.p004_points import KNOTS, LOOKUP, SPHERES
 from impinge.bench.papers.p004_volumes import PEELING, SINGLE, Figures, straight_line
 from impinge.detect.layered_depth import LayeredDepth
-from impinge.detect.results import VolumeOverlap
+from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.mesh import shapes
 from impinge.scenes.particles import GRAVITY, LIFE, LOWEST, RESTITUTION, SLIDING, particle_scene
 

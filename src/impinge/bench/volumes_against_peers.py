@@ -42,7 +42,7 @@ from impinge.bench.measure import Row
 from impinge.bench.papers.p004_bodies import TABLE_2, sphere_of
 from impinge.deform.waves import Wave
 from impinge.detect.layered_depth import LayeredDepth
-from impinge.detect.results import VolumeOverlap
+from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh

@@ -40,7 +40,8 @@ from impinge.arrays import NONE, Bools, Floats, Ints
 from impinge.contact import contacts_kernels as kernels
 from impinge.contact.volume_gradient import VolumeGradient
 from impinge.detect.intersection_curves_kernels import cross_pairs
-from impinge.detect.results import Kind, Result, SphereContacts, TrianglePairs, VertexContacts
+from impinge.detect.results import Kind, Result, TrianglePairs, VertexContacts
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
 

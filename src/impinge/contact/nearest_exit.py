@@ -12,8 +12,8 @@ from impinge.contact.depth_kernels import ON_SURFACE
 from impinge.contact.inside_vertices import Group
 from impinge.contact.states import State, ask, surface_arrays
 from impinge.detect.closest_points import closest_points
+from impinge.detect.nearest_results import ClosestPoints
 from impinge.detect.pair_query import PairOptions
-from impinge.detect.results import ClosestPoints
 from impinge.detect.whole_tree import LARGEST_EXPONENT
 from impinge.mesh.tri_mesh import TriMesh
 

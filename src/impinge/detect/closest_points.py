@@ -31,9 +31,9 @@ from impinge.arrays import Bools, Floats, Ints, as_positions
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import Stages, start_stages
 from impinge.detect import closest_points_kernels as kernels
+from impinge.detect.nearest_results import ClosestPoints
 from impinge.detect.pair_query import PairOptions
 from impinge.detect.points_inside import inside_placed
-from impinge.detect.results import ClosestPoints
 from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, fit_trees, place, with_moved_vertices
 from impinge.detect.whole_tree import WholeTree, fit_in_range, whole_tree
 from impinge.mesh.tri_mesh import TriMesh

@@ -28,8 +28,9 @@ from impinge.arrays import Floats, as_length, shown, sorted_unique
 from impinge.backend.jit import thread_count
 from impinge.detect import distance_kernels as kernels
 from impinge.detect.box_tree import BoxTree
+from impinge.detect.nearest_results import Distance
 from impinge.detect.pair_query import Keys, PairOptions, ignored_keys
-from impinge.detect.results import Distance, Reason
+from impinge.detect.results import Reason
 from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, locks_of, place, with_moved_vertices
 from impinge.detect.whole_tree import WholeTree, factor_for, fit_in_range, whole_tree
 from impinge.errors import OptionError

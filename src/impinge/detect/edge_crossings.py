@@ -25,8 +25,9 @@ import numpy as np
 from impinge.arrays import Floats, Ints
 from impinge.detect import edge_crossings_kernels as kernels
 from impinge.detect.box_tree import BoxTree
+from impinge.detect.nearest_results import EdgeCrossings
 from impinge.detect.pair_query import Side, pair_options
-from impinge.detect.results import EdgeCrossings, TrianglePairs
+from impinge.detect.results import TrianglePairs
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
 

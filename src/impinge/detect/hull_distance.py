@@ -34,7 +34,7 @@ import numpy as np
 
 from impinge.arrays import Floats, as_numbers, as_positions, sorted_unique
 from impinge.detect import hull_distance_kernels as kernels
-from impinge.detect.results import HullDistance
+from impinge.detect.nearest_results import HullDistance
 from impinge.detect.unit_box import origin_and_factor
 from impinge.errors import MeshError
 from impinge.mesh.body import as_body

@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 from impinge.arrays import Bools, Floats, Ints, distinct_rows
 from impinge.detect import intersection_curves_kernels as kernels
 from impinge.detect.edge_crossings import Meeting, meeting_of
-from impinge.detect.results import Curves, Kind
+from impinge.detect.nearest_results import Curves
+from impinge.detect.results import Kind
 from impinge.mesh.adjacency import grouped
 
 

@@ -65,7 +65,7 @@ from impinge.detect.layered_depth_sources import DepthSource, SourceLayers
 from impinge.detect.layered_depth_spans_kernels import INVERTED, OVERLAP, PARITY, WINDING, squares_of_bends
 from impinge.detect.layered_depth_touching import without_touching
 from impinge.detect.pair_query import PairOptions, pair_options
-from impinge.detect.results import VolumeOverlap
+from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh

@@ -37,8 +37,8 @@ from impinge.backend.stages import start_stages
 from impinge.detect import proximity_kernels as kernels
 from impinge.detect.box_tree_kernels import find_front
 from impinge.detect.mesh_features import Around, features_of, triangles_around
+from impinge.detect.nearest_results import Proximity
 from impinge.detect.pair_query import Keys, PairOptions, pack, pair_options, without_ignored
-from impinge.detect.results import Proximity
 from impinge.detect.tree_of_boxes import Placed, TreeOfBoxes, fit_trees, locks_of, place, with_moved_vertices
 from impinge.detect.whole_tree import fit_in_range
 from impinge.errors import OptionError

@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
-from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.arrays import Bools, Floats, Ints, distinct_rows, sorted_unique
-from impinge.detect.sphere_pushes import Normals, Pushes, pushes_of
 from impinge.errors import OptionError
 from impinge.exact import kinds
 
@@ -77,7 +75,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, ready for JSON; NaN and infinity, which JSON lacks, become None."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.repr}
 
     def show(self, path: Any = None) -> Any:
         """Show it in a notebook, else in the browser, to be turned by hand; as one html file if ``path`` is given."""
@@ -98,19 +96,20 @@ class Result:
         return np.concatenate([c[:, None] if c.ndim == 1 else c for c in columns], axis=1)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON knows it; what is not finite becomes None."""
     if isinstance(value, np.ndarray | np.generic):
-        plain = value.tolist()
+        items = value.tolist()
         is_finite = value.dtype.kind != "f" or bool(np.isfinite(value).all())
-        return plain if is_finite else _plain(plain)
+        return items if is_finite else plain(items)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Result):
         return value.to_dict()
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
 
 
@@ -235,398 +234,3 @@ class VertexContacts(Result):
         from importlib import import_module
 
         return import_module("impinge.view.picture").plot_contacts(self, path)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class VolumeOverlap(Result):
-    """The volume that two closed bodies share, as spans along rays."""
-
-    volume: float
-    spans: Floats
-    """First and last depth of each span of the overlap, shape (k, 2)."""
-    pixel: Ints
-    """Column and row of the ray that each span lies on, shape (k, 2)."""
-    region: Floats
-    """Lowest and highest corner of the box that was looked at, shape (2, 3)."""
-    centroid: Floats
-    """Centre of the overlap, NaN if there is none, shape (3,)."""
-    axis: int = 2
-    """The axis that spans lie along; columns go along the next one, rows along the one after."""
-    resolution: int = 0
-    """Columns and rows of rays within the region."""
-    rule: Literal["parity", "winding"] = "parity"
-    """What counted as inside."""
-    volumes: Floats = field(default_factory=lambda: np.full(3, np.nan))
-    """The volume as rays along x, y and z see it, NaN where none were sent; ``volume`` is their mean, shape (3,)."""
-    error: float = math.nan
-    """How far off the volume may be: an estimate, not a bound."""
-    triangles: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int32))
-    """The triangles that each span begins and ends with, -1 of a body that has none, shape (k, 2)."""
-    triangle_body: NDArray[np.int8] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int8))
-    """Whose triangles they are: 0 a, 1 b, shape (k, 2)."""
-    penetrating_a: Ints | None = None
-    """Sorted ids of the vertices of a that are inside b; of one body, of those in its overlap with itself. None if
-    the query was told not to look."""
-    penetrating_b: Ints | None = None
-    """Sorted ids of the vertices of b that are inside a; none of one body."""
-    inverted_volume: float = 0.0
-    """Volume that is inside out; only asked for of one body."""
-    depth_complexity: Ints | None = None
-    """How often each ray crosses each body within the region, shape (bodies, rows, columns)."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
-    """The bodies as they were when they were asked about, for pictures; not part of ``to_dict``."""
-
-    _rows = "spans"
-    _identity = ("pixel",)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the result without the bodies."""
-        return {**self.__dict__, "bodies": ()}
-
-    def plot(self, path: Any = None) -> Any:
-        """Draw the spans of the overlap as columns between the bodies; to a file if ``path`` is given."""
-        from importlib import import_module
-
-        return import_module("impinge.view.picture").plot_overlap(self, path)
-
-    def __bool__(self) -> bool:
-        """Whether they overlap; bodies that only touch do not."""
-        return self.volume > 0.0
-
-    def changes(self, previous: Result) -> Changes:
-        """Which rays have a span now, and which had one; refused if the rays were not the same."""
-        if isinstance(previous, VolumeOverlap):
-            same = (self.axis, self.resolution) == (previous.axis, previous.resolution)
-            if not same or not np.array_equal(self.region, previous.region):
-                raise OptionError(
-                    "the overlaps were looked at along different rays, which cannot be compared; compare their "
-                    "penetrating_a and penetrating_b"
-                )
-        return super().changes(previous)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SphereContacts(Result):
-    """Pairs of spheres that meet; ``certain`` ones only grow with the budget, ``possible`` ones only settle.
-
-    Points, normals and depths are made of the spheres when they are first asked for, not within the query's budget.
-    """
-
-    certain: Ints
-    """Node of a's tree, node of b's: leaves whose spheres meet, and with the exact stage triangles below them too;
-    sorted, shape (k, 2)."""
-    possible: Ints
-    """Pairs that nothing has ruled out yet and that were not followed to the end, those next in turn first; every
-    contact that is not below a certain pair is below one of these, shape (p, 2)."""
-    level: int
-    """The level that both trees were searched to everywhere; 0 is the root's."""
-    pairs: Ints | None = None
-    """Triangles that meet, if the exact stage was asked for, sorted, shape (n, 2)."""
-    kind: NDArray[np.int8] | None = None
-    """How they meet, a ``Kind``."""
-    is_self: bool = False
-    """Whether it is about one body and itself: both columns are then nodes of its tree."""
-    normals: Normals = "facing"
-    """Where normals come from: the way that surfaces below spheres face, where these are closed, or the lines of
-    "centres", as published."""
-    spheres: tuple[Any, ...] = field(default=(), repr=False)
-    """The spheres of both trees as the query saw them; not part of ``to_dict``."""
-    facing: tuple[Any, ...] = field(default=(), repr=False)
-    """The surfaces below them as the query saw them; not part of ``to_dict``."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
-    """The bodies that were asked about, for pictures; not part of ``to_dict``."""
-
-    _rows = "certain"
-    _identity = ("certain",)
-
-    @classmethod
-    def made_of(cls, fields: dict[str, Any]) -> SphereContacts:
-        """As the constructor, in a third of the time, since microseconds count here; of all ``fields``."""
-        made = object.__new__(cls)
-        object.__setattr__(made, "__dict__", fields)
-        return made
-
-    def __bool__(self) -> bool:
-        """Whether they may meet: anything certain or possible."""
-        return len(self.certain) + len(self.possible) > 0
-
-    @cached_property
-    def _certain_contacts(self) -> Pushes:
-        return self._contacts_of(self.certain)
-
-    @cached_property
-    def _possible_contacts(self) -> Pushes:
-        return self._contacts_of(self.possible)
-
-    @property
-    def point(self) -> Floats:
-        """Contact points of the certain pairs, in the middle of what their spheres share, shape (k, 3)."""
-        return self._certain_contacts.point
-
-    @property
-    def normal(self) -> Floats:
-        """Unit vectors from a to b, between the ways that the surfaces below both spheres face, shape (k, 3).
-
-        Along the line of centres where one of the surfaces is not closed, or after ``published``.
-        """
-        return self._certain_contacts.normal
-
-    @property
-    def depth(self) -> Floats:
-        """How far b's sphere has to move along the normal to part from a's, at most both diameters, shape (k,).
-
-        0 of spheres of one body whose triangles share a vertex: these always overlap.
-        """
-        return self._certain_contacts.depth
-
-    @property
-    def possible_point(self) -> Floats:
-        """As ``point``, of the possible pairs, shape (p, 3)."""
-        return self._possible_contacts.point
-
-    @property
-    def possible_normal(self) -> Floats:
-        """As ``normal``, of the possible pairs, shape (p, 3)."""
-        return self._possible_contacts.normal
-
-    @property
-    def possible_depth(self) -> Floats:
-        """As ``depth``, of the possible pairs; 0 where spheres that were not compared yet turn out to be apart.
-
-        When a query ends by ``max_tests``, all of them are where the bodies are. When it ends because the time is up,
-        one sphere of a pair may not have been visited since its body moved; it counts as it was last known.
-        """
-        return self._possible_contacts.depth
-
-    @property
-    def certain_level(self) -> Ints:
-        """The levels of both spheres of each certain pair, shape (k, 2)."""
-        return self._levels_of(self.certain)
-
-    @property
-    def possible_level(self) -> Ints:
-        """The levels of both spheres of each possible pair, shape (p, 2)."""
-        return self._levels_of(self.possible)
-
-    def _levels_of(self, pairs: Ints) -> Ints:
-        if not self.spheres:
-            return np.zeros_like(pairs)
-        return np.stack([side.layout.level[pairs[:, k]] for k, side in enumerate(self.spheres)], axis=1, dtype=np.int32)
-
-    def _contacts_of(self, pairs: Ints) -> Pushes:
-        """Points, normals and depths (``sphere_pushes``)."""
-        if not self.spheres:
-            return Pushes(np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3)), np.zeros(len(pairs)))
-        most = np.finfo(np.float64).max / 8.0  # radii may be infinite where squares of coordinates are
-        a, b = (np.minimum(side.of(pairs[:, k]), most) for k, side in enumerate(self.spheres))
-        first, second = (np.minimum(side.of(np.zeros(1, dtype=np.int32))[0], most) for side in self.spheres)
-        facing = None
-        if self.normals == "facing" and self.facing and all(side.sign for side in self.facing):
-            facing = tuple(
-                side.of(pairs[:, k], float(root[3])) for k, (side, root) in enumerate(zip(self.facing, (first, second)))
-            )
-        found = pushes_of(a, b, second[:3] - first[:3], facing)
-        if self.is_self:
-            found = found._replace(depth=np.where(self.spheres[0].one_body.shares(pairs), 0.0, found.depth))
-        return found
-
-    def published(self) -> SphereContacts:
-        """The same pairs, with normals along the lines of centres and depths ``r1 + r2 - |O2 - O1|``, as published."""
-        return replace(self, normals="centres")
-
-    def to_dict(self) -> dict[str, Any]:
-        """As of every result, with points, normals and depths."""
-        names = ("point", "normal", "depth", "possible_point", "possible_normal", "possible_depth")
-        return super().to_dict() | {name: _plain(getattr(self, name)) for name in names}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the result without the bodies."""
-        return {**self.__dict__, "bodies": ()}
-
-    def plot(self, path: Any = None) -> Any:
-        """Draw the bodies as they are now and the spheres of all pairs; to a file if ``path`` is given."""
-        from importlib import import_module
-
-        return import_module("impinge.view.picture").plot_spheres(self, path)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ClosestPoints(Result):
-    """For each query point the nearest point of a surface."""
-
-    distance: Floats
-    """Never negative, shape (n,)."""
-    point: Floats
-    """Shape (n, 3)."""
-    triangle: Ints
-    barycentric: Floats
-    """Weights of the triangle's corners, shape (n, 3)."""
-    inside: Bools | None = None
-    """Whether the query point is inside, where the surface is closed."""
-
-    _rows = "distance"
-
-    def _keys(self) -> NDArray[np.int64]:
-        """(point, triangle): a point persists while the same triangle is nearest to it."""
-        return np.stack([np.arange(len(self)), self.triangle], axis=1, dtype=np.int64)
-
-
-class _OneDistance:
-    """What results that are a single distance have in common."""
-
-    distance: float
-
-    def __len__(self) -> int:
-        return 1
-
-    def __bool__(self) -> bool:
-        """Whether they meet."""
-        return self.distance == 0.0
-
-    def changes(self, previous: Result) -> Changes:
-        """Refuse: a distance is one number."""
-        raise OptionError(f"a distance has no rows to compare; subtract the numbers (got a {type(previous).__name__})")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Distance(_OneDistance, Result):
-    """The smallest distance of two bodies, 0 if they meet."""
-
-    distance: float
-    """Infinite if one of them has no triangles, or all are farther than was asked for."""
-    point_a: Floats
-    """The nearest point of a, NaN if there is none, shape (3,)."""
-    point_b: Floats
-    triangles: Ints
-    """The triangles that these points belong to, -1 if there are none, shape (2,)."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class HullDistance(_OneDistance, Result):
-    """The distance of two convex hulls, 0 if they meet."""
-
-    distance: float
-    point_a: Floats
-    """The point of a's hull nearest to b's; a common point if they meet, shape (3,)."""
-    point_b: Floats
-    direction: Floats
-    """Unit vector from a to b: moving b along it by ``penetration`` separates hulls that meet, shape (3,)."""
-    penetration: float = 0.0
-    """How deep at most they are in each other, 0 if they do not meet; the least depth may be less."""
-    iterations: int = 0
-    """Steps of GJK."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Proximity(Result):
-    """Vertex-face and edge-edge pairs no farther apart than a margin; column 0 is of a, column 1 of b.
-
-    Of one body (self-proximity) b is a: all vertex-face pairs are in ``vertex_face``, and of two edges the lower comes
-    first. Rows are unique and sorted.
-    """
-
-    margin: float
-    """The largest distance that counts."""
-    vertex_face: Ints
-    """Vertex of a, face of b, shape (k, 2)."""
-    vertex_face_distance: Floats
-    vertex_face_weights: Floats
-    """Weights of the face's corners at its nearest point, shape (k, 3)."""
-    face_vertex: Ints
-    """Face of a, vertex of b, shape (n, 2); none of one body."""
-    face_vertex_distance: Floats
-    face_vertex_weights: Floats
-    """Weights of the face's corners at its nearest point, shape (n, 3)."""
-    edge_edge: Ints
-    """Edge of a, edge of b, rows of ``edges_a`` and ``edges_b``, shape (m, 2)."""
-    edge_edge_distance: Floats
-    edge_edge_weights: Floats
-    """Where the nearest points are on each edge, 0 at its first vertex to 1 at its second, shape (m, 2)."""
-    edges_a: Ints
-    """Edges of a's live and active triangles: two vertices, the lower first; sorted, shape (e, 2)."""
-    edges_b: Ints
-    """The same of b; of one body the same array."""
-
-    _identity = ("vertex_face",)
-    _rows = "vertex_face"
-
-    def __len__(self) -> int:
-        return len(self.vertex_face) + len(self.face_vertex) + len(self.edge_edge)
-
-    def _keys(self) -> NDArray[np.int64]:
-        """(0, vertex, face, -1, -1), (1, face, vertex, -1, -1) or (2, and the vertices of two edges)."""
-        edges = np.concatenate([self.edges_a[self.edge_edge[:, 0]], self.edges_b[self.edge_edge[:, 1]]], axis=1)
-        rows = [np.pad(pairs, ((0, 0), (0, 2)), constant_values=-1) for pairs in (self.vertex_face, self.face_vertex)]
-        sort = np.repeat([0, 1, 2], [len(self.vertex_face), len(self.face_vertex), len(edges)])
-        return np.concatenate([sort[:, None], np.concatenate([*rows, edges])], axis=1, dtype=np.int64)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EdgeCrossings(Result):
-    """Edges of a that pass through faces of b, sorted by (edge, face), each once."""
-
-    edge: Ints
-    """The two vertices of a's edge, the lower first, shape (k, 2)."""
-    face: Ints
-    """The face of b, shape (k,)."""
-    kind: NDArray[np.int8]
-    """``Kind.CROSSING``: the inside of the edge through the inside of the face; ``Kind.TOUCHING``: through an end."""
-    sign: NDArray[np.int8]
-    """1 if the edge, from its first vertex on, goes the way of the face's normal, -1 if against it."""
-    parameter: Floats
-    """Where on the edge, 0 at its first vertex to 1 at its second."""
-    weights: Floats
-    """Weights of the face's corners, shape (k, 3)."""
-
-    _rows = "face"
-    _identity = ("edge", "face")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Curves(Result):
-    """The segments in which triangles cross, sorted by pair, and the curves that they form."""
-
-    segments: Floats
-    """Both ends of each segment, along the cross product of the normals of a and b, shape (k, 2, 3)."""
-    pairs: Ints
-    """The triangles that meet in each segment, shape (k, 2)."""
-    ends: Ints
-    """Numbers of both ends: segments that share a number are joined there, shape (k, 2)."""
-    loops: list[Ints]
-    """Segments of each curve, in order; open curves first."""
-    closed: Bools
-    """Which curves end where they began, shape (len(loops),)."""
-    has_gaps: bool = False
-    """Whether pairs that touch or lie in one plane were left out: curves may be open, or missing, where they do."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
-    """Both bodies as they were when they crossed, for pictures; not part of ``to_dict``."""
-
-    _rows = "segments"
-    _identity = ("pairs",)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the result without the bodies."""
-        return {**self.__dict__, "bodies": ()}
-
-    @property
-    def length(self) -> float:
-        """Length of all curves together."""
-        return float(np.linalg.norm(self.segments[:, 1] - self.segments[:, 0], axis=1).sum())
-
-    def polyline(self, loop: int) -> Floats:
-        """The points along a curve, one more than it has segments; of a closed one the last is the first."""
-        rows = self.loops[loop]
-        ends = self.ends[rows]
-        forward = np.ones(len(rows), dtype=np.bool_)
-        if len(rows) > 1:
-            forward[0] = ends[0, 1] in ends[1]
-        for i in range(1, len(rows)):
-            forward[i] = ends[i, 0] == ends[i - 1, int(forward[i - 1])]
-        first = self.segments[rows[0], 1 - int(forward[0])]
-        return np.concatenate([first[None], self.segments[rows, forward.astype(np.int64)]])
-
-    def plot(self, path: Any = None) -> Any:
-        """Draw both bodies as they were when they crossed, and the curves; to a file if ``path`` is given."""
-        from importlib import import_module
-
-        return import_module("impinge.view.picture").plot_curves(self, path)

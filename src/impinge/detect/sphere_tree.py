@@ -47,7 +47,8 @@ from impinge.backend.stages import start_stages
 from impinge.detect import sphere_tree_kernels as kernels
 from impinge.detect.narrow_phase import Neighbours, check_neighbours
 from impinge.detect.pair_query import Cancel, pair_options
-from impinge.detect.results import Reason, SphereContacts
+from impinge.detect.results import Reason
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tracking import NEVER, Spheres, TrackedSpheres, Tracking
 from impinge.detect.sphere_tree_bodies import PlacedSpheres, SteeredBody, place, steered_body

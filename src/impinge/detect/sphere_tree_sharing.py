@@ -16,7 +16,7 @@ import numpy as np
 
 from impinge.arrays import Floats, as_numbers, shown
 from impinge.backend.clock import now_ns
-from impinge.detect.results import SphereContacts
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_tree import SphereTree
 from impinge.detect.sphere_tree_limits import budget_ns
 from impinge.errors import OptionError

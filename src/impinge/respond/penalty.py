@@ -30,7 +30,9 @@ from scipy.spatial import cKDTree
 
 from impinge.arrays import Floats, as_length, as_positions, distinct_rows, shown
 from impinge.contact.volume_gradient import VolumeGradient, volume_gradient
-from impinge.detect.results import SphereContacts, VertexContacts, VolumeOverlap
+from impinge.detect.results import VertexContacts
+from impinge.detect.sphere_contacts import SphereContacts
+from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.errors import OptionError
 from impinge.mesh.tri_mesh import TriMesh
 

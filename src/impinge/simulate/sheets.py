@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from impinge.arrays import Floats
 from impinge.contact.contacts import ContactKind, contact_ids
-from impinge.detect.results import Proximity
+from impinge.detect.nearest_results import Proximity
 from impinge.queries import closest_points, proximity
 from impinge.respond.contact_forces import ContactRows
 from impinge.simulate.parts import Part, is_sheet, thickness

@@ -24,7 +24,10 @@ from impinge.contact.contacts import (
 )
 from impinge.contact.volume_gradient import volume_gradient
 from impinge.detect.intersection_curves import intersection_curves
-from impinge.detect.results import Curves, Result, SphereContacts, TrianglePairs, VertexContacts, VolumeOverlap
+from impinge.detect.nearest_results import Curves
+from impinge.detect.results import Result, TrianglePairs, VertexContacts
+from impinge.detect.sphere_contacts import SphereContacts
+from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.errors import ImpingeError, OptionError
 from impinge.queries import collides
 from impinge.view.picture import columns_of_spans

@@ -19,8 +19,11 @@ import numpy as np
 
 from impinge.arrays import Bools, Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind, Contacts
-from impinge.detect.results import Curves, SphereContacts, TrianglePairs, VertexContacts, VolumeOverlap
+from impinge.detect.nearest_results import Curves
+from impinge.detect.results import TrianglePairs, VertexContacts
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
+from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.errors import FileError, MissingExtra
 from impinge.mesh.tri_mesh import TriMesh
 

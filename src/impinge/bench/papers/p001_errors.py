@@ -39,7 +39,7 @@ from impinge.bench.papers.p001_errors_claims import (
     tables_of,
 )
 from impinge.bench.papers.p001_regions import Errors, Push, Regions, all_contacts, errors_of, exact_regions
-from impinge.detect.results import SphereContacts
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_tracking import Tracking
 from impinge.detect.sphere_tree import SphereTree
 from impinge.respond.penalty import penalty

@@ -24,7 +24,7 @@ from impinge.bench.measure import interleaved
 from impinge.bench.papers.experiment import Claim, Experiment, Plot, Table, judged
 from impinge.bench.papers.p001_bodies import SIZE, Pair, bunny_like, make_pair, make_shape
 from impinge.bench.papers.p001_regions import Push, Regions, all_contacts, errors_of, exact_regions
-from impinge.detect.results import SphereContacts
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree import Order, SphereTree
 

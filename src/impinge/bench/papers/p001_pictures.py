@@ -17,7 +17,7 @@ import numpy as np
 from impinge.bench.measure import Row
 from impinge.bench.papers.experiment import Claim, Experiment, Plot, Table, judged
 from impinge.bench.papers.p001_bodies import Pair, bunny_like, make_pair, make_shape
-from impinge.detect.results import SphereContacts
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.view.picture import plot_spheres
 
 BUDGETS_MS = (0.1, 1.0, 10.0, 100.0)

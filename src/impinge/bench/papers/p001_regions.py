@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 
 import impinge
 from impinge.arrays import NONE, Floats, Ints, sorted_unique
-from impinge.detect.results import SphereContacts
+from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 
 Ids = NDArray[np.int64]

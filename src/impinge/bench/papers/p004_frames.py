@@ -18,7 +18,7 @@ from typing import Any
 from impinge.backend.stages import time_stages
 from impinge.bench.measure import Row
 from impinge.detect.layered_depth import LayeredDepth
-from impinge.detect.results import VolumeOverlap
+from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.scenes.registry import Scene
 
 RESOLUTION = 128
