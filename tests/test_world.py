@@ -302,6 +302,25 @@ def test_any_scale(rng, scale):
     np.testing.assert_allclose(other.depth / scale, one.depth, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e39, 1e100, 1e300])
+def test_numbers_beyond_single_precision(rng, scale):
+    """Find the triangles that brute force finds where boxes of single precision would be infinite.
+
+    Those met the empty places behind the last triangle of a body, and the process died.
+    """
+    counts = (5, 3, 9, 1)
+    soups = [impinge.TriMesh(scale * rng.uniform(-1, 1, (3 * n, 3)), np.arange(3 * n).reshape(-1, 3)) for n in counts]
+    found = world_of({str(b): soup for b, soup in enumerate(soups)}).pairs()
+    alone = {
+        (a, b): impinge.triangle_pairs(soups[a], soups[b], method="brute_force").pairs.tolist()
+        for a, b in itertools.combinations(range(len(soups)), 2)
+    }
+
+    assert len(found) > 5
+    for (a, b), expected in alone.items():
+        assert found.pairs[(found.body_a == a) & (found.body_b == b)].tolist() == expected
+
+
 # filters ------------------------------------------------------------------------------------------------
 
 
