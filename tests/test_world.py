@@ -773,6 +773,7 @@ def test_a_body_added_twice_is_refused():
     [
         (lambda w: w.add(shapes.box(1.0), name="a"), "there is a body named 'a' already; choose another name"),
         (lambda w: w.add(shapes.box(1.0), name=""), "name is '', expected a word"),
+        (lambda w: w.add(shapes.box(1.0), name="\ud800"), "name is '.*', expected a word"),
         (lambda w: w.add(shapes.box(1.0), group=-1), "group is -1, expected bits of groups"),
         (lambda w: w.add(shapes.box(1.0), collides_with=True), "collides_with is True, expected bits"),
         (lambda w: w.add(shapes.box(1.0), fixed=1), "fixed is 1, expected True or False"),
@@ -780,6 +781,14 @@ def test_a_body_added_twice_is_refused():
         (lambda w: w.remove("c"), "there is no body named 'c'; there are 'a', 'b'"),
         (lambda w: w.ignore("a", "c"), "there is no body named 'c'"),
         (lambda w: w["c"], "there is no body named 'c'"),
+        (lambda w: w[["a"]], r"there is no body named \['a'\]; there are 'a', 'b'"),
+        (lambda w: w.near_pairs(margin=-1.0), "margin is -1.0, expected a number from 0"),
+        (lambda w: w.near_pairs(margin="1"), "margin is '1', expected a number from 0"),
+        (lambda w: w.near_pairs(margin=np.inf), "margin is inf, expected a number from 0"),
+        (lambda w: w.contacts(self_collision="no"), "self_collision is 'no', expected True or False"),
+        (lambda w: w.move(np.eye(4)[None], names="a"), "names is 'a', expected a list of names of bodies"),
+        (lambda w: w.move(np.eye(4)[None], names=7), "names is 7, expected a list of names of bodies"),
+        (lambda w: w.move([np.eye(4)] * 2, names=["a", "a"]), "names has 'a' twice; give each body one transform"),
         (lambda w: w.contacts(method="magic"), "method is 'magic', expected 'auto' or one of 'vertices'"),
         (lambda w: w.contacts(budget_ms=0), "budget_ms is 0, expected a positive number"),
         (lambda w: w.contacts(budget_ms="1"), "budget_ms is '1', expected a positive number"),
@@ -804,6 +813,8 @@ def test_mistakes_get_a_sentence(ask, message):
         ask(world)
     assert digest(world.contacts()) == before
     assert world.names == ("a", "b")
+    assert ["a"] not in world
+    assert not world.ignores("a", 7)
 
 
 @pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])

@@ -23,7 +23,6 @@ from impinge.detect.arena import Arena, Ids
 from impinge.detect.narrow_phase import classify
 from impinge.detect.pair_query import Side, unpack
 
-
 LARGEST = 2.0**126
 """Coordinates up to which differences are finite as float32; an infinite box would meet the slots that are empty."""
 
