@@ -278,7 +278,7 @@ class Simulation:
             parts = self._parts(bodies)
             soft = [part for part in parts if isinstance(part, SoftPart)]
             hardness = {p.number: self.stiffness or p.stiffness(level) for p in soft}
-            about = Bodies(self.world, parts, hardness, self.damping, self._turns)
+            about = Bodies(self.world, parts, hardness, self.damping, self._turns, gravity=level)
             search, sleep = SEARCHES[self.response](about), Sleep(len(parts), self.sleep_after)
             self._known = known = Known(self.world.edits, shapes, level, parts, about, search, sleep)
             self._resting, self._last, self._turns.waiting = None, no_rows(), []
