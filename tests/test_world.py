@@ -600,25 +600,51 @@ def test_what_gets_no_tests_is_possible(rng, method):
 
 @pytest.mark.parametrize("limit", ["max_tests", "budget_ms"])
 def test_who_waited_is_asked_first(rng, limit):
-    """Ask the pairs in ``first`` before cheaper ones, in their order, so that in turns every pair gets an answer."""
+    """Ask the pairs in ``first`` before cheaper ones, in their order, so that in turns every pair gets an answer.
+
+    What was possible came back sorted: two pairs took turns, and all others waited for ever.
+    """
     world = world_of(mixed_bodies(rng, 8))
     whole = world.contacts(method="vertices")
-    near, answered, waiting = {tuple(pair) for pair in world.near_pairs().tolist()}, [], []
+    near, answered, waiting = {tuple(pair) for pair in world.near_pairs().tolist()}, [], None
     little = {limit: 1 if limit == "max_tests" else 1e-9}
     for _ in range(len(near) + 1):
         some = world.contacts(method="vertices", first=waiting, **little)
         left = [tuple(pair) for pair in some.possible.tolist()]
         answered += near - set(left)
-        waiting = [pair for pair in waiting if pair in left] + [pair for pair in left if pair not in waiting]
         rows = np.array([(a, b) not in left for a, b in zip(whole.body_a.tolist(), whole.body_b.tolist())])
         np.testing.assert_array_equal(np.sort(some.id), np.sort(whole.id[rows]))
-        assert left == sorted(left)
+        assert waiting is not None or left == sorted(left)
+        waiting = some.possible
 
     assert set(answered) == near
     assert len(near) > 4
     assert limit == "budget_ms" or len(answered) == len(near)  # one by one; by the clock in batches
-    turned = [pair[::-1] for pair in waiting]
+    turned = [pair[::-1] for pair in left]
     assert digest(world.contacts(method="vertices", first=turned)) == digest(whole)
+
+
+def test_spheres_have_their_turns(rng):
+    """Search the first of those that waited to the end, however few tests there are, so that all get an answer."""
+    world = world_of(mixed_bodies(rng, 6, kinds=("ball", "box")))
+    near, answered, waiting = {tuple(pair) for pair in world.near_pairs().tolist()}, set(), None
+    for _ in range(len(near) + 1):
+        waiting = world.contacts(method="spheres", max_tests=1, first=waiting).possible
+        answered |= near - {tuple(pair) for pair in waiting.tolist()}
+
+    assert len(near) > 4
+    assert answered == near
+
+
+def test_auto_knows_bodies_that_are_closed_by_position():
+    """Measure depths in soups whose triangles close, which are no less closed than what is indexed, and say so."""
+    balls = {"a": soup(shapes.icosphere(2)), "b": soup(shapes.icosphere(2, center=(1.5, 0.0, 0.0)))}
+    contacts = world_of(balls).contacts()
+    cloths = {"a": shapes.cloth_grid(4, 4, size=1.0), "b": shapes.cloth_grid(4, 4, size=1.0)}
+
+    assert (contacts.method, contacts.stats["why"][:16]) == ("vertices", "2 of 2 bodies ar")
+    assert contacts.depth.max() > 0.45
+    assert world_of(cloths).contacts().method == "pairs"
 
 
 @pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "spheres"])

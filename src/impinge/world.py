@@ -421,8 +421,7 @@ class World:
         """The way to find contacts, and why it was chosen."""
         if method == "auto":
             search = self._searching()
-            layout = search.arena.layout
-            chosen = choose_contacts(int(layout.is_closed.sum()), layout.body_count)
+            chosen = choose_contacts(search.count_insides(), len(self))
             if self_collision:
                 chosen = chosen[0], f"{chosen[1]}; {self._why_of_selves()}"
             if chosen[0] == "vertices" and (budget_ms is not None or max_tests is not None):
