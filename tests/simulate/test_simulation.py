@@ -150,6 +150,14 @@ def test_a_step_of_no_time_gets_a_sentence():
         Simulation(World()).step(0.0)
 
 
+def test_what_sees_reports_is_a_function():
+    """Refuse something else before anything moves."""
+    sim = Simulation(World())
+    with pytest.raises(OptionError, match="each is 5, expected a function of a report, or None"):
+        sim.run(0.1, each=5)
+    assert sim.frame == 0
+
+
 @pytest.mark.parametrize("response", ["vertices", "volume", "spheres"])
 def test_empty_bodies_are_no_obstacle(response):
     """Step past bodies without vertices, or without triangles, given motions or not, and warn of nothing."""

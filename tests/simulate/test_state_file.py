@@ -172,4 +172,7 @@ def test_wrong_files_get_a_sentence(tmp_path):
         sim.restore(path)
     with pytest.raises(FileError, match="cannot be written"):
         sim.save(tmp_path / "nowhere" / "state.npz")
+    for no_name in (7, ""):
+        with pytest.raises(FileError, match=f"path is {no_name!r}, expected the name of a file"):
+            sim.save(no_name)
     np.testing.assert_array_equal(state(sim), before)

@@ -177,6 +177,8 @@ class Simulation:
 
     def run(self, seconds: float, *, each: Callable[[FrameReport], Any] | None = None) -> list[FrameReport]:
         """Step by frames until ``seconds`` have passed, the last one shorter if need be; ``each`` sees every report."""
+        if each is not None and not callable(each):
+            raise OptionError(f"each is {shown(each)}, expected a function of a report, or None")
         end, reports = self.time + as_seconds(seconds, "seconds"), []
         while end - self.time > 1e-9 * self.dt:
             reports.append(self.step(min(self.dt, end - self.time)))

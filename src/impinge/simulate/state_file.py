@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats
+from impinge.arrays import Floats, shown
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError
 from impinge.respond.contact_forces import COLUMNS, ContactRows, Memory, Sums
@@ -82,8 +82,11 @@ def _rows_of(content: dict[str, NDArray[Any]]) -> ContactRows:
 
 def write(state: State, parts: list[Part], path: str | os.PathLike[str]) -> None:
     """Write a state; a file of that name is replaced only when the new one is whole."""
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
+    try:
+        target = Path(path)
+        part = target.with_name(target.name + ".part")
+    except (TypeError, ValueError) as error:
+        raise FileError(f"path is {shown(path)}, expected the name of a file") from error
     named: dict[str, Any] = {"format": FORMAT, "version": VERSION, **_content_of(state, parts)}
     try:
         with part.open("wb") as file:
