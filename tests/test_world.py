@@ -302,6 +302,25 @@ def test_any_scale(rng, scale):
     np.testing.assert_allclose(other.depth / scale, one.depth, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e39, 1e100, 1e300])
+def test_numbers_beyond_single_precision(rng, scale):
+    """Find the triangles that brute force finds where boxes of single precision would be infinite.
+
+    Those met the empty places behind the last triangle of a body, and the process died.
+    """
+    counts = (5, 3, 9, 1)
+    soups = [impinge.TriMesh(scale * rng.uniform(-1, 1, (3 * n, 3)), np.arange(3 * n).reshape(-1, 3)) for n in counts]
+    found = world_of({str(b): soup for b, soup in enumerate(soups)}).pairs()
+    alone = {
+        (a, b): impinge.triangle_pairs(soups[a], soups[b], method="brute_force").pairs.tolist()
+        for a, b in itertools.combinations(range(len(soups)), 2)
+    }
+
+    assert len(found) > 5
+    for (a, b), expected in alone.items():
+        assert found.pairs[(found.body_a == a) & (found.body_b == b)].tolist() == expected
+
+
 # filters ------------------------------------------------------------------------------------------------
 
 
@@ -581,25 +600,51 @@ def test_what_gets_no_tests_is_possible(rng, method):
 
 @pytest.mark.parametrize("limit", ["max_tests", "budget_ms"])
 def test_who_waited_is_asked_first(rng, limit):
-    """Ask the pairs in ``first`` before cheaper ones, in their order, so that in turns every pair gets an answer."""
+    """Ask the pairs in ``first`` before cheaper ones, in their order, so that in turns every pair gets an answer.
+
+    What was possible came back sorted: two pairs took turns, and all others waited for ever.
+    """
     world = world_of(mixed_bodies(rng, 8))
     whole = world.contacts(method="vertices")
-    near, answered, waiting = {tuple(pair) for pair in world.near_pairs().tolist()}, [], []
+    near, answered, waiting = {tuple(pair) for pair in world.near_pairs().tolist()}, [], None
     little = {limit: 1 if limit == "max_tests" else 1e-9}
     for _ in range(len(near) + 1):
         some = world.contacts(method="vertices", first=waiting, **little)
         left = [tuple(pair) for pair in some.possible.tolist()]
         answered += near - set(left)
-        waiting = [pair for pair in waiting if pair in left] + [pair for pair in left if pair not in waiting]
         rows = np.array([(a, b) not in left for a, b in zip(whole.body_a.tolist(), whole.body_b.tolist())])
         np.testing.assert_array_equal(np.sort(some.id), np.sort(whole.id[rows]))
-        assert left == sorted(left)
+        assert waiting is not None or left == sorted(left)
+        waiting = some.possible
 
     assert set(answered) == near
     assert len(near) > 4
     assert limit == "budget_ms" or len(answered) == len(near)  # one by one; by the clock in batches
-    turned = [pair[::-1] for pair in waiting]
+    turned = [pair[::-1] for pair in left]
     assert digest(world.contacts(method="vertices", first=turned)) == digest(whole)
+
+
+def test_spheres_have_their_turns(rng):
+    """Search the first of those that waited to the end, however few tests there are, so that all get an answer."""
+    world = world_of(mixed_bodies(rng, 6, kinds=("ball", "box")))
+    near, answered, waiting = {tuple(pair) for pair in world.near_pairs().tolist()}, set(), None
+    for _ in range(len(near) + 1):
+        waiting = world.contacts(method="spheres", max_tests=1, first=waiting).possible
+        answered |= near - {tuple(pair) for pair in waiting.tolist()}
+
+    assert len(near) > 4
+    assert answered == near
+
+
+def test_auto_knows_bodies_that_are_closed_by_position():
+    """Measure depths in soups whose triangles close, which are no less closed than what is indexed, and say so."""
+    balls = {"a": soup(shapes.icosphere(2)), "b": soup(shapes.icosphere(2, center=(1.5, 0.0, 0.0)))}
+    contacts = world_of(balls).contacts()
+    cloths = {"a": shapes.cloth_grid(4, 4, size=1.0), "b": shapes.cloth_grid(4, 4, size=1.0)}
+
+    assert (contacts.method, contacts.stats["why"][:16]) == ("vertices", "2 of 2 bodies ar")
+    assert contacts.depth.max() > 0.45
+    assert world_of(cloths).contacts().method == "pairs"
 
 
 @pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "spheres"])
@@ -754,6 +799,7 @@ def test_a_body_added_twice_is_refused():
     [
         (lambda w: w.add(shapes.box(1.0), name="a"), "there is a body named 'a' already; choose another name"),
         (lambda w: w.add(shapes.box(1.0), name=""), "name is '', expected a word"),
+        (lambda w: w.add(shapes.box(1.0), name="\ud800"), "name is '.*', expected a word"),
         (lambda w: w.add(shapes.box(1.0), group=-1), "group is -1, expected bits of groups"),
         (lambda w: w.add(shapes.box(1.0), collides_with=True), "collides_with is True, expected bits"),
         (lambda w: w.add(shapes.box(1.0), fixed=1), "fixed is 1, expected True or False"),
@@ -761,6 +807,14 @@ def test_a_body_added_twice_is_refused():
         (lambda w: w.remove("c"), "there is no body named 'c'; there are 'a', 'b'"),
         (lambda w: w.ignore("a", "c"), "there is no body named 'c'"),
         (lambda w: w["c"], "there is no body named 'c'"),
+        (lambda w: w[["a"]], r"there is no body named \['a'\]; there are 'a', 'b'"),
+        (lambda w: w.near_pairs(margin=-1.0), "margin is -1.0, expected a number from 0"),
+        (lambda w: w.near_pairs(margin="1"), "margin is '1', expected a number from 0"),
+        (lambda w: w.near_pairs(margin=np.inf), "margin is inf, expected a number from 0"),
+        (lambda w: w.contacts(self_collision="no"), "self_collision is 'no', expected True or False"),
+        (lambda w: w.move(np.eye(4)[None], names="a"), "names is 'a', expected a list of names of bodies"),
+        (lambda w: w.move(np.eye(4)[None], names=7), "names is 7, expected a list of names of bodies"),
+        (lambda w: w.move([np.eye(4)] * 2, names=["a", "a"]), "names has 'a' twice; give each body one transform"),
         (lambda w: w.contacts(method="magic"), "method is 'magic', expected 'auto' or one of 'vertices'"),
         (lambda w: w.contacts(budget_ms=0), "budget_ms is 0, expected a positive number"),
         (lambda w: w.contacts(budget_ms="1"), "budget_ms is '1', expected a positive number"),
@@ -785,6 +839,8 @@ def test_mistakes_get_a_sentence(ask, message):
         ask(world)
     assert digest(world.contacts()) == before
     assert world.names == ("a", "b")
+    assert ["a"] not in world
+    assert not world.ignores("a", 7)
 
 
 @pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])

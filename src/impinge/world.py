@@ -19,7 +19,7 @@ Numbers      of bodies in results are positions in ``names``. Ids of contacts fo
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, Ints, as_numbers, as_positions, shown
+from impinge.arrays import Bools, Floats, Ints, as_length, as_numbers, as_positions, shown
 from impinge.auto import choose_contacts, choose_within_budget
 from impinge.backend.stages import start_stages
 from impinge.contact.contacts import Contacts, body_key, joined, make_contacts
@@ -138,7 +138,7 @@ class World:
                         f"this body is in the world already, as {other!r}; add a copy of it, or remove {other!r} first"
                     )
             name = self._free_name() if name is None else name
-            if not isinstance(name, str) or not name:
+            if not isinstance(name, str) or not name or not _is_text(name):
                 raise OptionError(f"name is {shown(name)}, expected a word, or None to be given one")
             if name in self._entries:
                 raise OptionError(f"there is a body named {name!r} already; choose another name, or remove it first")
@@ -165,7 +165,7 @@ class World:
 
     def ignores(self, a: str, b: str) -> bool:
         """Whether two bodies, or one with itself, are ignored."""
-        return (min(a, b), max(a, b)) in self._ignored
+        return (a, b) in self._ignored or (b, a) in self._ignored
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ class World:
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return isinstance(name, str) and name in self._entries
 
     def __getitem__(self, name: str) -> Any:
         """What was added under a name."""
@@ -204,7 +204,7 @@ class World:
         return f"<World: {len(self)} bodies>"
 
     def _entry(self, name: str) -> _Entry:
-        if name not in self._entries:
+        if name not in self:
             known = ", ".join(map(repr, list(self._entries)[:8])) + (", ..." if len(self) > 8 else "")
             raise OptionError(f"there is no body named {shown(name)}; there are {known or 'none'}")
         return self._entries[name]
@@ -250,9 +250,12 @@ class World:
         ``names`` tells which bodies; None means all of them, in order.
         """
         with self._lock:
-            names = None if names is None else list(names)
+            names = None if names is None else _as_names(names)
             matrices = _as_transforms(transforms, len(self) if names is None else len(names))
             self._check_movable(names)
+            if names is not None and len(set(names)) < len(names):
+                twice = next(name for k, name in enumerate(names) if name in names[:k])
+                raise OptionError(f"names has {twice!r} twice; give each body one transform")
             arena = self._look()
             rest, number = self._rest_positions(arena, names), self._casting().number
             arena.move(None if names is None else [number[name] for name in names], matrices, rest)
@@ -286,8 +289,11 @@ class World:
 
     def near_pairs(self, *, margin: float = 0.0) -> Ints:
         """Numbers (i < j) of bodies whose boxes, grown by ``margin``, overlap and that may collide, shape (k, 2)."""
+        grown = as_length(margin)
+        if grown is None or grown == np.inf:
+            raise OptionError(f"margin is {shown(margin)}, expected a number from 0")
         with self._lock:
-            return self._near(self._look(), margin).astype(np.int32)
+            return self._near(self._look(), grown).astype(np.int32)
 
     def pairs(self) -> WorldPairs:
         """All pairs of triangles of two bodies that meet."""
@@ -334,6 +340,8 @@ class World:
         """
         began = perf_counter()
         budget = make_budget(budget_ms, max_tests, began)
+        if not isinstance(self_collision, bool):
+            raise OptionError(f"self_collision is {shown(self_collision)}, expected True or False")
         with self._lock:
             stages, stats = start_stages(), dict[str, Any]()
             arena = self._look()
@@ -419,8 +427,7 @@ class World:
         """The way to find contacts, and why it was chosen."""
         if method == "auto":
             search = self._searching()
-            layout = search.arena.layout
-            chosen = choose_contacts(int(layout.is_closed.sum()), layout.body_count)
+            chosen = choose_contacts(search.count_insides(), len(self))
             if self_collision:
                 chosen = chosen[0], f"{chosen[1]}; {self._why_of_selves()}"
             if chosen[0] == "vertices" and (budget_ms is not None or max_tests is not None):
@@ -462,6 +469,21 @@ def _entry(given: Any, group: Any, collides_with: Any, fixed: Any) -> _Entry:
         raise OptionError(f"fixed is {shown(fixed)}, expected True or False")
     surface = body.surface if isinstance(body, TetMesh) else body
     return _Entry(given, body, surface, int(group), int(collides_with), fixed, body is own, body.vertices.copy())
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written: halves of characters cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _as_names(names: Any) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise OptionError(f"names is {shown(names)}, expected a list of names of bodies, or None for all")
+    return list(names)
 
 
 def _as_transforms(transforms: Any, count: int) -> Floats:

@@ -26,6 +26,8 @@ from impinge.contact.arena_contacts import ArenaContacts
 from impinge.contact.contacts import Columns, joined, sphere_rows, volume_row
 from impinge.contact.volume_gradient import VolumeGradients
 from impinge.detect.arena import Arena, Ids, Layout
+from impinge.detect.containment import enclosure
+from impinge.detect.pair_query import Side
 from impinge.detect.sphere_tree import SphereTree
 from impinge.errors import OptionError
 from impinge.mesh.tet_mesh import TetMesh
@@ -87,15 +89,34 @@ class WorldSearch:
         self._keys = keys
         """One for each body: the order in which two are asked about by spheres, which find a little more or less in the
         other order, must not depend on the order in which they were added."""
+        self._insides: tuple[Layout, int] | None = None
         self._volumes: dict[tuple[int, int], VolumeGradients] = {}
         self._spheres: dict[tuple[int, int, bool], SphereTree] = {}
+
+    def count_insides(self) -> int:
+        """How many bodies have an inside: a piece that is closed by its indices, or by where its vertices are.
+
+        Seams are looked at once for each topology, since those of a body that deforms stay closed.
+        """
+        layout = self.arena.layout
+        closed = int(layout.is_closed.sum())
+        if closed:
+            return closed
+        if self._insides is None or self._insides[0] is not layout:
+            parts = zip(layout.vertex_start[:-1], layout.vertex_start[1:], layout.elements, layout.live)
+            sides = (Side(self.arena.x[first:end], faces, live) for first, end, faces, live in parts)
+            self._insides = layout, sum(bool(enclosure(side)) for side in sides)
+        return self._insides[1]
 
     def find(
         self, method: str, asked: Ids, budget: Budget, stats: dict[str, Any], ahead: int = 0
     ) -> tuple[list[Columns], Ids]:
-        """Contacts of the pairs that there is time for, and the pairs that are left; ``ahead`` of them go first."""
+        """Contacts of the pairs that there is time for, and the pairs that are left; ``ahead`` of them go first.
+
+        Those that are left of the first ones keep their order and stand before the others, which are sorted.
+        """
         if method == "spheres":
-            return self._find_spheres(asked, budget, stats)
+            return self._find_spheres(asked, budget, stats, ahead)
         if not budget.is_limited:
             return [self._ask(method, asked, stats)], asked[:0]
         return self._find_cheapest(method, asked, budget, stats, ahead)
@@ -118,7 +139,7 @@ class WorldSearch:
                 found.append(self._ask(method, asked[order[count:end]], stats))
                 count = end
         stats["tests_spent"] = stats.get("tests_spent", 0) + (int(total[count - 1]) if count else 0)
-        return found, _sorted(asked[order[count:]])
+        return found, _in_turn(asked, asked[order[count:]], ahead)
 
     def _ask(self, method: str, pairs: Ids, stats: dict[str, Any]) -> Columns:
         if method == "vertices":
@@ -136,12 +157,12 @@ class WorldSearch:
 
     # spheres ----------------------------------------------------------------------------------------------
 
-    def _find_spheres(self, asked: Ids, budget: Budget, stats: dict[str, Any]) -> tuple[list[Columns], Ids]:
+    def _find_spheres(self, asked: Ids, budget: Budget, stats: dict[str, Any], ahead: int) -> tuple[list[Columns], Ids]:
         is_self = asked[:, 0] == asked[:, 1]
         rows, open_pairs, apart, spent = list[Columns](), list[tuple[int, int]](), list[tuple[int, int]](), 0
         pairs = [(int(a), int(b)) for a, b in asked[~is_self]]
         for k, pair in enumerate(pairs):
-            part = _part(budget, spent, len(pairs) - k)
+            part = {} if k < min(ahead, 1) else _part(budget, spent, len(pairs) - k)
             if part is None:
                 open_pairs.append(pair)
                 continue
@@ -157,8 +178,10 @@ class WorldSearch:
         rest = np.concatenate([_as_ids(apart), asked[is_self]])
         if budget.max_tests is not None:
             budget = budget._replace(max_tests=max(budget.max_tests - spent, 0))
-        inside, left = self.find("vertices", rest, budget, stats)
-        return [*rows, *inside], _sorted(np.concatenate([_as_ids(open_pairs), left]))
+        leads = (rest == asked[:1]).all(axis=1) if ahead else np.zeros(len(rest), dtype=np.bool_)
+        rest = np.concatenate([rest[leads], rest[~leads]])
+        inside, left = self.find("vertices", rest, budget, stats, int(leads.sum()))
+        return [*rows, *inside], _in_turn(asked, np.concatenate([_as_ids(open_pairs), left]), ahead)
 
     def _tree(self, first: int, second: int) -> SphereTree:
         key = (first, second, self._is_within(first, second) or self._is_within(second, first))
@@ -195,8 +218,17 @@ def put_first(asked: Ids, first: Any, body_count: int) -> tuple[Ids, int]:
     return np.concatenate([asked[place], asked[rest]]), len(place)
 
 
-def _sorted(pairs: Ids) -> Ids:
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+def _in_turn(asked: Ids, left: Ids, ahead: int) -> Ids:
+    """The pairs that are left: those among the first ``ahead`` that were asked in that order, then the others, sorted.
+
+    Who passes them as ``first`` to the next question thus lets each pair have its turn.
+    """
+    left = left[np.lexsort((left[:, 1], left[:, 0]))]
+    if not ahead:
+        return left
+    place = {(a, b): k for k, (a, b) in enumerate(asked[:ahead].tolist())}
+    waited = np.array([place.get((a, b), ahead) for a, b in left.tolist()], dtype=np.int64)
+    return left[np.argsort(waited, kind="stable")]
 
 
 def _part(budget: Budget, spent: int, count: int) -> dict[str, Any] | None:

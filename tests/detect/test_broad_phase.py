@@ -28,3 +28,11 @@ def test_empty_boxes_meet_nothing():
     low, high = np.array([[np.inf] * 3, [0.0] * 3, [0.5] * 3]), np.array([[-np.inf] * 3, [1.0] * 3, [2.0] * 3])
 
     assert overlapping_boxes(low, high).tolist() == [[1, 2]]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_boxes_without_end_meet_all():
+    """Let boxes that reach to infinity overlap all others, and nothing that is none."""
+    low, high = np.array([[-np.inf] * 3, [0.0] * 3, [5.0] * 3]), np.array([[np.inf] * 3, [1.0] * 3, [6.0] * 3])
+
+    assert overlapping_boxes(low, high).tolist() == [[0, 1], [0, 2]]

@@ -261,6 +261,24 @@ def test_closed_surfaces_of_any_size(size):
         np.testing.assert_allclose(tree.radius / size, like.radius, rtol=1e-9)
 
 
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_bodies_far_away(builder):
+    """Fit a body a million times as far from the origin as it is large as tightly as one at the origin.
+
+    Squares of coordinates were all rounding: balls were up to half as large again, and of a medial axis of many samples
+    nothing was found from a thousand on.
+    """
+    common = shapes.bumpy_sphere(2)
+    mesh = TriMesh(common.vertices + 1e6, common.faces)
+    tree, like = (build_spheres(body, builder=builder, branching=4, levels=2, samples=500) for body in (mesh, common))
+
+    assert tree.builder == builder
+    assert_covers_exactly(tree, mesh)
+    for level in range(3):
+        first, stop = tree.level_start[level : level + 2]
+        assert tree.radius[first:stop].mean() < 1.1 * like.radius[slice(*like.level_start[level : level + 2])].mean()
+
+
 @pytest.mark.small
 @pytest.mark.tiny
 def test_all_points_equal():

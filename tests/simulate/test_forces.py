@@ -63,7 +63,7 @@ def rows_at(normals, depths, keys):
 def test_joined_contacts_report_what_they_do(normals):
     """Join contacts whose normals differ: the impulse that is told is what the vertex gets, all of it."""
     rows = gathered(rows_at(normals, [0.001, 0.001], [7, 7]), 1)
-    memory = Memory(np.array([7]), np.zeros(1), np.zeros((1, 3)), np.array([0.001]), 0.0)
+    memory = Memory(np.array([7]), np.zeros(1), np.zeros((1, 3)), np.array([0.001]))
     contact = ContactForces(rows, np.ones(1), friction=0.5, memory=memory)
     force = contact.over(1e-3, np.zeros((1, 3)), np.array([[0.3, 0.0, -0.1]]), 0.0)
     contact.keep(1e-3)
@@ -74,7 +74,7 @@ def test_joined_contacts_report_what_they_do(normals):
 
 def test_equal_contacts_add_up():
     """Push as hard with joined contacts as with single ones."""
-    memory = Memory(np.array([1, 2, 3]), np.zeros(3), np.zeros((3, 3)), np.full(3, 0.001), 0.0)
+    memory = Memory(np.array([1, 2, 3]), np.zeros(3), np.zeros((3, 3)), np.full(3, 0.001))
     forces = []
     for keys in ([1, 2, 3], [1, 1, 1]):
         rows = gathered(rows_at([(0, 0, -1)] * 3, [0.001] * 3, keys), 1)

@@ -73,10 +73,12 @@ def test_a_body_that_begins_inside_another_is_parted_gently():
     np.testing.assert_allclose(reports[-1].momentum, 0.0, atol=1e-12)
 
 
-def test_a_run_that_explodes_says_where_and_keeps_the_last_good_state():
-    """Name the body and the frame, and be as before it."""
+@pytest.mark.parametrize("others", [{}, {"block": (0.0, 0.0, 0.5), "wall": (0.5, 0.0, 0.0)}])
+def test_a_run_that_explodes_says_where_and_keeps_the_last_good_state(others):
+    """Name the body and the frame, and be as before it, also where boxes of all that may be reached are infinite."""
     cube = soft_cube((0.0, 0.0, 0.06))
-    sim = Simulation(world_of(cube=cube), ground=0.0)
+    blocks = {name: box(EDGE, center=center) for name, center in others.items()}
+    sim = Simulation(world_of(cube=cube, **blocks), ground=0.0)
     sim.run(0.05)
     kept, time = cube.coarse.vertices.copy(), sim.time
     cube.velocities = 1e200 * np.ones((len(cube.velocities), 3))
@@ -146,6 +148,14 @@ def test_a_step_of_no_time_gets_a_sentence():
     """Refuse steps of no length, of the simulation and of a frame."""
     with pytest.raises(OptionError, match=r"dt is 0.0, expected a positive number of seconds"):
         Simulation(World()).step(0.0)
+
+
+def test_what_sees_reports_is_a_function():
+    """Refuse something else before anything moves."""
+    sim = Simulation(World())
+    with pytest.raises(OptionError, match="each is 5, expected a function of a report, or None"):
+        sim.run(0.1, each=5)
+    assert sim.frame == 0
 
 
 @pytest.mark.parametrize("response", ["vertices", "volume", "spheres"])
@@ -264,6 +274,22 @@ def test_a_body_inside_another_is_not_shot_out(response):
     for report in reports:
         assert np.isfinite([report.energy, *report.forces["inner"]]).all()
         np.testing.assert_allclose(report.momentum, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("gravity", [0.0, -9.81])
+@pytest.mark.parametrize("material", ["liver", "rubber"])
+def test_a_body_inside_an_obstacle_comes_out_gently(gravity, material):
+    """Start deep inside a fixed box: leave it through the nearest side, at some lengths per second.
+
+    A share of the whole depth came back at each search, at once, and shot hard bodies out at sixty lengths per second.
+    """
+    cube = soft_cube((0.0, 0.0, 0.1), material=material)
+    sim = Simulation(world_of(cube=cube, box=box(0.4)), gravity=(0.0, 0.0, gravity))
+    reports = sim.run(0.5)
+
+    assert cube.coarse.vertices[:, 2].mean() > 0.15
+    assert max(report.fastest for report in reports) < 12.0 * EDGE
+    assert max(np.ptp(cube.coarse.vertices, axis=0)) < 1.1 * EDGE
 
 
 def test_bodies_at_rest_sleep_and_wake():

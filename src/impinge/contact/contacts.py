@@ -80,7 +80,7 @@ class Contacts(Result):
     kind: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
     """A ``ContactKind`` for each, shape (k,)."""
     possible: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int32))
-    """Pairs of bodies that may touch, and that there was no time for, shape (p, 2)."""
+    """Pairs of bodies that may touch, and that there was no time for; who waited longest comes first, shape (p, 2)."""
     names: tuple[str, ...] = ()
     """Names of the bodies by number, where they have names."""
     bodies: tuple[Any, ...] = field(default=(), repr=False)

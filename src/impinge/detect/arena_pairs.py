@@ -23,9 +23,14 @@ from impinge.detect.arena import Arena, Ids
 from impinge.detect.narrow_phase import classify
 from impinge.detect.pair_query import Side, unpack
 
+LARGEST = 2.0**126
+"""Coordinates up to which differences are finite as float32; an infinite box would meet the slots that are empty."""
+
 
 def are_small(arena: Arena, pairs: Ids) -> Bools:
-    """Which pairs of bodies can be asked here."""
+    """Which pairs of bodies can be asked here: none, if boxes of triangles may be infinite."""
+    if arena.size > LARGEST:
+        return np.zeros(len(pairs), dtype=np.bool_)
     is_small = arena.layout.is_small
     both: Bools = is_small[pairs[:, 0]] & is_small[pairs[:, 1]]
     return both

@@ -42,9 +42,8 @@ def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
 
 
 def _in_nodes(box: Floats) -> Floats:
-    """Boxes (6, n) in nodes of eight, as ``backend.simd`` takes them; empty ones fill the last."""
+    """Boxes (6, n) in nodes of eight, as ``backend.simd`` takes them; NaN fills the last, which infinite boxes miss."""
     count = box.shape[1]
-    room = np.full((6, -(-count // WIDTH) * WIDTH), np.inf)
-    room[3:] = -np.inf
+    room = np.full((6, -(-count // WIDTH) * WIDTH), np.nan)
     room[:, :count] = box
     return np.ascontiguousarray(room.reshape(6, -1, WIDTH).transpose(1, 0, 2))

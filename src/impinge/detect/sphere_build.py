@@ -9,6 +9,9 @@
           normals of contacts.
 5. Round  radii up to what holds the pieces for certain; "layered": to what holds the children's balls.
 
+Far       from the origin, steps 1 to 4 are about positions counted from the middle of the body: squares of coordinates
+          would be all rounding.
+
 Guarantee Every corner of a piece is in the balls of its leaf and of all ancestors, in exact arithmetic and in doubles;
           the pieces of a triangle tile it. The same bits for the same mesh, options and seed, whatever the threads.
 """
@@ -43,6 +46,8 @@ LEAVES_TO_CUT_FOR = 1 << 15
 """Trees with more leaves are cut no finer, unless the mesh is: the deepest levels then hold single pieces."""
 MOST_LEVELS = 30
 MOST_SUNK = 100.0
+FAR = 16.0
+"""How many times as far from the origin as it is large a body is counted from its own middle."""
 LARGE, SMALL = 2.0**400, 2.0**-400
 """Coordinates whose squares may leave the range of doubles are scaled first, by a power of two."""
 
@@ -61,6 +66,13 @@ class Surface(NamedTuple):
     live: Ints
     factor: float
     """A power of two: positions of the mesh times this are ``vertices``."""
+    middle: Floats
+    """What a body is counted from while its tree is made; zero, unless it is far away."""
+
+    @property
+    def nearby(self) -> Surface:
+        """The same at the origin."""
+        return self._replace(vertices=self.vertices - self.middle) if self.middle.any() else self
 
 
 def build_spheres(
@@ -95,13 +107,14 @@ def build_spheres(
     if not len(snapshot.live):
         raise MeshError("the mesh has no live triangles, so there is nothing to put spheres around; add some first")
     surface = _moderate(snapshot.vertices, snapshot.elements, snapshot.live)
-    pieces = _cut(surface, branching, levels)
+    nearby = surface.nearby
+    pieces = _cut(nearby, branching, levels)
     draft = None
     if builder == "medial":
-        draft = _draft_medial(surface, pieces, branching=branching, levels=levels, samples=samples, seed=seed)
+        draft = _draft_medial(nearby, pieces, branching=branching, levels=levels, samples=samples, seed=seed)
     built_by: Builder = "octree" if draft is None else "medial"
     if draft is None:
-        draft = draft_by_clusters(pieces, _points(pieces, surface), branching=branching, levels=levels)
+        draft = draft_by_clusters(pieces, _points(pieces, nearby), branching=branching, levels=levels)
     sunk = float(sink) if built_by == "octree" and sink > 1.0 else 1.0
     tree = _finish(draft, surface, layered=kind == "layered", sink=sunk)
     return SphereHierarchy(
@@ -118,10 +131,15 @@ def build_spheres(
 
 
 def _moderate(vertices: Floats, faces: Ints, live: Ints) -> Surface:
-    """The surface, scaled if squares of its coordinates would leave the range of doubles."""
+    """The surface, scaled if squares of its coordinates would leave the range of doubles, and where it is."""
     size = float(np.abs(vertices[faces[live]]).max())
     factor = 1.0 if size == 0.0 or SMALL <= size <= LARGE else 2.0 ** min(-int(np.frexp(size)[1]), MOST_SCALED)
-    return Surface(factor * vertices, faces, live, factor)
+    scaled = factor * vertices
+    used = scaled[faces[live]].reshape(-1, 3)
+    low, high = used.min(axis=0), used.max(axis=0)
+    middle = 0.5 * (low + high)
+    is_far = np.abs(middle).max() > FAR * (high - low).max()
+    return Surface(scaled, faces, live, factor, middle if is_far else np.zeros(3))
 
 
 def _cut(surface: Surface, branching: int, levels: int) -> Pieces:
@@ -172,13 +190,14 @@ def _finish(draft: Draft, surface: Surface, *, layered: bool, sink: float) -> di
     first_child, child_count = _children(draft.parent)
     start, stop = _ranges(draft, first_child)
     pieces = draft.pieces.take(np.argsort(start[draft.leaf], kind="stable"))
-    centre, points = draft.centre.copy(), _points(pieces, surface)
-    held = (points.reshape(-1, 3), _slack(pieces, surface))
-    radius = _radii(start, stop, centre, *held)
-    sign = outward_sign(surface.vertices, surface.faces[surface.live]) if sink > 1.0 else 0.0
+    nearby = surface.nearby
+    centre, points = draft.centre.copy(), _points(pieces, nearby)
+    sign = outward_sign(nearby.vertices, nearby.faces[nearby.live]) if sink > 1.0 else 0.0
     if sign != 0.0:
+        radius = _radii(start, stop, centre, points.reshape(-1, 3), _slack(pieces, nearby))
         centre = sunk_centres(centre, radius, child_count == 0, start, points, sign * sink)
-        radius = _radii(start, stop, centre, *held)
+    centre += surface.middle
+    radius = _radii(start, stop, centre, _points(pieces, surface).reshape(-1, 3), _slack(pieces, surface))
     if layered:
         kernels.layer_upwards(first_child, child_count, centre, radius)
     return {

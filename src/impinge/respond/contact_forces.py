@@ -19,8 +19,11 @@ Touch       A contact takes part in a sub-step if it would be deeper than 0 at i
 Damping     c = k T, T the ``relax`` of the row: c does not act before the sides touch, and never pulls.
 Forgive     A search may find a contact deeper than was foreseen: a new one, or one whose way out has changed. To push
             with all of that at once would make energy from nothing. A contact is given as much depth as it was last
-            seen with, none if it is new, and the rest comes back at the rate ``release``. Bodies that begin inside one
-            another are thus parted gently. Where more than ``slack`` is forgiven, friction does not hold them back.
+            seen with, none if it is new, and the rest comes back at the rate ``release``: evenly as time passes, since
+            all at the next search would be a blow to bodies deep in each other; and no farther than to ``most`` and
+            what it takes to part against the damper at that rate, or at the speed ``parting``: contacts that push
+            against each other would store the rest. Bodies that begin inside one another are thus parted gently. Where
+            more than ``slack`` is forgiven, friction does not hold them back.
 """
 
 from __future__ import annotations
@@ -124,32 +127,33 @@ class Memory(NamedTuple):
     """Friction then, shape (k, 3)."""
     depth: Floats
     """With which they pushed last, shape (k,)."""
-    span: float
-    """How long ago the search was [s]."""
 
 
 def no_memory() -> Memory:
     """Nothing touches yet."""
-    return Memory(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 3)), np.zeros(0), 0.0)
+    return Memory(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 3)), np.zeros(0))
 
 
 class ContactForces:
     """Forces of the rows of one search; ``inverse_masses`` are 0 for coarse vertices that do as they are told."""
 
     def __init__(
-        self, rows: ContactRows, inverse_masses: Floats, *, friction: float, memory: Memory, slack: float = np.inf
-    ) -> None:
+        self, rows: ContactRows, inverse_masses: Floats, *, friction: float, memory: Memory, slack: float = np.inf,
+        most: Floats | float = np.inf, parting: float = np.inf,
+    ) -> None:  # fmt: skip
         self.rows, self._inverse_mass = rows, inverse_masses
         self._along, self._across = np.zeros(len(rows)), np.zeros(len(rows))
         room, square = np.zeros((len(inverse_masses), 3, 3)), np.zeros((3, 3))
         kernels.own_masses(rows.push, rows.slide, inverse_masses, room, square, self._along, self._across)
         self.pressed, self.rubbing, before = _recall(memory, rows.key)
         """Push of each contact, and force of friction on side b, in the last sub-step."""
-        forgiven = np.clip(rows.depth - before, 0.0, np.maximum(rows.depth, 0.0)) * np.exp(-memory.span * rows.release)
-        self._depth = rows.depth - forgiven
         self._unit = np.where(rows.volumetric, rows.scale, 1.0)
+        self._forgiven = np.clip(rows.depth - before, 0.0, np.maximum(rows.depth, 0.0))
+        speed = np.minimum(rows.release * self._forgiven, parting * self._unit)
+        self._room = np.maximum(most * self._unit + rows.relax * speed - (rows.depth - self._forgiven), 0.0)
+        """How much of it may come back before the next search."""
         self._pushed, self._rubbed = np.zeros(len(rows)), np.zeros((len(rows), 3))
-        self._grip = np.where(forgiven <= slack * self._unit, float(friction), 0.0)
+        self._grip = np.where(self._forgiven <= slack * self._unit, float(friction), 0.0)
         self.rubbing[self._grip == 0.0] = 0.0
 
     def over(self, h: float, dx: Floats, free: Floats, since: float) -> Floats:
@@ -162,12 +166,17 @@ class ContactForces:
             return np.zeros_like(free)
         force, pressed, rubbing = np.zeros_like(free), self.pressed.copy(), self.rubbing.copy()
         kernels.solve(
-            h, since, MOST_SWEEPS, TOLERANCE, rows.push, rows.slide, self._inverse_mass, rows.normal, self._depth,
-            rows.stiffness, rows.relax, self._along, self._across, rows.scale, self._unit, rows.rate, rows.drive,
-            self._grip, dx, free, pressed, rubbing, force,
+            h, since, MOST_SWEEPS, TOLERANCE, rows.push, rows.slide, self._inverse_mass, rows.normal,
+            self._counted(since), rows.stiffness, rows.relax, self._along, self._across, rows.scale, self._unit,
+            rows.rate, rows.drive, self._grip, dx, free, pressed, rubbing, force,
         )  # fmt: skip
         self.pressed, self.rubbing = pressed, rubbing
         return force
+
+    def _counted(self, since: float) -> Floats:
+        """Depths at the search without what is still forgiven ``since`` then, shape (k,)."""
+        back = (1.0 - np.exp(-since * self.rows.release)) * self._forgiven
+        return np.asarray(self.rows.depth - self._forgiven + np.minimum(back, self._room))
 
     def _deepening(self, v: Floats) -> Floats:
         """How fast contacts deepen by the motion of soft bodies, shape (k,)."""
@@ -182,24 +191,22 @@ class ContactForces:
 
     def _depth_after(self, dx: Floats, since: float) -> Floats:
         """How deep each contact counts now, shape (k,)."""
-        return np.asarray(self._depth + self._deepening(dx) + since * self.rows.rate)
+        return np.asarray(self._counted(since) + self._deepening(dx) + since * self.rows.rate)
 
     def deepest(self, dx: Floats, since: float) -> float:
         """How deep the deepest contact is, with what is forgiven; volumes count by their sum per area of all."""
         rows, holds = self.rows, self.pressed > 0.0
-        depth = rows.depth - self._depth + self._depth_after(dx, since)
+        depth = rows.depth + self._deepening(dx) + since * rows.rate
         lengths, volumes = holds & ~rows.volumetric, holds & rows.volumetric
         mean = float(depth[volumes].sum() / rows.scale[volumes].sum()) if volumes.any() else 0.0
         return max(float(depth[lengths].max(initial=0.0)), mean)
 
     def memory(self, dx: Floats, since: float) -> Memory:
-        """What the next search has to know, ``since`` after this one."""
+        """What the next search has to know, which comes ``since`` after this one."""
         depth = self._depth_after(dx, since)
         holds = np.flatnonzero((self.pressed > 0.0) | (depth > 0.0))
         order = holds[np.argsort(self.rows.key[holds], kind="stable")]
-        return Memory(
-            self.rows.key[order], self.pressed[order], self.rubbing[order], np.maximum(depth[order], 0.0), since
-        )
+        return Memory(self.rows.key[order], self.pressed[order], self.rubbing[order], np.maximum(depth[order], 0.0))
 
     def rows_after(self, dx: Floats, since: float) -> ContactRows:
         """The same contacts ``since`` after the search, as deep as they are then."""

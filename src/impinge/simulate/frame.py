@@ -25,6 +25,10 @@ REACH = 0.008
 """Share of the smallest body's size by which things move against each other between two searches, at most."""
 REACH_OF_DENSE = 0.02
 """The same, of bodies whose contacts are joined: what enters beside a contact is felt by it before the next search."""
+CARRIES = 20.0
+"""Depth that was forgiven comes back until contacts press with so many times the weight of a body."""
+PARTING = 2.0
+"""Sizes of the smallest body per second, at most, at which what was found deep in each other parts."""
 SETTLES = 2
 """How often swings are damped in a frame, about."""
 MOST_SEARCHES = 64
@@ -176,8 +180,11 @@ class Frame:
             reach = left * (2.0 * self._fastest() + left * float(np.linalg.norm(scene.gravity)))
             rows = joined_rows([rows, ground_rows(scene.bodies, normal, height, reach)])
         slack = 2.0 * REACH * scene.bodies.smallest  # more than a search may be late
-        inverse = self._inverse_masses()
-        return ContactForces(rows, inverse, friction=scene.friction, memory=self.memory, slack=slack)
+        most, parting = CARRIES * scene.bodies.sinking(rows.body_a, rows.body_b), PARTING * scene.bodies.smallest
+        return ContactForces(
+            rows, self._inverse_masses(), friction=scene.friction, memory=self.memory, slack=slack, most=most,
+            parting=parting,
+        )  # fmt: skip
 
     def _inverse_masses(self) -> Floats:
         """0 for coarse vertices that do as they are told, and of bodies that sleep."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -79,14 +80,16 @@ class SoftPart:
 
     @cached_property
     def lumps(self) -> NDArray[np.int64]:
-        """By dense vertex the coarse one that moves it most; its own number, if the surface is not much denser.
+        """By dense vertex the coarse one that moves it most at rest; its own number, if the surface is hardly denser.
 
         Contacts of vertices with the same number count as one.
         """
         count = len(self.area)
         if not self.is_dense:
             return np.arange(count)
-        ids, blocks = self.body.embedding.differential(np.arange(count, dtype=np.int32))
+        at_rest = deepcopy(self.body.embedding)  # lumps of a run that goes on are those of one that began
+        at_rest.steer(self.body.model.rest)
+        ids, blocks = at_rest.differential(np.arange(count, dtype=np.int32))
         most = np.abs(np.trace(blocks, axis1=2, axis2=3)).argmax(axis=1)
         return np.asarray(ids[np.arange(count), most], dtype=np.int64)
 
@@ -105,8 +108,11 @@ class SoftPart:
             return self.mass * 2.0 * max(gravity, 1.0) / (self.size * (0.5 * self.body.thickness) ** 2)
         material = getattr(self.body.model, "material", None)
         modulus = 0.0 if material is None else HARDER * material.youngs_modulus
-        weight = self.mass * max(gravity, 1.0) / self.size**2
-        return max(modulus, weight / SINK) / self.size
+        return max(modulus, self.pressure(gravity) / SINK) / self.size
+
+    def pressure(self, gravity: float) -> float:
+        """Its weight on a side of its size [Pa], as if there were some gravity where there is none."""
+        return self.mass * max(gravity, 1.0) / self.size**2
 
 
 @dataclass(eq=False)

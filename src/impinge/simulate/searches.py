@@ -74,14 +74,16 @@ class Bodies:
     """What every search knows of the bodies."""
 
     def __init__(
-        self, world: World, parts: Sequence[Part], hardness: dict[int, float], damping: float, turns: Turns
-    ) -> None:
+        self, world: World, parts: Sequence[Part], hardness: dict[int, float], damping: float, turns: Turns, *,
+        gravity: float,
+    ) -> None:  # fmt: skip
         self.world, self.parts, self.turns = world, parts, turns
         self._keys = np.array([body_key(part.name) for part in parts], dtype=np.uint64)
         self._hardness = np.array([hardness.get(part.number, np.inf) for part in parts])
         self._relax = np.array(
             [2.0 * damping * p.swing_time(hardness[p.number]) if isinstance(p, SoftPart) else np.inf for p in parts]
         )
+        self._weight = np.array([part.pressure(gravity) if isinstance(part, SoftPart) else 0.0 for part in parts])
         self.is_soft = np.array([isinstance(part, SoftPart) for part in parts], dtype=np.bool_)
         self.is_sheet = np.array([is_sheet(part) for part in parts], dtype=np.bool_)
         self.coarse_count = sum(len(part.x) for part in parts if isinstance(part, SoftPart))
@@ -89,6 +91,11 @@ class Bodies:
     def hardness(self, a: Any, b: Any) -> Floats:
         """Pressure per depth of contacts of two bodies."""
         return np.asarray(np.minimum(self._hardness[a], self._hardness[b]))
+
+    def sinking(self, a: Any, b: Any) -> Floats:
+        """How deep contacts of two bodies have to be to carry the weight of either; the ground is number -1."""
+        one, other = np.where(a < 0, b, a), np.where(b < 0, a, b)
+        return np.asarray(np.maximum(self._weight[one], self._weight[other]) / self.hardness(one, other))
 
     def hardness_on(self, sheet: int, other: int) -> float:
         """Pressure per depth of cloth on a body: that of the harder one, if both are soft."""

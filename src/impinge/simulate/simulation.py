@@ -177,6 +177,8 @@ class Simulation:
 
     def run(self, seconds: float, *, each: Callable[[FrameReport], Any] | None = None) -> list[FrameReport]:
         """Step by frames until ``seconds`` have passed, the last one shorter if need be; ``each`` sees every report."""
+        if each is not None and not callable(each):
+            raise OptionError(f"each is {shown(each)}, expected a function of a report, or None")
         end, reports = self.time + as_seconds(seconds, "seconds"), []
         while end - self.time > 1e-9 * self.dt:
             reports.append(self.step(min(self.dt, end - self.time)))
@@ -278,7 +280,7 @@ class Simulation:
             parts = self._parts(bodies)
             soft = [part for part in parts if isinstance(part, SoftPart)]
             hardness = {p.number: self.stiffness or p.stiffness(level) for p in soft}
-            about = Bodies(self.world, parts, hardness, self.damping, self._turns)
+            about = Bodies(self.world, parts, hardness, self.damping, self._turns, gravity=level)
             search, sleep = SEARCHES[self.response](about), Sleep(len(parts), self.sleep_after)
             self._known = known = Known(self.world.edits, shapes, level, parts, about, search, sleep)
             self._resting, self._last, self._turns.waiting = None, no_rows(), []

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats
+from impinge.arrays import Floats, shown
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError
 from impinge.respond.contact_forces import COLUMNS, ContactRows, Memory, Sums
@@ -25,7 +25,7 @@ from impinge.simulate.frame import Clock, Resting
 from impinge.simulate.parts import Part, SoftPart
 
 FORMAT = "impinge simulation"
-VERSION = 2
+VERSION = 3
 """Grows when a file cannot be read by the code before."""
 SOFT = ("coarse", "surface", "frames", "velocities", "time")
 GIVEN = ("surface",)
@@ -82,8 +82,11 @@ def _rows_of(content: dict[str, NDArray[Any]]) -> ContactRows:
 
 def write(state: State, parts: list[Part], path: str | os.PathLike[str]) -> None:
     """Write a state; a file of that name is replaced only when the new one is whole."""
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
+    try:
+        target = Path(path)
+        part = target.with_name(target.name + ".part")
+    except (TypeError, ValueError) as error:
+        raise FileError(f"path is {shown(path)}, expected the name of a file") from error
     named: dict[str, Any] = {"format": FORMAT, "version": VERSION, **_content_of(state, parts)}
     try:
         with part.open("wb") as file:
@@ -117,7 +120,7 @@ def _state_of(content: dict[str, NDArray[Any]], parts: list[Part]) -> State:
             content["resting_impulse_rate"],
         )  # fmt: skip
     key, push, rub, depth = (content[f"memory_{name}"] for name in ("key", "push", "rub", "depth"))
-    memory = Memory(key, push, rub, depth, float(content["memory_span"]))
+    memory = Memory(key, push, rub, depth)
     clock = Clock(float(content["time"]), int(content["frame"]), float(content["work"]))
     kept = [
         tuple(content.get(f"{name}_{part.number}") for name in (SOFT if isinstance(part, SoftPart) else GIVEN))
@@ -133,7 +136,7 @@ def _check_numbers(state: State, body_count: int, coarse_count: int) -> None:
     """Refuse arrays that do not belong together."""
     memory, last, count = state.memory, state.last, len(state.last.depth)
     shapes: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
-        "time, work or span": (np.array([state.clock.time, state.clock.work, memory.span]), (3,)),
+        "time or work": (np.array([state.clock.time, state.clock.work]), (2,)),
         "quiet": (state.quiet, (body_count,)),
         "waiting": (state.waiting, (len(state.waiting), 2)),
         "memory_push": (memory.push, memory.key.shape),
@@ -170,7 +173,8 @@ def _read(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
                 raise FileError(no_state)
             version = file["version"].item()
             if version != VERSION:
-                raise FileError(f"{path} has version {version} of the format, expected {VERSION}; update impinge")
+                remedy = "update impinge" if version > VERSION else "run it again from the start"
+                raise FileError(f"{path} has version {version} of the format, expected {VERSION}; {remedy}")
             return {name: file[name] for name in file.files}
     except FileError:
         raise
