@@ -729,3 +729,12 @@ def test_warnings_are_one_line(capsys):
     cli._show_warning(UserWarning("[red] left out " + "many " * 40), UserWarning, "file.py", 3)
 
     assert capsys.readouterr().err == f"warning: [red] left out {'many ' * 40}\n"
+
+
+def test_help_tells_every_command_in_a_whole_sentence():
+    """List the commands with sentences that end, at the width of a common terminal."""
+    done = run("--help", COLUMNS="80")
+    listed = done.stdout.split("Commands:\n")[1].splitlines()
+
+    assert len(listed) == len(cli.COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)

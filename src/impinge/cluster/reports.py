@@ -17,8 +17,9 @@ from impinge.cluster.pairs import PairsRun
 from impinge.cluster.store import write_whole
 from impinge.errors import FileError
 from impinge.view import picture
-from impinge.view.report import Page
+from impinge.view.report import Page, Tone
 from impinge.view.sides import add_sides
+from impinge.view.words import counted, said
 
 WORST = 3
 """Frames or pairs with a picture in a report."""
@@ -28,9 +29,9 @@ LARGEST_MATRIX = 60
 """Parts in the matrix of a report: those with the most contacts."""
 FILE_ENDINGS = (".csv", ".npz")
 LABELS = {
-    "frames": "number of frames",
-    "parts": "number of parts",
-    "near": "near pairs",
+    "frames": "frames",
+    "parts": "parts",
+    "near": "pairs near each other",
     "colliding": "colliding",
     "contacts": "contacts",
     "self_contacts": "contacts with itself",
@@ -146,8 +147,12 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
     """Contacts over time, the worst frames with pictures, frames that could not be used, how to repeat it."""
     frames = run.frames()
     counts = _counts(frames)
-    page = Page(f"{run.totals['colliding']:,} of {len(run):,} frames collide")
-    page.table([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
+    page = Page(f"{run.totals['colliding']:,} of {counted(len(run), 'frame')} collide")
+    sentence, tone = _verdict(run.totals["colliding"], run.totals["bad"], "frame")
+    page.verdict(sentence, tone)
+    page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("frames", "colliding", "contacts"))
+    page.section("What was asked, and what was found")
+    page.facts([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
     page.section("Contacts over time")
     bad = np.flatnonzero(np.isnan(counts)).tolist()
     page.chart(
@@ -161,7 +166,7 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
             for found in run.at(number):
                 if len(found):
                     with_what = "with itself" if len(found.bodies) == 1 else "with the other body"
-                    caption = f"frame {number} ({name}): {len(found)} contacts {with_what}"
+                    caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {with_what}"
                     if place == 0:
                         add_sides(page, picture.parts_of_pairs(found), caption)
                     else:
@@ -170,6 +175,17 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
     page.section("How to repeat it")
     page.command(command)
     return page
+
+
+def _verdict(colliding: int, bad: int, what: str) -> tuple[str, Tone]:
+    """What a run found, and how sure it is."""
+    found = (
+        f"{counted(colliding, what)} collide{'s' if colliding == 1 else ''}." if colliding else f"No {what} collides."
+    )
+    if not bad:
+        return f"{found} This is certain: every pair of triangles was decided exactly.", "hit" if colliding else "clear"
+    missing = counted(bad, f"{what} could not be read or used, and is", f"{what}s could not be read or used, and are")
+    return f"{found} {missing} left out; nothing is known of what could not be used.", "unsure"
 
 
 def _add_bad(page: Page, rows: list[tuple[str, str]], heading: str) -> None:
@@ -187,6 +203,11 @@ def clashes(run: PairsRun) -> list[dict[str, Any]]:
     """Rows of pairs that meet, the largest volume first, then the most contacts."""
     rows = [row for row in run.pairs().to_pylist() if row["collides"]]
     return sorted(rows, key=lambda row: (-(row["volume"] or 0.0), -row["contacts"], row["a"], row["b"]))
+
+
+def pair_in_words(row: dict[str, Any]) -> str:
+    """How the parts of a row stand to each other."""
+    return said(row["relation"], row["name_a"], row["name_b"])
 
 
 def write_pairs(run: PairsRun, target: Path) -> None:
@@ -217,19 +238,25 @@ def write_pairs(run: PairsRun, target: Path) -> None:
 def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -> Page:
     """The pairs that meet, a matrix of them, parts that could not be used, how to repeat it."""
     rows = clashes(run)
-    page = Page(f"{len(rows):,} pairs of {run.totals['parts']:,} parts collide")
-    page.table([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
+    page = Page(f"{counted(len(rows), 'pair')} of {counted(run.totals['parts'], 'part')} collide")
+    sentence, tone = _verdict(len(rows), run.totals["bad"] + run.totals["bad_pairs"], "pair")
+    page.verdict(sentence, tone)
+    page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("parts", "near", "colliding", "contacts"))
+    page.section("What was asked, and what was found")
+    page.facts([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
     if rows:
         page.section("Pairs that meet")
-        head = ("name_a", "name_b", "relation", "contacts", "volume", "depth")
-        page.table([[row[name] for name in head] for row in rows[:LISTED]], [name.replace("_", " ") for name in head])
+        head = ("pair", "contacts", "volume", "depth")
+        page.table([[pair_in_words(row), *(row[name] for name in head[1:])] for row in rows[:LISTED]], head)
         if len(rows) > LISTED:
             page.text(f"and {len(rows) - LISTED} more; the table of pairs has all of them")
         _add_matrix(page, rows)
         page.section("Worst pairs")
         for row in rows[:WORST]:
             found = run.at(row["a"], row["b"])
-            page.picture(picture.plot_pairs(found), f"{row['name_a']} and {row['name_b']}: {row['contacts']} contacts")
+            title = f"{pair_in_words(row)}: {counted(row['contacts'], 'contact')}"
+            parts = picture.parts_of_pairs(found, (row["name_a"], row["name_b"]))
+            page.picture(picture.draw_parts(parts, title), title)
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
     _add_bad(page, bad, "What could not be used")
     page.section("How to repeat it")
@@ -253,5 +280,5 @@ def _add_matrix(page: Page, rows: list[dict[str, Any]]) -> None:
             values[i, j] = values[j, i] = row["contacts"]
     page.section("Contacts of every pair")
     if len(shown) < len(total):
-        page.text(f"{len(shown)} parts with the most contacts, of {len(total)} that meet another")
-    page.matrix([names[part] for part in shown], values)
+        page.text(f"The {len(shown):,} parts with the most contacts, of {len(total):,} that meet another.")
+    page.matrix([names[part] for part in shown], values, unit="contacts", zero="one is inside the other")

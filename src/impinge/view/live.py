@@ -27,6 +27,7 @@ from impinge.errors import FileError, OptionError
 from impinge.view.drawing import LAYERS, Drawing, drawing_of
 from impinge.view.motions import Physics
 from impinge.view.session import METHODS, SHOWN_SCENES, SHOWN_SIMULATIONS, SIMULATED, Session, Shot
+from impinge.view.targets import obstacle, write_whole
 from impinge.view.viewer import draw, prepare
 from impinge.view.viser_viewer import ViserViewer, import_viser, quiet, stop
 
@@ -436,10 +437,9 @@ def show(result: Result, path: str | os.PathLike[str] | None = None) -> Path | N
 def check_path(path: Path) -> None:
     """Refuse a path that a page cannot be written to, before the work."""
     import_viser()
-    if path.is_dir() or not path.parent.is_dir():
-        raise _not_written(path, "it is a folder" if path.is_dir() else f"{path.parent} is no folder")
-    if not os.access(path.parent, os.W_OK):
-        raise _not_written(path, "permission denied")
+    reason = obstacle(path)
+    if reason is not None:
+        raise _not_written(path, reason)
 
 
 def _not_written(path: Path, reason: str) -> FileError:
@@ -448,11 +448,8 @@ def _not_written(path: Path, reason: str) -> FileError:
 
 def write_page(page: str, path: Path) -> Path:
     """Write a page, whole or not at all."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        part.write_text(page, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, page.encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise _not_written(path, error.strerror or str(error)) from error
     return path
