@@ -19,6 +19,7 @@ import pytest
 import impinge
 from dask_cluster import PLAIN, cluster
 from impinge import cli, shapes
+from impinge.commands.runs import PRINTED
 from impinge.deform.waves import Wave
 from struck import strike
 from test_cli import STRANGE_NAME, assert_refused, environment, run
@@ -291,7 +292,7 @@ def test_clash_tells_what_it_found(folder, tmp_path):
     assert [(row["name_a"], row["name_b"]) for row in rows] == [("part0.ply", "part1.ply"), ("part1.ply", "part2.ply")]
     assert "<h1>2 pairs of 3 parts collide</h1>" in page
     assert page.count("<rect") == 9
-    assert page.count("data:image/png;base64,") == 2
+    assert page.count("data:image/png;base64,") == 3 + 1
 
 
 def test_clash_of_a_scene_file(folder, call, tmp_path):
@@ -358,3 +359,35 @@ def test_clash_refuses(folder, call, tmp_path):
     """Refuse what is no folder of parts."""
     assert_refused(call("clash", folder / "missing"), "missing is no folder")
     assert_refused(call("clash", tmp_path), "holds 0 parts, expected at least two")
+
+
+def test_clash_report_says_how_parts_stand(call, tmp_path):
+    """Name who is inside whom, show the worst pair from all sides, and tell zeros of the matrix apart."""
+    (tmp_path / "parts").mkdir()
+    impinge.save(shapes.box(4.0), tmp_path / "parts" / "case.ply")
+    impinge.save(shapes.icosphere(1), tmp_path / "parts" / "pearl.ply")
+    done = call("clash", "parts", "--html", "report.html", cwd=tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    assert done.returncode == cli.COLLIDING
+    assert "b in a, 0 contacts, volume" in done.stdout
+    assert "<h1>1 pair of 2 parts collides</h1>" in page
+    assert "1 pair collides. This is certain" in page
+    assert "pearl.ply is inside case.ply" in page
+    assert "one is inside the other" in page
+    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/webp;base64,") == 1
+
+
+def test_clash_prints_some_and_tells_of_the_rest(call, tmp_path):
+    """Print the worst pairs only where there are very many, say so, and leave none out of JSON."""
+    (tmp_path / "parts").mkdir()
+    for k in range(11):
+        impinge.save(shapes.box(1.0 + 0.01 * k), tmp_path / "parts" / f"part{k:02d}.ply")
+    done = call("clash", "parts", "--workers", "0", cwd=tmp_path)
+    as_json = call("clash", "parts", "--workers", "0", "--json", cwd=tmp_path)
+    pairs = 11 * 10 // 2
+
+    assert len(json.loads(as_json.stdout)["found"]) == pairs
+    assert len(re.findall(r"^  part\d+.ply and part\d+.ply ", done.stdout, re.M)) == PRINTED
+    assert f"{pairs - PRINTED} pairs, which --out, --html and --json tell" in done.stdout

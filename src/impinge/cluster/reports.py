@@ -238,7 +238,8 @@ def write_pairs(run: PairsRun, target: Path) -> None:
 def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -> Page:
     """The pairs that meet, a matrix of them, parts that could not be used, how to repeat it."""
     rows = clashes(run)
-    page = Page(f"{counted(len(rows), 'pair')} of {counted(run.totals['parts'], 'part')} collide")
+    verb = "collides" if len(rows) == 1 else "collide"
+    page = Page(f"{counted(len(rows), 'pair')} of {counted(run.totals['parts'], 'part')} {verb}")
     sentence, tone = _verdict(len(rows), run.totals["bad"] + run.totals["bad_pairs"], "pair")
     page.verdict(sentence, tone)
     page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("parts", "near", "colliding", "contacts"))
@@ -252,11 +253,14 @@ def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -
             page.text(f"and {len(rows) - LISTED} more; the table of pairs has all of them")
         _add_matrix(page, rows)
         page.section("Worst pairs")
-        for row in rows[:WORST]:
+        for place, row in enumerate(rows[:WORST]):
             found = run.at(row["a"], row["b"])
             title = f"{pair_in_words(row)}: {counted(row['contacts'], 'contact')}"
             parts = picture.parts_of_pairs(found, (row["name_a"], row["name_b"]))
-            page.picture(picture.draw_parts(parts, title), title)
+            if place == 0:
+                add_sides(page, parts, title)
+            else:
+                page.picture(picture.draw_parts(parts, title), title)
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
     _add_bad(page, bad, "What could not be used")
     page.section("How to repeat it")

@@ -249,8 +249,8 @@ def _draw_vertices(result: VertexContacts, layers: Collection[str]) -> Drawing:
         sentence = f"No vertex is inside a closed body; {' and '.join(without_inside)}, being open, has no inside."
     if len(result):
         deepest = "" if result.depth is None else f", the deepest {result.depth.max():.3g} below the surface"
-        inside = counted(len(result), "vertex is", "vertices are")
-        sentence = f"{inside} inside a body{deepest}. Which ones was decided exactly."
+        found = counted(len(result), "vertex is", "vertices are")
+        sentence = f"{found} inside a body{deepest}. Which ones was decided exactly."
     drawing = Drawing(shapes, sentence, len(result), "vertices", result.complete, tuple(hits))
     if "normals" not in layers or not len(result) or result.direction is None or result.depth is None:
         return drawing

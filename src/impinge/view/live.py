@@ -16,6 +16,7 @@ import ipaddress
 import os
 import socket
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from impinge.detect.results import Result
-from impinge.errors import FileError, OptionError
+from impinge.errors import FileError, ImpingeError, OptionError
 from impinge.view.drawing import LAYERS, Drawing, drawing_of
 from impinge.view.motions import Physics
 from impinge.view.session import METHODS, SHOWN_SCENES, SHOWN_SIMULATIONS, SIMULATED, Session, Shot
@@ -109,6 +110,7 @@ class LivePage:
         self._one_at_a_time = threading.RLock()
         self._paused, self._steps, self._dragging = False, 0, False
         self._recording: Any = None
+        self._shot: Shot | None = None
         self._drawn_chart = 0.0
         theme = {"show_logo": False, "show_share_button": False, "brand_color": (31, 111, 178)}
         self._server.gui.configure_theme(control_width="large", dark_mode=True, **theme)
@@ -159,13 +161,20 @@ class LivePage:
             draw(self._viewer, shot.drawing, self.session.settings.layers)
         if not self._dragging:
             self._put_handle()
-        self._status.content = status(shot)
+        self._shot = shot
+        self._tell()
         now = perf_counter()
         if now - self._drawn_chart > CHART_S or self._paused:
             self._drawn_chart = now
             self._draw_charts()
         if self._recording is not None:
             self._recording.insert_sleep(FRAME_S)
+
+    def _tell(self) -> None:
+        """Say what was found last, and whether the page stands still or records."""
+        if self._shot is not None:
+            state = ["paused"] * self._paused + ["recording"] * (self._recording is not None)
+            self._status.content = status(self._shot, state)
 
     def refresh(self) -> None:
         """Ask again without letting time go on, if the page stands still."""
@@ -270,9 +279,9 @@ class LivePage:
         options: dict[str, Any] = {"scales": scales, "height": 130, "legend": uplot.Legend(show=False)}
         gui = self._server.gui
         self._time_chart = gui.add_uplot(
-            (nothing,) * 3, times, title="Detection time per frame (ms); budget dashed", **options
+            (nothing,) * 3, times, title="Detection time per frame [ms], budget dashed", **options
         )
-        self._count_chart = gui.add_uplot((nothing,) * 2, counts, title="Found per frame", **options)
+        self._count_chart = gui.add_uplot((nothing,) * 2, counts, title="Contacts found per frame", **options)
 
     def _draw_charts(self) -> None:
         times, counts = np.array(self.session.times), np.array(self.session.counts, dtype=np.float64)
@@ -305,7 +314,14 @@ class LivePage:
         if name == self.session.motion.name:
             return
         with self._one_at_a_time:
-            self.session.choose_scene(name)
+            self._status.content = waiting(f"Preparing {name} ...")
+            try:
+                self.session.choose_scene(name)
+            except ImpingeError as refusal:
+                self._scene.value = self.session.motion.name
+                self._tell()
+                self._notify(f"{name} cannot be shown", f"{refusal}.")
+                return
             self._fit()
         for slider in self._shifts:
             slider.value = 0.0
@@ -317,8 +333,13 @@ class LivePage:
         self.session.choose_method(name)
         self.refresh()
 
+    def _notify(self, title: str, body: str) -> None:
+        for client in self._server.get_clients().values():
+            client.add_notification(title, body, loading=False)
+
     def _pause(self) -> None:
         self._paused = not self._paused
+        self._tell()
 
     def _step(self) -> None:
         self._paused = True
@@ -328,8 +349,10 @@ class LivePage:
         if self._recording is None:
             self._recording = self._server.get_scene_serializer()
             client.add_notification("Recording", "Press Record again to stop and save one html file.", loading=False)
+            self._tell()
             return
         recording, self._recording = self._recording, None
+        self._tell()
         client.send_file_download("impinge.html", recording.as_html().encode("utf-8"))
 
     def _shift_by_sliders(self) -> None:
@@ -378,9 +401,18 @@ def rotation(wxyz: Any) -> Any:
     return np.eye(3) + 2.0 * w * cross + 2.0 * cross @ cross
 
 
-def status(shot: Shot) -> str:
-    """What was found in a frame, for people to read, and as attributes for tests."""
+def waiting(words: str) -> str:
+    """What the page does while there is nothing to tell."""
+    return f'<div class="impinge-status" style="padding:0.4em 0.9em;min-height:11em">{html.escape(words)}</div>'
+
+
+def status(shot: Shot, state: Sequence[str] = ()) -> str:
+    """What was found in a frame, for people to read, and as attributes for tests; and what state the page is in."""
     drawing = shot.drawing
+    marks = "".join(
+        f'<span style="border:1px solid;border-radius:1em;padding:0 0.7em;font-size:0.85em;opacity:0.75">{each}</span>'
+        for each in state
+    )
     over = shot.detection_ms > shot.budget_ms
     sure = "#26b278" if drawing.complete else "#f0a030"
     notes = "".join(f"<div>{html.escape(note)}</div>" for note in drawing.notes)
@@ -390,7 +422,7 @@ def status(shot: Shot) -> str:
         f'<div style="display:flex;gap:1.4em;align-items:baseline">'
         f'<div><span style="font-size:1.9em;font-weight:650">{drawing.count:,}</span> {drawing.unit}</div>'
         f'<div style="color:{"#ff4d7d" if over else "inherit"}"><span style="font-size:1.9em;font-weight:650">'
-        f"{shot.detection_ms:.2f}</span> ms</div></div>"
+        f"{shot.detection_ms:.2f}</span> ms</div>{marks}</div>"
         f'<div style="border-left:3px solid {sure};padding-left:0.6em;margin-top:0.3em;min-height:7.4em">'
         f"{html.escape(drawing.sentence)}"
         f'<div style="opacity:0.6;font-size:0.85em">{notes}</div></div></div>'
