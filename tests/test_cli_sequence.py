@@ -361,6 +361,24 @@ def test_clash_refuses(folder, call, tmp_path):
     assert_refused(call("clash", tmp_path), "holds 0 parts, expected at least two")
 
 
+def test_sequence_report_begins_with_what_is_certain(folder, call, tmp_path):
+    """Say what was found and how sure that is, name both bodies, and warn of frames that could not be used."""
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    (frames / "f0.ply").write_bytes((folder / "frames" / "f3.ply").read_bytes())
+    pages = []
+    for bad in (False, True):
+        if bad:
+            (frames / "f1.ply").write_bytes(b"")
+        call("sequence", folder / "a.ply", "frames", "--against", folder / "b.ply", "--html", "r.html", cwd=tmp_path)
+        pages.append((tmp_path / "r.html").read_text(encoding="utf-8"))
+
+    assert '<p class="verdict hit">1 frame collides. This is certain: every pair of triangles was decided' in pages[0]
+    assert '<p class="verdict unsure">1 frame collides. 1 frame could not be read or used, and is left out' in pages[1]
+    assert "a.ply: 320 triangles" in pages[0]
+    assert "b.ply: 320 triangles" in pages[0]
+
+
 def test_clash_report_says_how_parts_stand(call, tmp_path):
     """Name who is inside whom, show the worst pair from all sides, and tell zeros of the matrix apart."""
     (tmp_path / "parts").mkdir()

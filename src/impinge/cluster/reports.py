@@ -151,8 +151,7 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
     sentence, tone = _verdict(run.totals["colliding"], run.totals["bad"], "frame")
     page.verdict(sentence, tone)
     page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("frames", "colliding", "contacts"))
-    page.section("What was asked, and what was found")
-    page.facts([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
+    _add_facts(page, asked, run.totals)
     page.section("Contacts over time")
     bad = np.flatnonzero(np.isnan(counts)).tolist()
     page.chart(
@@ -168,13 +167,21 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
                     with_what = "with itself" if len(found.bodies) == 1 else "with the other body"
                     caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {with_what}"
                     if place == 0:
-                        add_sides(page, picture.parts_of_pairs(found), caption)
+                        add_sides(page, picture.parts_of_pairs(found, run.names), caption)
                     else:
-                        page.picture(picture.plot_pairs(found), caption)
+                        parts = picture.parts_of_pairs(found, run.names)
+                        page.picture(picture.draw_parts(parts, caption), caption)
     _add_bad(page, bad_rows(frames, "name"), "Frames that could not be used")
     page.section("How to repeat it")
     page.command(command)
     return page
+
+
+def _add_facts(page: Page, asked: list[tuple[str, str]], totals: dict[str, int]) -> None:
+    page.section("What was asked")
+    page.facts(asked)
+    page.section("What was found")
+    page.facts((words, totals[name]) for name, words in LABELS.items() if name in totals)
 
 
 def _verdict(colliding: int, bad: int, what: str) -> tuple[str, Tone]:
@@ -243,8 +250,7 @@ def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -
     sentence, tone = _verdict(len(rows), run.totals["bad"] + run.totals["bad_pairs"], "pair")
     page.verdict(sentence, tone)
     page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("parts", "near", "colliding", "contacts"))
-    page.section("What was asked, and what was found")
-    page.facts([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
+    _add_facts(page, asked, run.totals)
     if rows:
         page.section("Pairs that meet")
         head = ("pair", "contacts", "volume", "depth")
@@ -255,7 +261,8 @@ def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -
         page.section("Worst pairs")
         for place, row in enumerate(rows[:WORST]):
             found = run.at(row["a"], row["b"])
-            title = f"{pair_in_words(row)}: {counted(row['contacts'], 'contact')}"
+            contacts = f": {counted(row['contacts'], 'contact')}" if row["contacts"] else ""
+            title = f"{pair_in_words(row)}{contacts}"
             parts = picture.parts_of_pairs(found, (row["name_a"], row["name_b"]))
             if place == 0:
                 add_sides(page, parts, title)

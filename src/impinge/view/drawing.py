@@ -246,7 +246,8 @@ def _draw_vertices(result: VertexContacts, layers: Collection[str]) -> Drawing:
     without_inside = [name for name, body in zip("ab", result.bodies) if not body.is_closed]
     sentence = "No vertex of a body is inside another. This was decided exactly."
     if without_inside:
-        sentence = f"No vertex is inside a closed body; {' and '.join(without_inside)}, being open, has no inside."
+        has = "has" if len(without_inside) == 1 else "have"
+        sentence = f"No vertex is inside a closed body; {' and '.join(without_inside)}, being open, {has} no inside."
     if len(result):
         deepest = "" if result.depth is None else f", the deepest {result.depth.max():.3g} below the surface"
         found = counted(len(result), "vertex is", "vertices are")

@@ -61,7 +61,7 @@ td.name { color: #5a6b7b; white-space: nowrap }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
 figure { margin: 1.2em 0 } figcaption { color: #5a6b7b; font-size: .93em }
 figure img { max-width: 100%; border: 1px solid #d5dde5; border-radius: 6px }
-.legend span { font-size: 1.3em; margin-left: .6em } .legend span:first-child { margin-left: 0 }
+.legend span { margin-right: .9em; white-space: nowrap } .legend b { font-size: 1.3em }
 .row { display: flex; flex-wrap: wrap; gap: 1em } .row figure { flex: 1 1 300px; margin: 0 }
 code, pre { background: #f2f5f8; border-radius: 4px; padding: .1em .35em }
 pre { padding: .8em 1em; white-space: pre-wrap; overflow-wrap: anywhere }
@@ -110,8 +110,8 @@ class Page:
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
         """Say what colours mean."""
-        spots = "".join(
-            f'<span style="color:{colour}">&#9632;</span> {html.escape(label)} ' for label, colour in entries
+        spots = " ".join(
+            f'<span><b style="color:{colour}">&#9632;</b> {html.escape(label)}</span>' for label, colour in entries
         )
         self._parts.append(f'<p class="legend">{spots}</p>')
 

@@ -79,7 +79,8 @@ def simulation_report(run: SimulationRun, *, title: str, asked: Sequence[tuple[s
     most = int(np.argmax(table["contacts"])) + 1 if run.frame_count else 0
     for frame, words in {0: "at first", most: "with the most contacts", run.frame_count: "at the end"}.items():
         contacts = _world(run, frame).contacts()
-        caption = f"{words}: frame {frame}, {counted(len(contacts), 'contact')}"
+        found = counted(len(contacts), "vertex or pair of triangles", "vertices or pairs of triangles")
+        caption = f"{words}: frame {frame}, {found} in contact"
         if frame == most and len(contacts):
             add_sides(page, parts_of_world(contacts), caption)
         else:
