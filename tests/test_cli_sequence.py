@@ -409,3 +409,17 @@ def test_clash_prints_some_and_tells_of_the_rest(call, tmp_path):
     assert len(json.loads(as_json.stdout)["found"]) == pairs
     assert len(re.findall(r"^  part\d+.ply and part\d+.ply ", done.stdout, re.M)) == PRINTED
     assert f"{pairs - PRINTED} pairs, which --out, --html and --json tell" in done.stdout
+
+
+def test_progress_bar_of_a_narrow_terminal():
+    """Shorten the bar and no number where a terminal has 80 columns."""
+    from rich.console import Console
+
+    from impinge.cluster.frames import Progress
+    from impinge.cluster.reports import progress_bar
+
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    with progress_bar(console, "frames") as tell:
+        tell(Progress(done=12_000, total=250_000, contacts=1_234_567, bad=0, workers=8, resumed=12_000))
+
+    assert "12000/250000 0.0 frames/s 1,234,567 contacts, 8 workers" in console.file.getvalue()

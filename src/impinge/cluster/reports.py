@@ -45,11 +45,13 @@ LABELS = {
 def progress_bar(console: Any, what: str) -> Iterator[Callable[[Progress], None]]:
     """Show how far a run is, how fast, what it found and on how many workers; nothing where there is no terminal."""
     from rich import progress
+    from rich.table import Column
 
-    columns = (
-        progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
+    columns = (  # where there is little room, the bar alone gets shorter
+        progress.TextColumn("{task.description}"), progress.BarColumn(),
+        progress.MofNCompleteColumn(table_column=Column(no_wrap=True)),
         progress.TextColumn("{task.fields[speed]}"), progress.TextColumn("{task.fields[found]}"),
-        progress.TimeRemainingColumn(),
+        progress.TimeRemainingColumn(table_column=Column(no_wrap=True)),
     )  # fmt: skip
     with progress.Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(what, total=None, speed="", found="")
