@@ -201,6 +201,21 @@ def test_legend_shows_colours(drawn):
     assert all(10 < len(found) < 40 for found in rows.values())
 
 
+@pytest.mark.parametrize("name", ["a$\\frac{$b.ply", "two\nlines.ply", "no\udcfftext.ply", "x" * 300, "ü漢字.ply", ""])
+def test_names_may_hold_anything(back_end, name):
+    """Draw bodies of any name: formulas, line breaks, bytes that are no text, and names without end."""
+    result = impinge.triangle_pairs(*impinge.scenes.get("crossing_triangles").bodies)
+
+    assert_is_picture(picture.draw_parts(picture.parts_of_pairs(result, (name, name)), f"{name} and {name}"))
+
+
+def test_words_are_one_line_that_fits():
+    """Show letters as they are, replace what has no shape, and tell by dots that there was more."""
+    assert picture.readable("a$b ü.ply", 20) == "a$b ü.ply"
+    assert picture.readable("a\nb\udcff", 20) == "a?b\\udcff"
+    assert picture.readable("x" * 30, 20) == "x" * 19 + "…"
+
+
 def test_long_titles_are_set_smaller():
     """Set a title that would leave the picture in smaller letters, and no other."""
     assert picture._font_for("x" * picture.TITLE_LETTERS) == picture.TITLE_FONT

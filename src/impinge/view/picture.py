@@ -11,6 +11,7 @@ import io
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,8 +48,10 @@ FINE_BALLS_BELOW = 100
 WORDS_COLOUR = "#1b2733"
 LEGEND_LEFT, LEGEND_LOW, LEGEND_STEP, LEGEND_INDENT = 0.015, 0.02, 0.035, 0.026
 """Where the labels begin, the height of each, and the place for its square, as shares of the picture."""
-TITLE_FONT, TITLE_LETTERS = 13, 88
-"""Size of the title, and how many letters of it fit into the picture; longer ones are set smaller."""
+TITLE_FONT, TITLE_LETTERS, LONGEST_TITLE = 13, 88, 160
+"""Size of the title, how many letters of it fit into the picture, and at most when set smaller."""
+LABEL_LETTERS = 90
+"""Of a label at most."""
 WORDS_FROM = 900
 """Pixels across from which a picture has a title and labels."""
 STEEP = 89.0
@@ -393,8 +396,11 @@ def _draw_with_vtk(parts: list[Part], title: str, sight: Sight) -> Any:
     if sight.size[0] >= WORDS_FROM:
         for k, part in enumerate(reversed(parts)):
             place = (LEGEND_LEFT + LEGEND_INDENT, LEGEND_LOW + LEGEND_STEP * k)
-            plotter.add_text(part.label, position=place, viewport=True, font_size=11, color=WORDS_COLOUR)
-        plotter.add_text(title, position=(LEGEND_LEFT, 0.955), viewport=True, font_size=_font_for(title), color="black")
+            words = _for_vtk(readable(part.label, LABEL_LETTERS))
+            plotter.add_text(words, position=place, viewport=True, font_size=11, color=WORDS_COLOUR)
+        words = readable(title, LONGEST_TITLE)
+        look = {"font_size": _font_for(words), "color": "black"}
+        plotter.add_text(_for_vtk(words), position=(LEGEND_LEFT, 0.955), viewport=True, **look)
     plotter.camera_position = [_direction(sight), (0.0, 0.0, 0.0), _upwards(sight)]
     plotter.reset_camera()
     _zoom_to_fit(plotter.camera, parts, sight)
@@ -405,6 +411,18 @@ def _draw_with_vtk(parts: list[Part], title: str, sight: Sight) -> Any:
     if sight.size[0] >= WORDS_FROM:
         _add_swatches(pixels, parts)
     return pixels
+
+
+def readable(words: str, most: int) -> str:
+    """Words in one line of at most so many letters; names of files may hold line breaks, and bytes that are no text."""
+    words = words.encode("utf-8", errors="backslashreplace").decode()
+    words = "".join(letter if letter.isprintable() else "?" for letter in words)
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def _for_vtk(words: str) -> str:
+    """What VTK shows as the words are: between dollar signs it looks for formulas."""
+    return words.replace("$", r"\$")
 
 
 def _font_for(title: str) -> int:
@@ -475,9 +493,14 @@ def _draw_with_matplotlib(parts: list[Part], title: str, sight: Sight) -> Any:
             axes.add_collection3d(Poly3DCollection(part.corners[flat], **lines, **style))
     if sight.size[0] >= WORDS_FROM:
         if parts:
-            axes.legend(handles=[Patch(color=part.colour, label=part.label) for part in parts], loc="lower right")
-        figure.suptitle(title, x=0.01, ha="left")
-    canvas.draw()
+            patches = [Patch(color=part.colour, label=readable(part.label, LABEL_LETTERS)) for part in parts]
+            for text in axes.legend(handles=patches, loc="lower right").get_texts():
+                text.set_parse_math(False)  # a name may hold dollar signs
+        words = readable(title, LONGEST_TITLE)
+        figure.suptitle(words, x=0.01, ha="left", fontsize=_font_for(words), parse_math=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box is drawn for a letter that no font has
+        canvas.draw()
     return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
