@@ -194,7 +194,8 @@ def _show(
     page: Page,
 ) -> Iterator[str]:
     a, b = meshes
-    yield f"{title} ({a.live_count} and {b.live_count} triangles)"
+    title = title.rstrip(".")
+    yield f"{title} ({a.live_count:,} and {b.live_count:,} triangles)"
     methods = [Asked(name, make(a, b), []) for name, make in MAKERS.items()]
     for asked in methods:
         asked.detector.query()  # builds, which is no part of any frame

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import urllib.request
 from types import SimpleNamespace
 
 import pytest
@@ -68,6 +70,26 @@ def test_scene_that_cannot_be_shown(page, monkeypatch):
     assert told == [("two_bunnies, simulated cannot be shown", "soft bodies need netgen; install impinge[soft].")]
     assert page._scene.value == "boxes_overlapping_by_half"
     assert 'data-count="' in page._status.content
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+def test_page_at_an_address_of_ipv6():
+    """Serve at any free port of such an address, and name it so that a browser understands it."""
+    page = live.LivePage(Session("boxes_overlapping_by_half"), host="::1", port=0)
+    try:
+        with urllib.request.urlopen(page.url) as answer:
+            assert answer.status == 200
+        assert page.url.startswith("http://[::1]:")
+    finally:
+        page.close()
 
 
 def test_waiting_takes_nothing_for_markup():

@@ -63,8 +63,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_address(host: str, port: int) -> None:
-    """Refuse an address that no page can be served at."""
+def check_address(host: str, port: int) -> int:
+    """The port, or any that is free instead of 0; refuse an address that no page can be served at."""
     if not 0 <= port <= 65535:
         raise OptionError(f"port is {port}, expected a number from 0 (any that is free) to 65535")
     try:
@@ -72,6 +72,7 @@ def check_address(host: str, port: int) -> None:
         with socket.socket(family, kind) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
+            return int(probe.getsockname()[1])
     except OSError as error:
         raise OptionError(
             f"the page cannot be served at {host} port {port} ({error.strerror or error}); choose another port with "
@@ -81,10 +82,7 @@ def check_address(host: str, port: int) -> None:
 
 def _serve(host: str, port: int) -> Any:
     viser = import_viser()
-    check_address(host, port)
-    if port == 0:
-        with socket.create_server((host, 0)) as probe:
-            port = probe.getsockname()[1]
+    port = check_address(host, port)
     with quiet():
         server = viser.ViserServer(host=host, port=port, label="impinge", verbose=False)
     server.scene.set_up_direction("+z")
@@ -123,7 +121,8 @@ class LivePage:
     @property
     def url(self) -> str:
         """Where the page is to be seen."""
-        return f"http://{self._host}:{self._server.get_port()}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._server.get_port()}"
 
     # running ----------------------------------------------------------------------------------------------
 
