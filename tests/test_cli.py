@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -729,3 +731,32 @@ def test_warnings_are_one_line(capsys):
     cli._show_warning(UserWarning("[red] left out " + "many " * 40), UserWarning, "file.py", 3)
 
     assert capsys.readouterr().err == f"warning: [red] left out {'many ' * 40}\n"
+
+
+def test_help_tells_every_command_in_a_whole_sentence():
+    """List the commands with sentences that end, at the width of a common terminal."""
+    done = run("--help", COLUMNS="80")
+    listed = done.stdout.split("Commands:\n")[1].splitlines()
+
+    assert len(listed) == len(cli.COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+
+
+def test_interrupt_in_a_call_from_c(monkeypatch, capfd):
+    """Stop with a word although Python drops what is raised in a callback, as it does while kernels are loaded."""
+
+    def callback() -> None:
+        raise KeyboardInterrupt
+
+    def app() -> None:
+        ctypes.CFUNCTYPE(None)(callback)()
+        sleep(60.0)
+
+    monkeypatch.setattr(cli, "app", app)
+    for module, name in ((sys, "unraisablehook"), (warnings, "showwarning")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # main replaces them
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+
+    assert stop.value.code == cli.INTERRUPTED
+    assert capfd.readouterr().err == "stopped\n"

@@ -19,6 +19,7 @@ import pytest
 import impinge
 from dask_cluster import PLAIN, cluster
 from impinge import cli, shapes
+from impinge.commands.runs import PRINTED
 from impinge.deform.waves import Wave
 from struck import strike
 from test_cli import STRANGE_NAME, assert_refused, environment, run
@@ -291,7 +292,7 @@ def test_clash_tells_what_it_found(folder, tmp_path):
     assert [(row["name_a"], row["name_b"]) for row in rows] == [("part0.ply", "part1.ply"), ("part1.ply", "part2.ply")]
     assert "<h1>2 pairs of 3 parts collide</h1>" in page
     assert page.count("<rect") == 9
-    assert page.count("data:image/png;base64,") == 2
+    assert page.count("data:image/png;base64,") == 3 + 1
 
 
 def test_clash_of_a_scene_file(folder, call, tmp_path):
@@ -358,3 +359,67 @@ def test_clash_refuses(folder, call, tmp_path):
     """Refuse what is no folder of parts."""
     assert_refused(call("clash", folder / "missing"), "missing is no folder")
     assert_refused(call("clash", tmp_path), "holds 0 parts, expected at least two")
+
+
+def test_sequence_report_begins_with_what_is_certain(folder, call, tmp_path):
+    """Say what was found and how sure that is, name both bodies, and warn of frames that could not be used."""
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    (frames / "f0.ply").write_bytes((folder / "frames" / "f3.ply").read_bytes())
+    pages = []
+    for bad in (False, True):
+        if bad:
+            (frames / "f1.ply").write_bytes(b"")
+        call("sequence", folder / "a.ply", "frames", "--against", folder / "b.ply", "--html", "r.html", cwd=tmp_path)
+        pages.append((tmp_path / "r.html").read_text(encoding="utf-8"))
+
+    assert '<p class="verdict hit">1 frame collides. This is certain: every pair of triangles was decided' in pages[0]
+    assert '<p class="verdict unsure">1 frame collides. 1 frame could not be read or used, and is left out' in pages[1]
+    assert "a.ply: 320 triangles" in pages[0]
+    assert "b.ply: 320 triangles" in pages[0]
+
+
+def test_clash_report_says_how_parts_stand(call, tmp_path):
+    """Name who is inside whom, show the worst pair from all sides, and tell zeros of the matrix apart."""
+    (tmp_path / "parts").mkdir()
+    impinge.save(shapes.box(4.0), tmp_path / "parts" / "case.ply")
+    impinge.save(shapes.icosphere(1), tmp_path / "parts" / "pearl.ply")
+    done = call("clash", "parts", "--html", "report.html", cwd=tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    assert done.returncode == cli.COLLIDING
+    assert "b in a, 0 contacts, volume" in done.stdout
+    assert "<h1>1 pair of 2 parts collides</h1>" in page
+    assert "1 pair collides. This is certain" in page
+    assert "pearl.ply is inside case.ply" in page
+    assert "one is inside the other" in page
+    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/webp;base64,") == 1
+
+
+def test_clash_prints_some_and_tells_of_the_rest(call, tmp_path):
+    """Print the worst pairs only where there are very many, say so, and leave none out of JSON."""
+    (tmp_path / "parts").mkdir()
+    for k in range(11):
+        impinge.save(shapes.box(1.0 + 0.01 * k), tmp_path / "parts" / f"part{k:02d}.ply")
+    done = call("clash", "parts", "--workers", "0", cwd=tmp_path)
+    as_json = call("clash", "parts", "--workers", "0", "--json", cwd=tmp_path)
+    pairs = 11 * 10 // 2
+
+    assert len(json.loads(as_json.stdout)["found"]) == pairs
+    assert len(re.findall(r"^  part\d+.ply and part\d+.ply ", done.stdout, re.M)) == PRINTED
+    assert f"{pairs - PRINTED} pairs, which --out, --html and --json tell" in done.stdout
+
+
+def test_progress_bar_of_a_narrow_terminal():
+    """Shorten the bar and no number where a terminal has 80 columns."""
+    from rich.console import Console
+
+    from impinge.cluster.frames import Progress
+    from impinge.cluster.reports import progress_bar
+
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    with progress_bar(console, "frames") as tell:
+        tell(Progress(done=12_000, total=250_000, contacts=1_234_567, bad=0, workers=8, resumed=12_000))
+
+    assert "12000/250000 0.0 frames/s 1,234,567 contacts, 8 workers" in console.file.getvalue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -257,3 +258,15 @@ def test_where_it_may_not_write(folder, tmp_path):
 def test_frames_in_a_time():
     """Count frames as people do, in spite of rounding."""
     assert [frames_in(seconds, 1.0 / 60.0) for seconds in (0.0, 1.0 / 60.0, 0.1, 5.0, 5.001)] == [0, 1, 6, 300, 301]
+
+
+def test_report_numbers_frames_as_they_are(folder, whole, call, tmp_path):
+    """Begin charts at frame 1, the first that was simulated, and say whether all contacts were looked for."""
+    page = tmp_path / "report.html"
+    call("scene.toml", "--seconds", SECONDS, "--out", whole, "--html", page)
+    text = page.read_text()
+    labels = re.findall(r'text-anchor="middle">([^<]*)<', text.split("</svg>")[0])
+
+    assert "All contacts were looked for in every frame." in text
+    assert "0" not in labels
+    assert max(map(int, labels)) <= FRAMES

@@ -7,9 +7,11 @@ Names of files are printed as they are: no markup, no emoji codes, and no line b
 
 from __future__ import annotations
 
+import _thread
 import io
 import os
 import sys
+import threading
 import warnings
 from typing import Annotated, Any, NoReturn
 
@@ -33,6 +35,9 @@ from impinge.commands.runs import clash, sequence
 from impinge.commands.simulate import simulate
 
 __all__ = ["app", "main", "BAD_INPUT", "CLEAR", "COLLIDING", "INTERRUPTED", "NO_READER"]
+
+AGAIN_S = 0.05
+"""Until an interrupt that was dropped is raised again."""
 
 app = typer.Typer(
     name="impinge",
@@ -69,9 +74,23 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     err.print(f"warning: {message}", soft_wrap=True)
 
 
+def _keep_interrupts(unraisable: Any) -> None:
+    """Raise an interrupt again that Python dropped, and printed, because it came in the middle of a call from C.
+
+    Loading kernels is such a call. From here it cannot be raised, so that a thread does it a moment later.
+    """
+    if unraisable.exc_type is KeyboardInterrupt:
+        again = threading.Timer(AGAIN_S, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
 def main() -> None:
     """Run the command line; turn every failure into one sentence and an exit code."""
     warnings.showwarning = _show_warning
+    sys.unraisablehook = _keep_interrupts
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show is no reason to fail
             stream.reconfigure(errors="backslashreplace")

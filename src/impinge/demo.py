@@ -194,14 +194,16 @@ def _show(
     page: Page,
 ) -> Iterator[str]:
     a, b = meshes
-    yield f"{title} ({a.live_count} and {b.live_count} triangles)"
+    title = title.rstrip(".")
+    yield f"{title} ({a.live_count:,} and {b.live_count:,} triangles)"
     methods = [Asked(name, make(a, b), []) for name, make in MAKERS.items()]
     for asked in methods:
         asked.detector.query()  # builds, which is no part of any frame
     judge = next(asked.found for asked in methods if asked.name == JUDGE)
-    number = ""
+    numbers = []
     for number, move in frames:
         move()
+        numbers.append(number)
         for asked in methods:
             asked.found.append(asked.detector.query())
         yield f"  frame {number}: {len(judge[-1])} pairs of triangles meet"
@@ -214,11 +216,15 @@ def _show(
     told = "the same pairs" if same else "OTHER PAIRS: please report this"
     yield f"  brute force, which tests every pair, finds {told}"
     page.section(title)
-    page.text(f"{drawing_of(judge[-1], ()).sentence} All methods were asked about the same frames, on one thread.")
+    agreed = same and all(asked.agrees(judge) for asked in methods)
+    told = "All methods agree in all frames." if agreed else "METHODS DISAGREE: please report this."
+    page.verdict(f"{drawing_of(judge[-1], ()).sentence} {told}", "clear" if agreed else "hit")
+    page.text(f"All were asked about the same {len(numbers)} frames, on one thread; the times are the best of them.")
     page.table(rows, HEAD)
-    page.chart(np.array([len(result) for result in judge], dtype=np.float64), across="frame", up="pairs that meet")
+    counts = np.array([len(result) for result in judge], dtype=np.float64)
+    page.chart(counts, at=np.array(numbers, dtype=np.float64), across="frame", up="pairs of triangles that meet")
     pixels = plot_pairs(judge[-1])
-    page.picture(pixels, f"frame {number}: triangles that meet are red")
+    page.picture(pixels, f"frame {numbers[-1]}: triangles that meet are red")
     yield f"picture: {plot_pairs(judge[-1], picture).resolve()}"
 
 

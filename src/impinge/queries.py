@@ -162,9 +162,10 @@ class Report:
         rows += [(f"  {kind}", count) for kind, count in self.pairs.count_by_kind().items()]
         if self.overlap is not None:
             rows.append(("overlap volume", f"{self.overlap.volume:.6g}, give or take {self.overlap.error:.1g}"))
+        elif self.wants_volume and self.relation not in ("disjoint", "unknown"):
+            rows.append(("overlap volume", f"not found: {self._why_no_volume()}"))
         if self.deepest is not None:
-            way = ", ".join(f"{value:.3g}" for value in self.deepest.normal[0])
-            rows.append(("deepest", f"{self.deepest.depth[0]:.6g}: b has to move along ({way})"))
+            rows.append(("deepest", self._way_out(self.deepest)))
         if self.curves is not None and len(self.curves):
             rows.append(("curves", f"{len(self.curves.loops)}, length {self.curves.length:.6g}"))
         without_inside = [name for name, inside in (("a", self.a_has_inside), ("b", self.b_has_inside)) if not inside]
@@ -173,6 +174,20 @@ class Report:
         rows.append(("complete", "yes" if self.pairs.complete else f"no: {self.pairs.reason}"))
         rows.append(("method", f"{self.pairs.method}, {self.pairs.elapsed_ms:.1f} ms"))
         return rows
+
+    def _why_no_volume(self) -> str:
+        open_ones = [name for name, inside in (("a", self.a_has_inside), ("b", self.b_has_inside)) if not inside]
+        if not open_ones:
+            return "a body is open in places, or parts of it are turned inside out"
+        return f"{' and '.join(open_ones)} {'is' if len(open_ones) == 1 else 'are'} not closed"
+
+    @staticmethod
+    def _way_out(deepest: Contacts) -> str:
+        depth = float(deepest.depth[0])
+        if depth == 0.0:
+            return "0: vertices lie on the other surface, none below it"
+        way = ", ".join(f"{value:.3g}" for value in np.round(deepest.normal[0], 3) + 0.0)  # + 0.0: no -0
+        return f"{depth:.6g}: b has to move so far along ({way})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON; finds the overlap, the depth and the curves."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -315,3 +316,23 @@ def test_report_leaves_out_what_is_not_wanted():
     assert report.to_dict()["depth"] is None
     with pytest.raises(OptionError, match="depth is 1, expected True or False"):
         impinge.check(a, b, depth=1)
+
+
+def test_why_there_is_no_volume():
+    """Say why an overlap volume that was asked for is not there, where bodies meet."""
+    ball, sheet = shapes.icosphere(2), shapes.cloth_grid(4, 4, size=3.0)
+    words = dict(impinge.check(ball, sheet).in_words())
+    both = dict(impinge.check(sheet, sheet).in_words())
+
+    assert words["overlap volume"] == "not found: b is not closed"
+    assert both["overlap volume"] == "not found: a and b are not closed"
+    assert "overlap volume" not in dict(impinge.check(ball, sheet, volume=False).in_words())
+
+
+def test_way_out_is_told_for_people():
+    """Round the way out, without signs of zeros, and give none where nothing is below a surface."""
+    deep = SimpleNamespace(depth=np.array([0.5]), normal=np.array([[-0.0, 1.13e-16, -1.0]]))
+    touching = dict(impinge.check(shapes.box(), shapes.box(center=(1.0, 0.0, 0.0))).in_words())
+
+    assert impinge.Report._way_out(deep) == "0.5: b has to move so far along (0, 0, -1)"
+    assert touching["deepest"] == "0: vertices lie on the other surface, none below it"

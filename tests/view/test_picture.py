@@ -147,7 +147,92 @@ def test_path_that_cannot_be_written(name, tmp_path):
     (tmp_path / "folder.png").mkdir()
 
     with pytest.raises(FileError, match=r"could not be written to .*choose a writable \.png file"):
-        picture._write(np.zeros((4, 4, 3), dtype=np.uint8), tmp_path / name)
+        picture.write_picture(np.zeros((4, 4, 3), dtype=np.uint8), tmp_path / name)
+
+
+@pytest.mark.parametrize("ending", sorted(picture.ENDINGS))
+def test_every_ending_that_is_known(ending, tmp_path):
+    """Write a file of the format that the ending stands for, capital letters too."""
+    from PIL import Image
+
+    path = picture.write_picture(np.full((8, 8, 3), 90, dtype=np.uint8), tmp_path / f"x{ending.upper()}")
+    with Image.open(path) as found:
+        assert found.format == picture.ENDINGS[ending].upper()
+
+
+def test_unknown_endings_are_noticed_first(tmp_path):
+    """Refuse an ending that no picture has before there is a picture, and say what is wrong."""
+    with pytest.raises(FileError, match=r"x.foo \(the ending '.foo' is not known\); choose a writable .png file"):
+        picture.check_path(tmp_path / "x.foo")
+
+
+def test_earlier_picture_stays_where_a_new_one_fails(tmp_path, monkeypatch):
+    """Keep the picture that is there, and leave no part of the new one, where the disk is full."""
+    path = picture.write_picture(np.zeros((4, 4, 3), dtype=np.uint8), tmp_path / "x.png")
+    before = path.read_bytes()
+
+    def fail(file, data):
+        with file.open("wb") as opened:
+            opened.write(data[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(path), "write_bytes", fail)
+    with pytest.raises(FileError, match=r"x.png \(No space left on device\)"):
+        picture.write_picture(np.ones((4, 4, 3), dtype=np.uint8), path)
+
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_legend_shows_colours(drawn):
+    """Put a square of its colour beside each label, the last one lowest."""
+    parts = [
+        picture.Part(name, np.zeros((1, 3, 3)), colour, 1.0, False)
+        for name, colour in zip("ab", ("#0a141e", "#fa0000"))
+    ]
+    pixels = np.full((900, 1200, 3), 255, dtype=np.uint8)
+    picture._add_swatches(pixels, parts)
+    rows = {
+        tuple(colour): np.flatnonzero((pixels == colour).all(axis=2).any(axis=1))
+        for colour in ([10, 20, 30], [250, 0, 0])
+    }
+
+    assert rows[10, 20, 30].max() < rows[250, 0, 0].min()
+    assert all(10 < len(found) < 40 for found in rows.values())
+
+
+@pytest.mark.parametrize("name", ["a$\\frac{$b.ply", "two\nlines.ply", "no\udcfftext.ply", "x" * 300, "ü漢字.ply", ""])
+def test_names_may_hold_anything(back_end, name):
+    """Draw bodies of any name: formulas, line breaks, bytes that are no text, and names without end."""
+    result = impinge.triangle_pairs(*impinge.scenes.get("crossing_triangles").bodies)
+
+    assert_is_picture(picture.draw_parts(picture.parts_of_pairs(result, (name, name)), f"{name} and {name}"))
+
+
+def test_words_are_one_line_that_fits():
+    """Show letters as they are, replace what has no shape, and tell by dots that there was more."""
+    assert picture.readable("a$b ü.ply", 20) == "a$b ü.ply"
+    assert picture.readable("a\nb\udcff", 20) == "a?b\\udcff"
+    assert picture.readable("x" * 30, 20) == "x" * 19 + "…"
+
+
+def test_long_titles_are_set_smaller():
+    """Set a title that would leave the picture in smaller letters, and no other."""
+    assert picture._font_for("x" * picture.TITLE_LETTERS) == picture.TITLE_FONT
+    assert picture._font_for("x" * 2 * picture.TITLE_LETTERS) < picture.TITLE_FONT
+
+
+def test_bodies_have_their_names(drawn):
+    """Call bodies by the names that the caller gives, and add the curves in which they cross."""
+    bodies = impinge.scenes.get("boxes_overlapping_by_half").bodies
+    report = impinge.check(*bodies)
+    labels = [part.label for part in picture.parts_of_pairs(report.pairs, ("left.ply", "right.ply"), report.curves)]
+
+    assert [label.split(":")[0] for label in labels[:-1]] in (
+        ["left.ply"] * 2 + ["right.ply"] * 2,
+        ["left.ply", "right.ply"],
+    )
+    assert labels[-1] == f"{len(report.curves.loops)} curve of crossing"
 
 
 def test_title_counts_pairs(drawn):
@@ -156,7 +241,7 @@ def test_title_counts_pairs(drawn):
     picture.plot_pairs(result)
     picture.plot_pairs(result, title="my own")
 
-    assert [title for _, title in drawn] == ["1 pairs of triangles meet (1 crossing)", "my own"]
+    assert [title for _, title in drawn] == ["1 pair of triangles meets (1 crossing)", "my own"]
 
 
 def test_incomplete_result_says_so(drawn):
@@ -227,7 +312,7 @@ def test_curves_are_drawn_where_they_were_found(drawn):
     assert (len(of_a.corners), len(of_b.corners), len(lines.corners)) == (320, 200, len(curves))
     assert of_a.corners[..., 0].min() < lines.corners[..., 0].min() <= lines.corners[..., 0].max()
     assert lines.corners[..., 0].max() < of_b.corners[..., 0].max()
-    assert f"{len(curves.loops)} curves" in title
+    assert f"{len(curves.loops)} curve" in title
     impinge.intersection_curves(a, b).plot()
     assert drawn[1][1] == "0 curves, 0 segments, length 0"
 
@@ -285,7 +370,7 @@ def test_parts_of_contacts(drawn):
     assert labels[0][:2] == ["body 0: 60 triangles", "body 1: 12 triangles"]
     assert labels[0][2:] == ["ways out", f"{inside} vertices inside"]
     assert labels[1][2:] == [f"{inside} vertices inside"]
-    assert labels[2][:2] == ["2 bodies: 72 triangles", "1 bodies: 12 triangles"]
+    assert labels[2][:2] == ["2 bodies: 72 triangles", "1 body: 12 triangles"]
     assert "tets" in drawn[0][1]
     assert "surfaces" in drawn[1][1]
 
@@ -397,6 +482,6 @@ def test_spheres_are_as_large_as_they_are(drawn):
     picture.plot_tree(tree, mesh, 0)
     (body, ball), title = drawn[0]
 
-    assert title == "level 0: 1 spheres, wrapped, octree"
+    assert title == "level 0: 1 sphere, wrapped, octree"
     np.testing.assert_allclose(np.ptp(ball.corners.reshape(-1, 3), axis=0), 1.0, atol=1e-12)
     np.testing.assert_allclose(np.ptp(body.corners.reshape(-1, 3), axis=0), 1.0 / np.sqrt(3.0), atol=1e-12)

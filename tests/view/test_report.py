@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from html.parser import HTMLParser
@@ -54,11 +55,14 @@ def test_everything_is_escaped():
     page.command(HOSTILE)
     page.table([(HOSTILE, 1)], (HOSTILE, "count"))
     page.chart(np.array([1.0, 2.0]), across=HOSTILE, up=HOSTILE, marked=[0], mark=HOSTILE)
-    page.matrix([HOSTILE, "b"], np.array([[np.nan, 1.0], [1.0, np.nan]]))
+    page.matrix([HOSTILE, "b"], np.array([[0.0, 1.0], [1.0, np.nan]]), unit=HOSTILE, zero=HOSTILE)
     page.picture(np.zeros((2, 3, 3), dtype=np.uint8), HOSTILE)
+    page.verdict(HOSTILE, "hit")
+    page.tiles([(HOSTILE, HOSTILE)])
+    page.facts([(HOSTILE, HOSTILE)])
 
     assert "script" not in tags_of(page)
-    assert page.html().count("&lt;script&gt;") >= 12
+    assert page.html().count("&lt;script&gt;") >= 20
 
 
 def test_a_page_needs_nothing_else(tmp_path):
@@ -106,6 +110,54 @@ def test_long_charts_keep_their_peaks():
 def test_axes_end_in_round_numbers(value, expected):
     """End an axis at 1, 2 or 5 times a power of ten."""
     assert report._round_up(value) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "whole", "expected"),
+    [(1.0, 24.0, True, [5, 10, 15, 20]), (0.0, 1.0, True, [0, 1]), (0.0, 250.0, False, [0, 50, 100, 150, 200, 250]),
+     (0.0, 0.3, False, [0.0, 0.1, 0.2, 0.3]), (7.0, 7.0, True, [7])],
+)  # fmt: skip
+def test_ticks_are_round_numbers(low, high, whole, expected):
+    """Number an axis by round numbers within it, and where only whole ones make sense, by those."""
+    assert report._ticks(low, high, report.STEPS, whole=whole) == pytest.approx(expected)
+
+
+def _labels(page: Page, anchor: str) -> list[str]:
+    return re.findall(rf'text-anchor="{anchor}">([^<]*)<', page.html())
+
+
+def test_charts_number_what_they_show():
+    """Number the values of a chart as the caller does, and end the axis little above the largest."""
+    page = Page("chart")
+    page.chart(np.array([3.0, 246.0, 7.0]), at=np.array([1.0, 2.0, 4.0]), across="frame", up="contacts")
+    line = re.search(r'polyline points="([^"]*)"', page.html())
+    assert line is not None
+    across = [float(point.split(",")[0]) for point in line[1].split()]
+
+    assert _labels(page, "middle") == ["1", "2", "3", "4"]
+    assert _labels(page, "end") == ["0", "50", "100", "150", "200", "250", "frame"]
+    assert across[2] - across[1] == pytest.approx(2 * (across[1] - across[0]), abs=0.3)
+
+
+def test_matrix_names_rows_and_columns():
+    """Name each part beside and above the matrix, tell what the shades mean, and show zeros apart from nothing."""
+    page = Page("matrix")
+    values = np.array([[np.nan, 4.0, 0.0], [4.0, np.nan, np.nan], [0.0, np.nan, np.nan]])
+    page.matrix(["bolt", "nut", "x" * 50], values, unit="contacts", zero="one is inside the other")
+    text = page.html()
+
+    assert text.count(">bolt<") == text.count(">nut<") == text.count(f">…{'x' * 39}<") == 2
+    assert text.count(f'fill="{report.INSIDE_COLOUR}"') == 2
+    assert "the darker, the more contacts: up to 4" in text
+    assert "one is inside the other" in text
+
+
+def test_devices_are_no_files(tmp_path):
+    """Refuse what is there and no ordinary file: it would be replaced by one."""
+    os.mkfifo(tmp_path / "pipe.html")
+
+    with pytest.raises(impinge.FileError, match=r"pipe.html \(it is no ordinary file\)"):
+        report.check_path(tmp_path / "pipe.html")
 
 
 def test_paths_are_refused_before_the_work(tmp_path, monkeypatch):

@@ -86,6 +86,11 @@ class FramesRun:
         """Whether any frame collides."""
         return self.totals["colliding"] > 0
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the bodies are called."""
+        return tuple(body.name for body in (self._job.a, self._job.b) if body is not None)
+
     def frames(self) -> Any:
         """A pyarrow Table with a row per frame, in order."""
         return read_table(self.folder, "frames")

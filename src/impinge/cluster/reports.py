@@ -17,8 +17,9 @@ from impinge.cluster.pairs import PairsRun
 from impinge.cluster.store import write_whole
 from impinge.errors import FileError
 from impinge.view import picture
-from impinge.view.report import Page
+from impinge.view.report import Page, Tone
 from impinge.view.sides import add_sides
+from impinge.view.words import counted, said
 
 WORST = 3
 """Frames or pairs with a picture in a report."""
@@ -28,9 +29,9 @@ LARGEST_MATRIX = 60
 """Parts in the matrix of a report: those with the most contacts."""
 FILE_ENDINGS = (".csv", ".npz")
 LABELS = {
-    "frames": "number of frames",
-    "parts": "number of parts",
-    "near": "near pairs",
+    "frames": "frames",
+    "parts": "parts",
+    "near": "pairs near each other",
     "colliding": "colliding",
     "contacts": "contacts",
     "self_contacts": "contacts with itself",
@@ -44,11 +45,13 @@ LABELS = {
 def progress_bar(console: Any, what: str) -> Iterator[Callable[[Progress], None]]:
     """Show how far a run is, how fast, what it found and on how many workers; nothing where there is no terminal."""
     from rich import progress
+    from rich.table import Column
 
-    columns = (
-        progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
+    columns = (  # where there is little room, the bar alone gets shorter
+        progress.TextColumn("{task.description}"), progress.BarColumn(),
+        progress.MofNCompleteColumn(table_column=Column(no_wrap=True)),
         progress.TextColumn("{task.fields[speed]}"), progress.TextColumn("{task.fields[found]}"),
-        progress.TimeRemainingColumn(),
+        progress.TimeRemainingColumn(table_column=Column(no_wrap=True)),
     )  # fmt: skip
     with progress.Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(what, total=None, speed="", found="")
@@ -146,8 +149,11 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
     """Contacts over time, the worst frames with pictures, frames that could not be used, how to repeat it."""
     frames = run.frames()
     counts = _counts(frames)
-    page = Page(f"{run.totals['colliding']:,} of {len(run):,} frames collide")
-    page.table([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
+    page = Page(f"{run.totals['colliding']:,} of {counted(len(run), 'frame')} collide")
+    sentence, tone = _verdict(run.totals["colliding"], run.totals["bad"], "frame")
+    page.verdict(sentence, tone)
+    page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("frames", "colliding", "contacts"))
+    _add_facts(page, asked, run.totals)
     page.section("Contacts over time")
     bad = np.flatnonzero(np.isnan(counts)).tolist()
     page.chart(
@@ -161,15 +167,34 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
             for found in run.at(number):
                 if len(found):
                     with_what = "with itself" if len(found.bodies) == 1 else "with the other body"
-                    caption = f"frame {number} ({name}): {len(found)} contacts {with_what}"
+                    caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {with_what}"
                     if place == 0:
-                        add_sides(page, picture.parts_of_pairs(found), caption)
+                        add_sides(page, picture.parts_of_pairs(found, run.names), caption)
                     else:
-                        page.picture(picture.plot_pairs(found), caption)
+                        parts = picture.parts_of_pairs(found, run.names)
+                        page.picture(picture.draw_parts(parts, caption), caption)
     _add_bad(page, bad_rows(frames, "name"), "Frames that could not be used")
     page.section("How to repeat it")
     page.command(command)
     return page
+
+
+def _add_facts(page: Page, asked: list[tuple[str, str]], totals: dict[str, int]) -> None:
+    page.section("What was asked")
+    page.facts(asked)
+    page.section("What was found")
+    page.facts((words, totals[name]) for name, words in LABELS.items() if name in totals)
+
+
+def _verdict(colliding: int, bad: int, what: str) -> tuple[str, Tone]:
+    """What a run found, and how sure it is."""
+    found = (
+        f"{counted(colliding, what)} collide{'s' if colliding == 1 else ''}." if colliding else f"No {what} collides."
+    )
+    if not bad:
+        return f"{found} This is certain: every pair of triangles was decided exactly.", "hit" if colliding else "clear"
+    missing = counted(bad, f"{what} could not be read or used, and is", f"{what}s could not be read or used, and are")
+    return f"{found} {missing} left out; nothing is known of what could not be used.", "unsure"
 
 
 def _add_bad(page: Page, rows: list[tuple[str, str]], heading: str) -> None:
@@ -187,6 +212,11 @@ def clashes(run: PairsRun) -> list[dict[str, Any]]:
     """Rows of pairs that meet, the largest volume first, then the most contacts."""
     rows = [row for row in run.pairs().to_pylist() if row["collides"]]
     return sorted(rows, key=lambda row: (-(row["volume"] or 0.0), -row["contacts"], row["a"], row["b"]))
+
+
+def pair_in_words(row: dict[str, Any]) -> str:
+    """How the parts of a row stand to each other."""
+    return said(row["relation"], row["name_a"], row["name_b"])
 
 
 def write_pairs(run: PairsRun, target: Path) -> None:
@@ -217,19 +247,29 @@ def write_pairs(run: PairsRun, target: Path) -> None:
 def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -> Page:
     """The pairs that meet, a matrix of them, parts that could not be used, how to repeat it."""
     rows = clashes(run)
-    page = Page(f"{len(rows):,} pairs of {run.totals['parts']:,} parts collide")
-    page.table([*asked, *((LABELS[name], value) for name, value in run.totals.items())])
+    verb = "collides" if len(rows) == 1 else "collide"
+    page = Page(f"{counted(len(rows), 'pair')} of {counted(run.totals['parts'], 'part')} {verb}")
+    sentence, tone = _verdict(len(rows), run.totals["bad"] + run.totals["bad_pairs"], "pair")
+    page.verdict(sentence, tone)
+    page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("parts", "near", "colliding", "contacts"))
+    _add_facts(page, asked, run.totals)
     if rows:
         page.section("Pairs that meet")
-        head = ("name_a", "name_b", "relation", "contacts", "volume", "depth")
-        page.table([[row[name] for name in head] for row in rows[:LISTED]], [name.replace("_", " ") for name in head])
+        head = ("pair", "contacts", "volume", "depth")
+        page.table([[pair_in_words(row), *(row[name] for name in head[1:])] for row in rows[:LISTED]], head)
         if len(rows) > LISTED:
             page.text(f"and {len(rows) - LISTED} more; the table of pairs has all of them")
         _add_matrix(page, rows)
         page.section("Worst pairs")
-        for row in rows[:WORST]:
+        for place, row in enumerate(rows[:WORST]):
             found = run.at(row["a"], row["b"])
-            page.picture(picture.plot_pairs(found), f"{row['name_a']} and {row['name_b']}: {row['contacts']} contacts")
+            contacts = f": {counted(row['contacts'], 'contact')}" if row["contacts"] else ""
+            title = f"{pair_in_words(row)}{contacts}"
+            parts = picture.parts_of_pairs(found, (row["name_a"], row["name_b"]))
+            if place == 0:
+                add_sides(page, parts, title)
+            else:
+                page.picture(picture.draw_parts(parts, title), title)
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
     _add_bad(page, bad, "What could not be used")
     page.section("How to repeat it")
@@ -253,5 +293,5 @@ def _add_matrix(page: Page, rows: list[dict[str, Any]]) -> None:
             values[i, j] = values[j, i] = row["contacts"]
     page.section("Contacts of every pair")
     if len(shown) < len(total):
-        page.text(f"{len(shown)} parts with the most contacts, of {len(total)} that meet another")
-    page.matrix([names[part] for part in shown], values)
+        page.text(f"The {len(shown):,} parts with the most contacts, of {len(total):,} that meet another.")
+    page.matrix([names[part] for part in shown], values, unit="contacts", zero="one is inside the other")

@@ -28,7 +28,9 @@ def bench(
     folder: Annotated[Path | None, typer.Option("--out", help="Write the figures to files in this folder.")] = None,
     quick: Annotated[bool, typer.Option(help="Few rounds: a smoke run, not a measurement.")] = False,
 ) -> None:
-    """Measure, and print the figures with their ratios; or tell which figures of two runs differ.
+    """Measure, and print the figures with their ratios.
+
+    Or tell which figures of two runs differ by more than their noise.
 
     Example: impinge bench papers 000 003 --out results
 

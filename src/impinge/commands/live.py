@@ -55,7 +55,9 @@ def live(
     record: Annotated[Path | None, typer.Option(help="Write a recording to this html file, serve nothing.")] = None,
     seconds: Annotated[float, typer.Option(min=0.1, max=600.0, help="How long the recording is.")] = 4.0,
 ) -> None:
-    """Show a scene in the browser: bodies deform, contacts follow, and sliders change both.
+    """Show a scene in the browser, to be played with.
+
+    Bodies deform, contacts follow, and sliders change both.
 
     Example: impinge live two_livers --method sphere_tree
 

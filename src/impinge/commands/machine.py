@@ -27,7 +27,9 @@ EXTRAS = {
 
 
 def info(as_json: AsJson = False) -> None:
-    """Tell the version, threads, devices and optional packages found.
+    """Tell what there is on this machine.
+
+    The version, threads, devices and optional packages found.
 
     Example: impinge info
     """
@@ -76,7 +78,9 @@ def warmup() -> None:
 
 
 def scenes() -> None:
-    """List the scenes that come with impinge; those tagged "simulation" are for `impinge simulate`.
+    """List the scenes that come with impinge.
+
+    Those tagged "simulation" are for `impinge simulate`, all are for `impinge live`.
 
     Example: impinge scenes
     """
@@ -96,7 +100,10 @@ def scenes() -> None:
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where to put pictures and the report.")] = Path("demo-output"),
 ) -> None:
-    """Deform bodies into each other, ask every method, hold them against each other, draw and report it.
+    """Ask all methods about the same scenes, and report it.
+
+    Two soft bodies are simulated, two vessels deform; the methods are held against each other, and what they found is
+    drawn and written to one html page.
 
     Example: impinge demo
     """

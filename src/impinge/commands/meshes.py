@@ -62,14 +62,19 @@ def check(
             importlib.import_module(f"impinge.view.{module}").check_path(path)  # before the work, not after it
     bodies = [load_body(path, drop=drop, weld=weld) for path in (a, b)]
     report = impinge.check(*bodies, method=method, volume=volume)
+    names = (a.name, b.name) if a.name != b.name else (f"{a.name} (a)", f"{b.name} (b)")
     if picture is not None:
-        report.pairs.plot(picture)
+        check_report.check_picture(report, names, picture)
     if target is not None:
         pairs_file.write(report.pairs, target)
     if html is not None:
-        asked = [("a", str(a)), ("b", str(b)), ("method", method), ("overlap volume", "yes" if volume else "no")]
-        title = f"{a.name} and {b.name}: {report.relation}"
-        check_report.check_report(report, title=title, asked=asked, command=command_line()).write(html)
+        asked = [
+            ("a", str(a)),
+            ("b", str(b)),
+            ("method", method),
+            ("overlap volume", "wanted" if volume else "not wanted"),
+        ]
+        check_report.check_report(report, names=names, asked=asked, command=command_line()).write(html)
     if as_json:
         print_json({"a": str(a), "b": str(b), **report.to_dict()})
     else:
@@ -80,7 +85,9 @@ def check(
 
 
 def validate(file: MeshPath, drop: Drop = False, weld: Weld = None, as_json: AsJson = False) -> None:
-    """Count what is unusual in a mesh: open edges, doubled faces, inverted tets, ...
+    """Count what is unusual in a mesh.
+
+    Open edges, doubled faces, inverted tets, and what else may matter.
 
     Example: impinge validate scan.ply
     """

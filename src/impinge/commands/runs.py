@@ -24,7 +24,10 @@ from impinge.commands.console import (
     print_json,
     print_rows,
 )
+from impinge.view.words import counted
 
+PRINTED = 40
+"""Pairs that are printed for people; files and JSON have all of them."""
 Frames = Annotated[str, typer.Argument(help="Frames of A: a quoted pattern, a folder, or an npz archive.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://host:8786.")]
 Workers = Annotated[int | None, typer.Option(min=0, max=1000, help="Processes to start here; 0 works in this one.")]
@@ -45,7 +48,9 @@ def sequence(
     weld: Weld = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the contacts in every frame of a sequence; run again after a kill, it goes on where it stopped.
+    """Find the contacts in every frame of a sequence.
+
+    Killed or stopped, the same command goes on where it was, if --out names a place to keep results.
 
     Example: impinge sequence cloth.ply 'frames/*.ply' --against character.ply --out run --html report.html
     """
@@ -69,7 +74,7 @@ def sequence(
         ("frames", f"{len(run)}{f', {run.resumed} of an earlier run' if run.resumed else ''}")
     ]
     rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
-    rows += [("worst frame", f"{number} ({name}): {count} contacts") for number, name, count in worst[:1]]
+    rows += [("worst frame", f"{number} ({name}): {counted(count, 'contact')}") for number, name, count in worst[:1]]
     _end_run(run.totals, rows, worst, bad, target=target, html=html, as_json=as_json, what=f"of {len(run)} frames")
     raise typer.Exit(COLLIDING if run else BAD_INPUT if bad else CLEAR)
 
@@ -84,7 +89,10 @@ def clash(
     threads: Threads = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find all pairs of many parts that collide, with overlap volumes and depths; goes on after a kill.
+    """Find all pairs of many parts that collide.
+
+    Tells the overlap volume and the depth of each. Killed or stopped, the same command goes on where it was, if --out
+    names a place to keep results.
 
     Example: impinge clash parts --out clashes.csv --html report.html
     """
@@ -103,7 +111,9 @@ def clash(
     if target is not None:
         reports.write_pairs(run, target)
     rows: list[tuple[str, Any]] = [("parts", run.totals["parts"]), ("near pairs", len(run)), ("colliding", len(found))]
-    rows += [(f"  {row['name_a']} and {row['name_b']}", _clash_in_words(row)) for row in found]
+    rows += [(f"  {row['name_a']} and {row['name_b']}", _clash_in_words(row)) for row in found[:PRINTED]]
+    if len(found) > PRINTED:
+        rows.append(("  and more", f"{len(found) - PRINTED:,} pairs, which --out, --html and --json tell"))
     _end_run(run.totals, rows, found, bad, target=target, html=html, as_json=as_json, what="parts or pairs")
     raise typer.Exit(COLLIDING if run else BAD_INPUT if bad else CLEAR)
 
@@ -111,7 +121,7 @@ def clash(
 def _clash_in_words(row: dict[str, Any]) -> str:
     volume = "" if row["volume"] is None else f", volume {row['volume']:.6g}"
     depth = "" if row["depth"] is None else f", depth {row['depth']:.6g}"
-    return f"{row['relation']}, {row['contacts']} contacts{volume}{depth}"
+    return f"{row['relation']}, {counted(row['contacts'], 'contact')}{volume}{depth}"
 
 
 def _prepare_run(target: Path | None, html: Path | None) -> Path | None:

@@ -43,7 +43,9 @@ def simulate(
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate soft bodies that meet; run again after a kill, it goes on where it stopped.
+    """Simulate soft bodies that meet and push each other apart.
+
+    Killed or stopped, the same command goes on where it was, if --out names a folder to keep frames in.
 
     Example: impinge simulate two_livers --scale 0.2 --seconds 0.5 --out run --html report.html
     """
@@ -59,7 +61,12 @@ def simulate(
     with going_on(folder), reports.progress_bar(err, "frames") as progress:
         run = run_simulation(simulation, wanted, job=job, out=folder, progress=progress)
     if html is not None:
-        asked = [("scene", scene), ("seconds", f"{wanted:g}"), ("frames last", f"{simulation.dt:.6g} s")]
+        asked = [
+            ("scene", scene),
+            ("scale", f"{scale:g}"),
+            ("time", f"{wanted:g} s"),
+            ("a frame", f"{simulation.dt:.6g} s"),
+        ]
         page = simulation_report.simulation_report(run, title=title, asked=asked, command=command_line())
         page.write(html)
     rows = simulation_report.found_in_words(run)

@@ -31,6 +31,7 @@ from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.errors import ImpingeError, OptionError
 from impinge.queries import collides
 from impinge.view.picture import columns_of_spans
+from impinge.view.words import counted
 
 LAYERS = ("glow", "spheres", "spans", "curves", "normals")
 """What can be drawn over the bodies."""
@@ -146,13 +147,18 @@ def _draw_pairs(result: TrianglePairs, layers: Collection[str]) -> Drawing:
 
 def _sentence_of_pairs(result: TrianglePairs) -> str:
     if not result.complete:
-        return f"{len(result):,} pairs of triangles meet so far; there may be more, for the search was cut short."
+        return f"{_pairs_meet(len(result))} so far; there may be more, for the search was cut short."
     if len(result):
         counts = ", ".join(f"{count:,} {kind}" for kind, count in result.count_by_kind().items() if count)
-        return f"{len(result):,} pairs of triangles meet ({counts}). These are all: every pair was decided exactly."
+        all_ = "These are all" if len(result) > 1 else "This is all"
+        return f"{_pairs_meet(len(result))} ({counts}). {all_}: every pair was decided exactly."
     if len(result.bodies) == 2 and collides(*result.bodies):
         return "No triangles meet, but one body is inside the other. This was decided exactly."
     return "Nothing meets. This is certain: it was decided exactly."
+
+
+def _pairs_meet(count: int) -> str:
+    return counted(count, "pair of triangles meets", "pairs of triangles meet")
 
 
 def _draw_spheres(result: SphereContacts, layers: Collection[str]) -> Drawing:
@@ -179,13 +185,17 @@ def _draw_spheres(result: SphereContacts, layers: Collection[str]) -> Drawing:
 
 
 def _sentence_of_spheres(result: SphereContacts) -> str:
-    below = f"{len(result.certain):,} pairs of spheres"
-    found = below if result.pairs is None else f"{len(result.pairs):,} pairs of triangles meet, below {below}"
+    below = counted(len(result.certain), "pair of spheres", "pairs of spheres")
+    found = f"{below} meet" if result.pairs is None else f"{_pairs_meet(len(result.pairs))}, below {below}"
+    if result.complete and not len(result.certain if result.pairs is None else result.pairs):
+        what = "spheres" if result.pairs is None else "triangles"
+        return f"No {what} meet. This is certain: the search came to its end within the budget."
     if result.complete:
-        return f"{found}. These are all: the search came to its end within the budget."
+        return f"{found}. This is all: the search came to its end within the budget."
+    more = counted(len(result.possible), "more pair of spheres is", "more pairs of spheres are")
     return (
-        f"{found}. So much is certain; {len(result.possible):,} more pairs of spheres are possible, for the budget "
-        f"ended the search at level {result.level}. More time adds to what is certain and settles what is possible."
+        f"{found}. So much is certain; {more} possible, for the budget ended the search at level {result.level}. "
+        f"More time adds to what is certain and settles what is possible."
     )
 
 
@@ -239,10 +249,12 @@ def _draw_vertices(result: VertexContacts, layers: Collection[str]) -> Drawing:
     without_inside = [name for name, body in zip("ab", result.bodies) if not body.is_closed]
     sentence = "No vertex of a body is inside another. This was decided exactly."
     if without_inside:
-        sentence = f"No vertex is inside a closed body; {' and '.join(without_inside)}, being open, has no inside."
+        has = "has" if len(without_inside) == 1 else "have"
+        sentence = f"No vertex is inside a closed body; {' and '.join(without_inside)}, being open, {has} no inside."
     if len(result):
         deepest = "" if result.depth is None else f", the deepest {result.depth.max():.3g} below the surface"
-        sentence = f"{len(result):,} vertices are inside a body{deepest}. Inside was decided exactly."
+        found = counted(len(result), "vertex is", "vertices are")
+        sentence = f"{found} inside a body{deepest}. Which ones was decided exactly."
     drawing = Drawing(shapes, sentence, len(result), "vertices", result.complete, tuple(hits))
     if "normals" not in layers or not len(result) or result.direction is None or result.depth is None:
         return drawing
@@ -265,7 +277,8 @@ def _sentence_of_contacts(result: Contacts) -> str:
     if not len(result):
         return f"No body touches another.{sure}"
     deepest = f", the deepest {result.depth.max():.3g}" if result.has_depth.any() else ""
-    return f"{len(result):,} contacts of {len(result.body_pairs):,} pairs of bodies{deepest}.{sure}"
+    pairs = counted(len(result.body_pairs), "pair of bodies", "pairs of bodies")
+    return f"{counted(len(result), 'contact')} of {pairs}{deepest}.{sure}"
 
 
 def _hits_of(result: Contacts, shapes: tuple[Shape, ...]) -> tuple[Ints, ...]:
@@ -284,7 +297,9 @@ def _hits_of(result: Contacts, shapes: tuple[Shape, ...]) -> tuple[Ints, ...]:
 
 def _draw_curves(result: Curves, _layers: Collection[str]) -> Drawing:
     count = len(result.loops)
-    sentence = f"The surfaces cross along {count:,} curves of length {result.length:.4g}, joined by exact topology."
+    sentence = (
+        f"The surfaces cross along {counted(count, 'curve')} of length {result.length:.4g}, joined by exact topology."
+    )
     shapes = tuple(map(_shape, result.bodies))
     return Drawing(shapes, sentence, count, "curves", result.complete, curves=result.segments)
 

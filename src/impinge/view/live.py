@@ -16,6 +16,7 @@ import ipaddress
 import os
 import socket
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -23,10 +24,11 @@ from typing import Any
 import numpy as np
 
 from impinge.detect.results import Result
-from impinge.errors import FileError, OptionError
+from impinge.errors import FileError, ImpingeError, OptionError
 from impinge.view.drawing import LAYERS, Drawing, drawing_of
 from impinge.view.motions import Physics
 from impinge.view.session import METHODS, SHOWN_SCENES, SHOWN_SIMULATIONS, SIMULATED, Session, Shot
+from impinge.view.targets import obstacle, write_whole
 from impinge.view.viewer import draw, prepare
 from impinge.view.viser_viewer import ViserViewer, import_viser, quiet, stop
 
@@ -61,8 +63,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_address(host: str, port: int) -> None:
-    """Refuse an address that no page can be served at."""
+def check_address(host: str, port: int) -> int:
+    """The port, or any that is free instead of 0; refuse an address that no page can be served at."""
     if not 0 <= port <= 65535:
         raise OptionError(f"port is {port}, expected a number from 0 (any that is free) to 65535")
     try:
@@ -70,6 +72,7 @@ def check_address(host: str, port: int) -> None:
         with socket.socket(family, kind) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
+            return int(probe.getsockname()[1])
     except OSError as error:
         raise OptionError(
             f"the page cannot be served at {host} port {port} ({error.strerror or error}); choose another port with "
@@ -79,10 +82,7 @@ def check_address(host: str, port: int) -> None:
 
 def _serve(host: str, port: int) -> Any:
     viser = import_viser()
-    check_address(host, port)
-    if port == 0:
-        with socket.create_server((host, 0)) as probe:
-            port = probe.getsockname()[1]
+    port = check_address(host, port)
     with quiet():
         server = viser.ViserServer(host=host, port=port, label="impinge", verbose=False)
     server.scene.set_up_direction("+z")
@@ -108,6 +108,7 @@ class LivePage:
         self._one_at_a_time = threading.RLock()
         self._paused, self._steps, self._dragging = False, 0, False
         self._recording: Any = None
+        self._shot: Shot | None = None
         self._drawn_chart = 0.0
         theme = {"show_logo": False, "show_share_button": False, "brand_color": (31, 111, 178)}
         self._server.gui.configure_theme(control_width="large", dark_mode=True, **theme)
@@ -120,7 +121,8 @@ class LivePage:
     @property
     def url(self) -> str:
         """Where the page is to be seen."""
-        return f"http://{self._host}:{self._server.get_port()}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._server.get_port()}"
 
     # running ----------------------------------------------------------------------------------------------
 
@@ -158,13 +160,20 @@ class LivePage:
             draw(self._viewer, shot.drawing, self.session.settings.layers)
         if not self._dragging:
             self._put_handle()
-        self._status.content = status(shot)
+        self._shot = shot
+        self._tell()
         now = perf_counter()
         if now - self._drawn_chart > CHART_S or self._paused:
             self._drawn_chart = now
             self._draw_charts()
         if self._recording is not None:
             self._recording.insert_sleep(FRAME_S)
+
+    def _tell(self) -> None:
+        """Say what was found last, and whether the page stands still or records."""
+        if self._shot is not None:
+            state = ["paused"] * self._paused + ["recording"] * (self._recording is not None)
+            self._status.content = status(self._shot, state)
 
     def refresh(self) -> None:
         """Ask again without letting time go on, if the page stands still."""
@@ -269,9 +278,9 @@ class LivePage:
         options: dict[str, Any] = {"scales": scales, "height": 130, "legend": uplot.Legend(show=False)}
         gui = self._server.gui
         self._time_chart = gui.add_uplot(
-            (nothing,) * 3, times, title="Detection time per frame (ms); budget dashed", **options
+            (nothing,) * 3, times, title="Detection time per frame [ms], budget dashed", **options
         )
-        self._count_chart = gui.add_uplot((nothing,) * 2, counts, title="Found per frame", **options)
+        self._count_chart = gui.add_uplot((nothing,) * 2, counts, title="Contacts found per frame", **options)
 
     def _draw_charts(self) -> None:
         times, counts = np.array(self.session.times), np.array(self.session.counts, dtype=np.float64)
@@ -304,7 +313,14 @@ class LivePage:
         if name == self.session.motion.name:
             return
         with self._one_at_a_time:
-            self.session.choose_scene(name)
+            self._status.content = waiting(f"Preparing {name} ...")
+            try:
+                self.session.choose_scene(name)
+            except ImpingeError as refusal:
+                self._scene.value = self.session.motion.name
+                self._tell()
+                self._notify(f"{name} cannot be shown", f"{refusal}.")
+                return
             self._fit()
         for slider in self._shifts:
             slider.value = 0.0
@@ -316,8 +332,13 @@ class LivePage:
         self.session.choose_method(name)
         self.refresh()
 
+    def _notify(self, title: str, body: str) -> None:
+        for client in self._server.get_clients().values():
+            client.add_notification(title, body, loading=False)
+
     def _pause(self) -> None:
         self._paused = not self._paused
+        self._tell()
 
     def _step(self) -> None:
         self._paused = True
@@ -327,8 +348,10 @@ class LivePage:
         if self._recording is None:
             self._recording = self._server.get_scene_serializer()
             client.add_notification("Recording", "Press Record again to stop and save one html file.", loading=False)
+            self._tell()
             return
         recording, self._recording = self._recording, None
+        self._tell()
         client.send_file_download("impinge.html", recording.as_html().encode("utf-8"))
 
     def _shift_by_sliders(self) -> None:
@@ -377,9 +400,18 @@ def rotation(wxyz: Any) -> Any:
     return np.eye(3) + 2.0 * w * cross + 2.0 * cross @ cross
 
 
-def status(shot: Shot) -> str:
-    """What was found in a frame, for people to read, and as attributes for tests."""
+def waiting(words: str) -> str:
+    """What the page does while there is nothing to tell."""
+    return f'<div class="impinge-status" style="padding:0.4em 0.9em;min-height:11em">{html.escape(words)}</div>'
+
+
+def status(shot: Shot, state: Sequence[str] = ()) -> str:
+    """What was found in a frame, for people to read, and as attributes for tests; and what state the page is in."""
     drawing = shot.drawing
+    marks = "".join(
+        f'<span style="border:1px solid;border-radius:1em;padding:0 0.7em;font-size:0.85em;opacity:0.75">{each}</span>'
+        for each in state
+    )
     over = shot.detection_ms > shot.budget_ms
     sure = "#26b278" if drawing.complete else "#f0a030"
     notes = "".join(f"<div>{html.escape(note)}</div>" for note in drawing.notes)
@@ -389,7 +421,7 @@ def status(shot: Shot) -> str:
         f'<div style="display:flex;gap:1.4em;align-items:baseline">'
         f'<div><span style="font-size:1.9em;font-weight:650">{drawing.count:,}</span> {drawing.unit}</div>'
         f'<div style="color:{"#ff4d7d" if over else "inherit"}"><span style="font-size:1.9em;font-weight:650">'
-        f"{shot.detection_ms:.2f}</span> ms</div></div>"
+        f"{shot.detection_ms:.2f}</span> ms</div>{marks}</div>"
         f'<div style="border-left:3px solid {sure};padding-left:0.6em;margin-top:0.3em;min-height:7.4em">'
         f"{html.escape(drawing.sentence)}"
         f'<div style="opacity:0.6;font-size:0.85em">{notes}</div></div></div>'
@@ -436,10 +468,9 @@ def show(result: Result, path: str | os.PathLike[str] | None = None) -> Path | N
 def check_path(path: Path) -> None:
     """Refuse a path that a page cannot be written to, before the work."""
     import_viser()
-    if path.is_dir() or not path.parent.is_dir():
-        raise _not_written(path, "it is a folder" if path.is_dir() else f"{path.parent} is no folder")
-    if not os.access(path.parent, os.W_OK):
-        raise _not_written(path, "permission denied")
+    reason = obstacle(path)
+    if reason is not None:
+        raise _not_written(path, reason)
 
 
 def _not_written(path: Path, reason: str) -> FileError:
@@ -448,11 +479,8 @@ def _not_written(path: Path, reason: str) -> FileError:
 
 def write_page(page: str, path: Path) -> Path:
     """Write a page, whole or not at all."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        part.write_text(page, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, page.encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise _not_written(path, error.strerror or str(error)) from error
     return path

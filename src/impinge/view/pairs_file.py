@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 import numpy as np
 
 from impinge.detect.results import Kind, TrianglePairs
 from impinge.errors import FileError
+from impinge.view.targets import obstacle, write_whole
 
 ENDINGS = (".csv", ".npz")
 
@@ -18,10 +18,9 @@ def check_path(path: Path) -> None:
     """Refuse a path that pairs cannot be written to, as far as can be told without writing."""
     if path.suffix.lower() not in ENDINGS:
         raise _not_written(path, f"the ending {path.suffix!r} is not known")
-    if path.is_dir() or not path.parent.is_dir():
-        raise _not_written(path, "it is a folder" if path.is_dir() else f"{path.parent} is no folder")
-    if not os.access(path.parent, os.W_OK):
-        raise _not_written(path, "permission denied")
+    reason = obstacle(path)
+    if reason is not None:
+        raise _not_written(path, reason)
 
 
 def write(result: TrianglePairs, path: Path) -> None:
@@ -32,12 +31,9 @@ def write(result: TrianglePairs, path: Path) -> None:
     """
     check_path(path)
     data = _csv(result) if path.suffix.lower() == ".csv" else _npz(result)
-    part = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        part.write_bytes(data)
-        part.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise _not_written(path, error.strerror or str(error)) from error
 
 

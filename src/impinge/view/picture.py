@@ -7,9 +7,11 @@ drawn by matplotlib instead: slower and flatter, but there.
 from __future__ import annotations
 
 import ctypes.util
+import io
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +28,8 @@ from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.volume_overlap import VolumeOverlap
 from impinge.errors import FileError, MissingExtra
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.view.targets import obstacle, write_whole
+from impinge.view.words import counted
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
 HIT_COLOURS = ("#d81b60", "#8e0038")
@@ -34,6 +38,8 @@ CURVE_WIDTH = 4.0
 MARK = 0.01
 """Half of the size of the mark at a vertex, as a share of the scene."""
 SIZE = (1200, 900)
+ENDINGS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".tif": "tiff", ".tiff": "tiff"}
+"""Of pictures on the disk, and the formats that they stand for."""
 FILL = 0.8
 """Share of the picture that the scene takes; the rest is for the title and the labels."""
 EDGES_BELOW = 30_000
@@ -42,6 +48,13 @@ MOST_COLUMNS = 40_000
 """Spans of an overlap that are drawn one by one; of more, rows and columns are left out, and the label says so."""
 FINE_BALLS_BELOW = 100
 """More spheres than these are drawn with few triangles each."""
+WORDS_COLOUR = "#1b2733"
+LEGEND_LEFT, LEGEND_LOW, LEGEND_STEP, LEGEND_INDENT = 0.015, 0.02, 0.035, 0.026
+"""Where the labels begin, the height of each, and the place for its square, as shares of the picture."""
+TITLE_FONT, TITLE_LETTERS, LONGEST_TITLE = 13, 88, 160
+"""Size of the title, how many letters of it fit into the picture, and at most when set smaller."""
+LABEL_LETTERS = 90
+"""Of a label at most."""
 WORDS_FROM = 900
 """Pixels across from which a picture has a title and labels."""
 STEEP = 89.0
@@ -86,7 +99,8 @@ def plot_pairs(result: TrianglePairs, path: str | os.PathLike[str] | None = None
 def plot_curves(result: Curves, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
     """Draw the curves and the bodies as they were; write ``path`` and return it, or return the pixels."""
     closed = f" ({int(result.closed.sum())} closed)" if len(result.closed) else ""
-    named = title or f"{len(result.loops)} curves{closed}, {len(result)} segments, length {result.length:.6g}"
+    curves, segments = counted(len(result.loops), "curve"), counted(len(result), "segment")
+    named = title or f"{curves}{closed}, {segments}, length {result.length:.6g}"
     return _shown(draw_parts(_parts_of_curves(result), named), path)
 
 
@@ -95,9 +109,8 @@ def plot_contacts(
 ) -> Any:
     """Draw the bodies as they are now, the vertices inside and their ways out; write ``path`` or return the pixels."""
     where = "tets" if (result.tet >= 0).any() else "surfaces"
-    named = (
-        title or f"{len(result)} contacts of vertices with {where}, {int(result.is_self.sum())} of a body with itself"
-    )
+    found = counted(len(result), "contact")
+    named = title or f"{found} of vertices with {where}, {int(result.is_self.sum()):,} of a body with itself"
     return _shown(draw_parts(_parts_of_contacts(result), named), path)
 
 
@@ -115,7 +128,7 @@ def plot_tree(
     title: str | None = None,
 ) -> Any:
     """Draw the spheres of a level, and those of leaves above it, over ``mesh``; write ``path`` or return the pixels."""
-    named = title or f"level {level}: {len(tree.cut(level))} spheres, {tree.kind}, {tree.builder}"
+    named = title or f"level {level}: {counted(len(tree.cut(level)), 'sphere')}, {tree.kind}, {tree.builder}"
     return _shown(draw_parts(_parts_of_tree(tree, mesh, level), named), path)
 
 
@@ -123,13 +136,16 @@ def plot_spheres(
     result: SphereContacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None
 ) -> Any:
     """Draw the bodies as they are now and the spheres of all pairs; write ``path`` or return the pixels."""
-    named = title or f"{len(result.certain)} certain and {len(result.possible)} possible pairs, level {result.level}"
+    named = title or (
+        f"{len(result.certain):,} certain and {len(result.possible):,} possible pairs of spheres, level {result.level}"
+    )
     return _shown(draw_parts(_parts_of_spheres(result), named), path)
 
 
 def plot_world(result: Contacts, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> Any:
     """Draw the bodies as they are now, contact points and ways out; write ``path`` or return the pixels."""
-    named = title or f"{len(result)} contacts of {len(result.body_pairs)} pairs of bodies, by {result.method}"
+    pairs = counted(len(result.body_pairs), "pair of bodies", "pairs of bodies")
+    named = title or (f"{counted(len(result), 'contact')} of {pairs}" if len(result) else "No body touches another")
     return _shown(draw_parts(parts_of_world(result), named), path)
 
 
@@ -152,38 +168,41 @@ def marks(points: Floats, size: float) -> Floats:
 
 def _shown(pixels: Any, path: str | os.PathLike[str] | None) -> Any:
     """The pixels, or the file that they were written to."""
-    return pixels if path is None else _write(pixels, Path(path))
+    return pixels if path is None else write_picture(pixels, Path(path))
 
 
 def check_path(path: Path) -> None:
     """Refuse a path that a picture cannot be written to, as far as can be told without writing."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise _not_written(path, f"{folder} is no folder")
-    if path.is_dir():
-        raise _not_written(path, "it is a folder")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise _not_written(path, "permission denied")
+    reason = obstacle(path)
+    if reason is None and path.suffix.lower() not in ENDINGS:
+        reason = f"the ending {path.suffix!r} is not known"
+    if reason is not None:
+        raise _not_written(path, reason)
 
 
 def _not_written(path: Path, reason: Exception | str) -> FileError:
     return FileError(f"the picture could not be written to {path} ({reason}); choose a writable .png file")
 
 
-def parts_of_pairs(result: TrianglePairs) -> Iterator[Part]:
-    """The bodies as they are now, and their colliding triangles."""
+def parts_of_pairs(
+    result: TrianglePairs, names: Sequence[str] = ("a", "b"), curves: Curves | None = None
+) -> Iterator[Part]:
+    """The bodies as they are now, their colliding triangles, and the curves in which they cross."""
     hits: list[Ints] = [result.faces_a, result.faces_b] if len(result.bodies) == 2 else [np.unique(result.pairs)]
     for k, (body, found) in enumerate(zip(result.bodies, hits)):
-        name = ("a", "b")[k] if len(result.bodies) == 2 else "body"
+        name = names[k] if len(result.bodies) == 2 else "body"
         snapshot = body.snapshot()
         corners = snapshot.vertices[snapshot.elements]
         edges = len(snapshot.live) < EDGES_BELOW
         hit = np.intersect1d(found, snapshot.live)  # the body may have been cut since
         others = np.setdiff1d(snapshot.live, hit)
         if len(others):
-            yield Part(f"{name}: {len(snapshot.live)} triangles", corners[others], BODY_COLOURS[k], 0.55, edges)
+            label = f"{name}: {counted(len(snapshot.live), 'triangle')}"
+            yield Part(label, corners[others], BODY_COLOURS[k], 0.55, edges)
         if len(hit):
-            yield Part(f"{name}: {len(hit)} colliding", corners[hit], HIT_COLOURS[k], 1.0, edges)
+            yield Part(f"{name}: {len(hit):,} colliding", corners[hit], HIT_COLOURS[k], 1.0, edges)
+    if curves is not None and len(curves):
+        yield _part_of_curves(curves, "#1b2733")
 
 
 def parts_of_world(result: Contacts) -> Iterator[Part]:
@@ -191,17 +210,21 @@ def parts_of_world(result: Contacts) -> Iterator[Part]:
     ends = result.point - result.depth[:, None] * result.normal  # where a's side of the contact goes
     is_of_b = result.kind == ContactKind.VERTEX_B
     ends[is_of_b] = (result.point + result.depth[:, None] * result.normal)[is_of_b]
-    return _parts_with_ways(result.bodies, result.point, ends, f"{len(result)} contacts")
+    return _parts_with_ways(result.bodies, result.point, ends, counted(len(result), "contact"))
 
 
 def _parts_of_curves(result: Curves) -> Iterator[Part]:
     for name, colour, side in zip("ab", BODY_COLOURS, result.bodies):
         if len(side.ids):
             corners, edges = side.vertices[side.faces[side.ids]], len(side.ids) < EDGES_BELOW
-            yield Part(f"{name}: {len(side.ids)} triangles", corners, colour, 0.4, edges)
+            yield Part(f"{name}: {counted(len(side.ids), 'triangle')}", corners, colour, 0.4, edges)
     if len(result):
-        lines = result.segments[:, [0, 1, 1]]  # a segment is a triangle without an area
-        yield Part(f"{len(result.loops)} curves", lines, CURVE_COLOUR, 1.0, False, CURVE_WIDTH)
+        yield _part_of_curves(result, CURVE_COLOUR)
+
+
+def _part_of_curves(result: Curves, colour: str) -> Part:
+    lines = result.segments[:, [0, 1, 1]]  # a segment is a triangle without an area
+    return Part(f"{counted(len(result.loops), 'curve')} of crossing", lines, colour, 1.0, False, CURVE_WIDTH)
 
 
 def _parts_of_contacts(result: VertexContacts) -> Iterator[Part]:
@@ -211,7 +234,7 @@ def _parts_of_contacts(result: VertexContacts) -> Iterator[Part]:
     ends = None
     if result.depth is not None and result.direction is not None:
         ends = points + result.depth[:, None] * result.direction
-    marked = f"{len(np.unique(points, axis=0))} vertices inside"
+    marked = f"{counted(len(np.unique(points, axis=0)), 'vertex', 'vertices')} inside"
     return _parts_with_ways(result.bodies, points, ends, marked)
 
 
@@ -223,8 +246,11 @@ def _parts_with_ways(bodies: Sequence[Any], points: Floats, ends: Floats | None,
     for k, colour in enumerate(BODY_COLOURS):
         corners = np.concatenate([np.zeros((0, 3, 3)), *shown[k::2]])
         if len(corners):
-            label = f"body {k}" if len(shown) <= len(BODY_COLOURS) else f"{len(shown[k::2])} bodies"
-            yield Part(f"{label}: {len(corners)} triangles", corners, colour, 0.35, len(corners) < EDGES_BELOW)
+            several = counted(len(shown[k::2]), "body", "bodies")
+            label = f"body {k}" if len(shown) <= len(BODY_COLOURS) else several
+            yield Part(
+                f"{label}: {counted(len(corners), 'triangle')}", corners, colour, 0.35, len(corners) < EDGES_BELOW
+            )
     if not len(points):
         return
     if ends is not None:
@@ -240,11 +266,12 @@ def _parts_of_overlap(result: VolumeOverlap) -> Iterator[Part]:
     for name, colour, side in zip(names, BODY_COLOURS, result.bodies):
         if len(side.ids):
             corners, edges = side.x[side.faces[side.ids]], len(side.ids) < EDGES_BELOW
-            yield Part(f"{name}: {len(side.ids)} triangles", corners, colour, 0.3, edges)
+            yield Part(f"{name}: {counted(len(side.ids), 'triangle')}", corners, colour, 0.3, edges)
     if len(result):
         stride = math.ceil(math.sqrt(len(result) / MOST_COLUMNS))
         drawn = "" if stride == 1 else f", drawn by one ray of {stride} x {stride}"
-        yield Part(f"overlap: {len(result)} spans{drawn}", columns_of_spans(result, stride), HIT_COLOURS[0], 1.0, False)
+        label = f"overlap: {counted(len(result), 'span')}{drawn}"
+        yield Part(label, columns_of_spans(result, stride), HIT_COLOURS[0], 1.0, False)
 
 
 def columns_of_spans(result: VolumeOverlap, stride: int) -> Floats:
@@ -270,11 +297,11 @@ def _title_of_overlap(result: VolumeOverlap) -> str:
 def _parts_of_tree(tree: SphereHierarchy, mesh: TriMesh, level: int) -> Iterator[Part]:
     snapshot = mesh.snapshot()
     corners = snapshot.vertices[snapshot.elements[snapshot.live]]
-    yield Part(f"{len(corners)} triangles", corners, BODY_COLOURS[0], 1.0, False)
+    yield Part(counted(len(corners), "triangle"), corners, BODY_COLOURS[0], 1.0, False)
     nodes = tree.cut(level)
     ball = _ball(4 if len(nodes) < FINE_BALLS_BELOW else 3)
     balls = tree.centre[nodes, None, None] + tree.radius[nodes, None, None, None] * ball
-    yield Part(f"{len(nodes)} spheres", balls.reshape(-1, 3, 3), BODY_COLOURS[1], 0.9, False)
+    yield Part(counted(len(nodes), "sphere"), balls.reshape(-1, 3, 3), BODY_COLOURS[1], 0.9, False)
 
 
 def _parts_of_spheres(result: SphereContacts) -> Iterator[Part]:
@@ -283,15 +310,14 @@ def _parts_of_spheres(result: SphereContacts) -> Iterator[Part]:
         if not len(snapshot.live):
             continue
         corners = snapshot.vertices[snapshot.elements[snapshot.live]]
-        yield Part(f"{name}: {len(corners)} triangles", corners, BODY_COLOURS[k], 0.35, False)
+        yield Part(f"{name}: {counted(len(corners), 'triangle')}", corners, BODY_COLOURS[k], 0.35, False)
         for pairs, label, opacity in ((result.certain, "certain", 0.9), (result.possible, "possible", 0.5)):
             nodes = sorted_unique(pairs if result.is_self else pairs[:, k])
             if len(nodes) and result.spheres:
                 spheres = result.spheres[k].of(nodes)
                 balls = spheres[:, None, None, :3] + spheres[:, None, None, 3:] * _BALL
-                yield Part(
-                    f"{name}: {len(nodes)} spheres, {label}", balls.reshape(-1, 3, 3), HIT_COLOURS[k], opacity, False
-                )
+                named = f"{name}: {counted(len(nodes), 'sphere')}, {label}"
+                yield Part(named, balls.reshape(-1, 3, 3), HIT_COLOURS[k], opacity, False)
 
 
 _SIGNS = (-1.0, 1.0)
@@ -337,9 +363,11 @@ def _fit_to_unit(parts: list[Part]) -> list[Part]:
 
 
 def _title(result: TrianglePairs) -> str:
-    counts = ", ".join(f"{count} {kind}" for kind, count in result.count_by_kind().items() if count)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in result.count_by_kind().items() if count)
     complete = "" if result.complete else f", cut short: {result.reason}"
-    return f"{len(result)} pairs of triangles meet{f' ({counts})' if counts else ''}{complete}"
+    if not len(result):
+        return f"No triangles meet{complete}"
+    return f"{counted(len(result), 'pair of triangles meets', 'pairs of triangles meet')} ({counts}){complete}"
 
 
 def _can_use_opengl() -> bool:
@@ -362,7 +390,7 @@ def _draw_with_vtk(parts: list[Part], title: str, sight: Sight) -> Any:
     plotter.set_background("white", top="#e9eef4")
     for part in parts:
         flat = _is_flat(part.corners)
-        solid = {"show_edges": part.edges, "edge_opacity": 0.12, "ambient": 0.4 if part.opacity == 1.0 else 0.1}
+        solid = {"show_edges": part.edges, "edge_opacity": 0.12, "ambient": 0.4 if part.opacity == 1.0 else 0.25}
         for corners, style in ((part.corners[~flat], solid), (part.corners[flat], {"style": "wireframe"})):
             if len(corners):
                 rows = np.arange(3 * len(corners)).reshape(-1, 3)
@@ -370,17 +398,49 @@ def _draw_with_vtk(parts: list[Part], title: str, sight: Sight) -> Any:
                 plotter.add_mesh(mesh, color=part.colour, opacity=part.opacity, line_width=part.width, **style)
     if sight.size[0] >= WORDS_FROM:
         for k, part in enumerate(reversed(parts)):
-            plotter.add_text(
-                part.label, position=(0.015, 0.02 + 0.035 * k), viewport=True, font_size=11, color=part.colour
-            )
-        plotter.add_text(title, position=(0.015, 0.955), viewport=True, font_size=13, color="black")
+            place = (LEGEND_LEFT + LEGEND_INDENT, LEGEND_LOW + LEGEND_STEP * k)
+            words = _for_vtk(readable(part.label, LABEL_LETTERS))
+            plotter.add_text(words, position=place, viewport=True, font_size=11, color=WORDS_COLOUR)
+        words = readable(title, LONGEST_TITLE)
+        look = {"font_size": _font_for(words), "color": "black"}
+        plotter.add_text(_for_vtk(words), position=(LEGEND_LEFT, 0.955), viewport=True, **look)
     plotter.camera_position = [_direction(sight), (0.0, 0.0, 0.0), _upwards(sight)]
     plotter.reset_camera()
     _zoom_to_fit(plotter.camera, parts, sight)
     try:
-        return plotter.screenshot(return_img=True)
+        pixels = plotter.screenshot(return_img=True)
     finally:
         plotter.close()
+    if sight.size[0] >= WORDS_FROM:
+        _add_swatches(pixels, parts)
+    return pixels
+
+
+def readable(words: str, most: int) -> str:
+    """Words in one line of at most so many letters; names of files may hold line breaks, and bytes that are no text."""
+    words = words.encode("utf-8", errors="backslashreplace").decode()
+    words = "".join(letter if letter.isprintable() else "?" for letter in words)
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def _for_vtk(words: str) -> str:
+    """What VTK shows as the words are: between dollar signs it looks for formulas."""
+    return words.replace("$", r"\$")
+
+
+def _font_for(title: str) -> int:
+    """A size at which the title fits into one line."""
+    return max(min(TITLE_FONT, TITLE_FONT * TITLE_LETTERS // max(len(title), 1)), 5)
+
+
+def _add_swatches(pixels: Any, parts: list[Part]) -> None:
+    """Put a square of its colour before each label; pale colours would make poor letters."""
+    height, width = pixels.shape[:2]
+    side, left = round(0.6 * LEGEND_STEP * height), round(LEGEND_LEFT * width)
+    for k, part in enumerate(reversed(parts)):
+        low = round((1.0 - LEGEND_LOW - LEGEND_STEP * k) * height)
+        colour = [int(part.colour[i : i + 2], 16) for i in (1, 3, 5)]
+        pixels[low - side : low, left : left + side] = colour
 
 
 def _direction(sight: Sight) -> tuple[float, float, float]:
@@ -436,9 +496,14 @@ def _draw_with_matplotlib(parts: list[Part], title: str, sight: Sight) -> Any:
             axes.add_collection3d(Poly3DCollection(part.corners[flat], **lines, **style))
     if sight.size[0] >= WORDS_FROM:
         if parts:
-            axes.legend(handles=[Patch(color=part.colour, label=part.label) for part in parts], loc="lower right")
-        figure.suptitle(title, x=0.01, ha="left")
-    canvas.draw()
+            patches = [Patch(color=part.colour, label=readable(part.label, LABEL_LETTERS)) for part in parts]
+            for text in axes.legend(handles=patches, loc="lower right").get_texts():
+                text.set_parse_math(False)  # a name may hold dollar signs
+        words = readable(title, LONGEST_TITLE)
+        figure.suptitle(words, x=0.01, ha="left", fontsize=_font_for(words), parse_math=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box is drawn for a letter that no font has
+        canvas.draw()
     return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
@@ -448,13 +513,17 @@ def _is_flat(corners: Floats) -> Bools:
     return np.asarray(np.linalg.norm(normal, axis=1) < FLAT_BELOW)
 
 
-def _write(pixels: Any, path: Path) -> Path:
+def write_picture(pixels: Any, path: Path) -> Path:
+    """Write pixels to a file, whole or not at all."""
     try:
         import matplotlib.image
     except ImportError as error:
         raise MissingExtra("pictures need matplotlib; install impinge[picture]") from error
+    check_path(path)
+    file = io.BytesIO()
+    matplotlib.image.imsave(file, pixels, format=ENDINGS[path.suffix.lower()])
     try:
-        matplotlib.image.imsave(path, pixels)
-    except (OSError, ValueError, KeyError) as error:  # KeyError: an ending that Pillow does not know
-        raise _not_written(path, error) from error
+        write_whole(path, file.getvalue())
+    except OSError as error:
+        raise _not_written(path, error.strerror or error) from error
     return path

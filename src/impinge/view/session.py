@@ -37,6 +37,7 @@ from impinge.mesh.tri_mesh import TriMesh
 from impinge.simulate import scenes as simulations
 from impinge.view.drawing import LAYERS, Drawing, bodies_alone, drawing_of
 from impinge.view.motions import Formula, Motion, Physics
+from impinge.view.words import counted
 from impinge.world import World
 
 SHOWN_SCENES = (
@@ -195,7 +196,9 @@ class Session:
     def _note(self) -> tuple[str, ...]:
         if not isinstance(self.motion, Physics):
             return ()
-        pushing = f"{self.motion.pushing:,} contacts push" if self.motion.pushing else "nothing pushes"
+        pushing = (
+            counted(self.motion.pushing, "contact pushes", "contacts push") if self.motion.pushing else "nothing pushes"
+        )
         took = "" if math.isnan(self.motion.frame_ms) else f"; a step takes {self.motion.frame_ms:.1f} ms"
         return (f"simulated {self.motion.time:.2f} s: {pushing}{took}",)
 

@@ -20,8 +20,9 @@ from impinge.view.picture import (
     parts_of_world,
     plot_world,
 )
-from impinge.view.report import Page
+from impinge.view.report import Page, Tone
 from impinge.view.sides import add_sides
+from impinge.view.words import counted
 from impinge.world import World
 
 RECORDED = 48
@@ -55,10 +56,12 @@ def found_in_words(run: SimulationRun) -> Rows:
         ("fastest at the end", f"{table['fastest'][-1]:.3g} m/s"),
     ]
     if not table["complete"].all():
-        rows.append(("cut short", f"searches of {int((table['complete'] == 0).sum())} frames had too little time"))
+        rows.append(
+            ("cut short", f"too little time to look for all contacts in {int((table['complete'] == 0).sum()):,} frames")
+        )
     timings = run.timings()
     if np.isfinite(timings).any():
-        rows.append(("per frame", f"{np.nanmedian(timings):.1f} ms in the middle"))
+        rows.append(("time per frame", f"{np.nanmedian(timings):.1f} ms (median)"))
     return rows
 
 
@@ -66,16 +69,18 @@ def simulation_report(run: SimulationRun, *, title: str, asked: Sequence[tuple[s
     """One page about a run."""
     table = run.table()
     page = Page(title)
+    page.verdict(_sentence(table, run.frame_count), _tone(table))
     page.section("What was asked")
-    page.table(asked)
+    page.facts(asked)
     page.section("What happened")
-    page.table([(name, str(value)) for name, value in found_in_words(run)])
+    page.facts(found_in_words(run))
     page.animation(list(recording(run)), "the whole run")
     page.section("Moments")
     most = int(np.argmax(table["contacts"])) + 1 if run.frame_count else 0
     for frame, words in {0: "at first", most: "with the most contacts", run.frame_count: "at the end"}.items():
         contacts = _world(run, frame).contacts()
-        caption = f"{words}: frame {frame}, {len(contacts)} vertices or pairs of triangles in contact"
+        found = counted(len(contacts), "vertex or pair of triangles", "vertices or pairs of triangles")
+        caption = f"{words}: frame {frame}, {found} in contact"
         if frame == most and len(contacts):
             add_sides(page, parts_of_world(contacts), caption)
         else:
@@ -83,11 +88,31 @@ def simulation_report(run: SimulationRun, *, title: str, asked: Sequence[tuple[s
     if run.frame_count:
         page.section("Over time")
         for column, up in CHARTS:
-            page.chart(table[column], across="frame", up=up)
-        page.chart(run.timings(), across="frame", up="milliseconds that a frame took")
+            page.chart(table[column], at=table["frame"], across="frame", up=up)
+        page.chart(run.timings(), at=table["frame"], across="frame", up="milliseconds that a frame took")
     page.section("How to repeat it")
     page.command(command)
     return page
+
+
+def _sentence(table: dict[str, Any], frames: int) -> str:
+    """What happened, and whether all contacts were looked for."""
+    if not frames:
+        return "Nothing was simulated: these are the bodies as they are at first."
+    touched = int((table["contacts"] > 0).sum())
+    met = f"The bodies were in contact in {touched:,} of {counted(frames, 'frame')}" if touched else "Nothing met"
+    deep = f", at most {table['deepest'].max():.3g} m deep" if touched else ""
+    short = int((table["complete"] == 0).sum())
+    sure = (
+        f"In {counted(short, 'frame')} there was no time to look for all contacts."
+        if short
+        else ("All contacts were looked for in every frame.")
+    )
+    return f"{met}{deep}. {sure}"
+
+
+def _tone(table: dict[str, Any]) -> Tone:
+    return "plain" if table["complete"].all() else "unsure"
 
 
 def _world(run: SimulationRun, frame: int) -> World:

@@ -1,0 +1,97 @@
+"""What the live page says of itself: that it stands still, records, prepares a scene, or cannot show one."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from types import SimpleNamespace
+
+import pytest
+
+from impinge.errors import MissingExtra
+from impinge.view import live
+from impinge.view.session import Session
+
+pytest.importorskip("viser")
+
+
+@pytest.fixture
+def page():
+    """A page that nobody looks at."""
+    page = live.LivePage(Session("boxes_overlapping_by_half"), port=0)
+    yield page
+    page.close()
+
+
+def test_page_says_that_it_stands_still(page):
+    """Say so at once when paused, without asking again, and no more when time goes on."""
+    frame = page.session.frame
+    page._pause()
+    told = page._status.content
+    page._pause()
+
+    assert "paused" in told
+    assert f'data-frame="{frame}"' in told
+    assert page.session.frame == frame
+    assert "paused" not in page._status.content
+
+
+def test_page_says_that_it_records(page):
+    """Say so from one click on Record to the next."""
+    notes: list[str] = []
+    client = SimpleNamespace(
+        add_notification=lambda title, _body, **_: notes.append(title),
+        send_file_download=lambda name, _content: notes.append(name),
+    )
+    page._record(client)
+    told = page._status.content
+    page._record(client)
+
+    assert "recording" in told
+    assert "recording" not in page._status.content
+    assert notes == ["Recording", "impinge.html"]
+
+
+def test_scene_that_cannot_be_shown(page, monkeypatch):
+    """Tell why in a notification, and go on with the scene before."""
+    told: list[tuple[str, str]] = []
+    client = SimpleNamespace(add_notification=lambda title, body, **_: told.append((title, body)))
+    preparing: list[str] = []
+
+    def refuse(_name: str) -> None:
+        preparing.append(page._status.content)
+        raise MissingExtra("soft bodies need netgen; install impinge[soft]")
+
+    monkeypatch.setattr(page._server, "get_clients", lambda: {0: client})
+    monkeypatch.setattr(page.session, "choose_scene", refuse)
+    page._choose_scene("two_bunnies, simulated")
+
+    assert "Preparing two_bunnies, simulated ..." in preparing[0]
+    assert told == [("two_bunnies, simulated cannot be shown", "soft bodies need netgen; install impinge[soft].")]
+    assert page._scene.value == "boxes_overlapping_by_half"
+    assert 'data-count="' in page._status.content
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+def test_page_at_an_address_of_ipv6():
+    """Serve at any free port of such an address, and name it so that a browser understands it."""
+    page = live.LivePage(Session("boxes_overlapping_by_half"), host="::1", port=0)
+    try:
+        with urllib.request.urlopen(page.url) as answer:
+            assert answer.status == 200
+        assert page.url.startswith("http://[::1]:")
+    finally:
+        page.close()
+
+
+def test_waiting_takes_nothing_for_markup():
+    """Escape names of scenes, which may be those of files."""
+    assert "&lt;b&gt;" in live.waiting("<b>")
