@@ -26,7 +26,7 @@ def test_result_is_shown_in_a_notebook():
     nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat")
     pytest.importorskip("ipykernel", reason="notebooks need ipykernel")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=1800, startup_timeout=600, kernel_name="python3").execute()
     outputs = notebook.cells[0].outputs
     pages = [output.data["text/html"] for output in outputs if output.output_type == "display_data"]
 
