@@ -279,7 +279,7 @@ def test_live_says_who_can_see_it(host, warns, end):
     ) as process:  # fmt: skip
         first = process.stdout.readline()
         process.send_signal(end)
-        last, said = process.communicate(timeout=60)
+        last, said = process.communicate(timeout=600)
 
     assert first.startswith(f"open http://{host}:")
     assert last.endswith("stopped\n")  # a signal in the middle of printing may have the first line printed again

@@ -42,4 +42,4 @@ def test_a_notebook_runs(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     assert any("assert" in cell.source for cell in notebook.cells if cell.cell_type == "code")
 
-    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=1800, startup_timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
