@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-PATIENCE = 300.0
+PATIENCE = 600.0
 """Seconds to wait for a process to appear on a busy machine."""
 
 SETTINGS = {
@@ -36,8 +36,8 @@ NOTING = (
     "read = w.positions_in;"
     "w.positions_in = lambda *args: ([time.sleep(0.01) for _ in iter(lone, False)], read(*args))[1];"
 )
-"""Each body that arrives, and each time that trees are made, is noted in a file; frames wait until two workers have made
-theirs, so that none of them takes all the work."""
+"""Each body that arrives, and each time that trees are made, is noted in a file; frames wait until two workers have
+made theirs, so that none of them takes all the work."""
 DOOMED = (
     "import os, signal, impinge.cluster.frame_work as w; read = w.positions_in; frames = [];"
     "die = lambda: os.kill(os.getpid(), signal.SIGKILL);"

@@ -126,7 +126,7 @@ small_points = strategies.lists(
 
 
 @pytest.mark.small
-@hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=150, deadline=None)
 @hypothesis.given(small_points, strategies.data())
 def test_degenerate_closed_meshes_are_crossed_evenly(points, data):
     """Cross any set of tetrahedra on a lattice evenly, flat and overlapping ones too, and alike snapped or not."""
