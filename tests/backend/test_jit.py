@@ -131,10 +131,11 @@ def test_set_threads():
             jit.set_threads(wrong)
 
 
-def test_little_work_runs_serial():
-    """Launch threads only where the work pays for them."""
+def test_little_work_runs_serial(monkeypatch):
+    """Launch threads only where the work pays for them, on cores that nobody else wants."""
     from impinge.backend.scan import _scan_blocks
 
+    monkeypatch.setattr(jit, "_threads_spin", False, raising=False)
     assert _scan_blocks.over(10) is _scan_blocks.serial
     if jit.thread_count() > 1:
         assert _scan_blocks.over(10**7) is _scan_blocks.parallel
