@@ -71,12 +71,12 @@ def _start() -> Any:
 
 
 def screenshot(driver: Any) -> bytes | None:
-    """A picture of the page as png; None where drawing it took longer than the driver waits, on a busy machine."""
-    from selenium.common.exceptions import TimeoutException
+    """A picture of the page as png; None if there is none yet, as where drawing takes longer than the driver waits."""
+    from selenium.common.exceptions import WebDriverException
 
     try:
         return bytes(driver.get_screenshot_as_png())
-    except TimeoutException:
+    except WebDriverException:
         return None
 
 
@@ -102,14 +102,18 @@ def try_to_act(driver: Any, how: str, where: str, action: Callable[[Any], object
     turn comes, and the browser says so without having done anything: then it can be sought again.
     """
     from selenium.common.exceptions import (
+        ElementClickInterceptedException,
         ElementNotInteractableException,
+        MoveTargetOutOfBoundsException,
         NoSuchElementException,
         StaleElementReferenceException,
         WebDriverException,
     )
 
     not_yet: tuple[type[WebDriverException], ...] = (
-        ElementNotInteractableException,  # also what is covered by something else, which would intercept a click
+        ElementClickInterceptedException,
+        ElementNotInteractableException,
+        MoveTargetOutOfBoundsException,
         NoSuchElementException,
         StaleElementReferenceException,
     )
