@@ -15,7 +15,7 @@ import impinge
 from impinge.cluster import probe
 from impinge.errors import ClusterError, MissingExtra, OptionError
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 30.0
 WORKER_SECONDS = 30.0
 """How long to wait for a first worker."""
 CLOSE_SECONDS = 10.0
