@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -99,6 +100,48 @@ def test_damaged_cache_is_survived(tmp_path):
 
     assert files
     assert run_python(code, IMPINGE_CACHE_DIR=str(tmp_path)) == "True"
+
+
+def test_processes_that_compile_at_once_do_not_mix_their_code(tmp_path, monkeypatch):
+    """Find the code for one type, or none, where another process has saved that for another in the same moment."""
+    one, other, later = (jit._CacheFiles(str(tmp_path), "kernel", "stamp") for _ in range(3))
+    for files in (one, other):
+        monkeypatch.setattr(files, "_load_index", dict)  # both look before either has saved
+    save_data = one._save_data
+
+    def save_after_the_other(name, data):
+        other.save("of floats", "code for floats")
+        save_data(name, data)
+
+    monkeypatch.setattr(one, "_save_data", save_after_the_other)
+    monkeypatch.setattr(jit, "_one_process_at_a_time", lambda _: contextlib.nullcontext())  # as where none can
+    one.save("of ints", "code for ints")
+
+    assert later.load("of floats") == "code for floats"
+    assert later.load("of ints") in ("code for ints", None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
+def test_processes_that_compile_at_once_lose_nothing(tmp_path, monkeypatch):
+    """Keep the code for both types where a process saves while another has read the index and not yet written it."""
+    one, other, later = (jit._CacheFiles(str(tmp_path), "kernel", "stamp") for _ in range(3))
+    load, begun = one._load_index, threading.Event()
+    saving = threading.Thread(target=lambda: begun.wait() and other.save("of floats", "code for floats"))
+
+    def load_and_wait():
+        found = load()
+        begun.set()
+        saving.join(timeout=0.3)
+        assert saving.is_alive(), "the other one did not wait"
+        return found
+
+    monkeypatch.setattr(one, "_load_index", load_and_wait)
+    saving.start()
+    one.save("of ints", "code for ints")
+    saving.join()
+
+    assert later.load("of ints") == "code for ints"
+    assert later.load("of floats") == "code for floats"
 
 
 def test_bounds_checks_have_a_cache_of_their_own():
