@@ -301,9 +301,10 @@ def test_large_work_takes_all_cores(folder, serial, tmp_path, monkeypatch):
     monkeypatch.setattr(frames, "SMALL", 0)
     seen = []
     run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", processes=False, progress=seen.append)
+    cores = len(os.sched_getaffinity(0))
 
     assert_same(run.folder, serial)
-    assert max(state.workers for state in seen) == (len(os.sched_getaffinity(0)) if os.cpu_count() > 1 else 0)
+    assert max(state.workers for state in seen) == (cores if cores > 1 else 0)
 
 
 class Recorder:
