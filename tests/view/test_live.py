@@ -58,7 +58,7 @@ def view(opened):
 
 def _shown(view) -> dict[str, str]:
     """What the page says, read at once: it may be drawn anew between finding an element and reading it."""
-    script = """const said = document.querySelector('.impinge-status')
+    script = """const said = document.querySelector('.impinge-status[data-count]')
                 return said && {words: said.innerText, ...said.dataset}"""
     return wait_for(lambda: view.browser.execute_script(script), "what the page says")
 
