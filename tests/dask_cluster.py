@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-PATIENCE = 300.0
+PATIENCE = 600.0
 """Seconds to wait for a process to appear on a busy machine."""
 
 SETTINGS = {
@@ -32,10 +32,12 @@ NOTING = (
     "s.Template.__setstate__ = lambda self, state: (note('got ' + state['name']), self.__dict__.update(state))[1];"
     "made = w.FrameWatch.__init__;"
     "w.FrameWatch.__init__ = lambda self, bodies: (note('trees'), made(self, bodies))[1];"
+    "lone = lambda: len({line.split()[0] for line in open('notes.txt') if ' trees' in line}) < 2;"
     "read = w.positions_in;"
-    "w.positions_in = lambda *args: (time.sleep(0.05), read(*args))[1];"
+    "w.positions_in = lambda *args: ([time.sleep(0.01) for _ in iter(lone, False)], read(*args))[1];"
 )
-"""Each body that arrives, and each time that trees are made, is noted in a file; slow, so that others get work."""
+"""Each body that arrives, and each time that trees are made, is noted in a file; frames wait until two workers have
+made theirs, so that none of them takes all the work."""
 DOOMED = (
     "import os, signal, impinge.cluster.frame_work as w; read = w.positions_in; frames = [];"
     "die = lambda: os.kill(os.getpid(), signal.SIGKILL);"
@@ -63,8 +65,15 @@ class Cluster:
             "--scheduler-file",
             str(self._file),
         )
-        until(lambda: self._file.exists() and bool(self._file.read_text()))
-        self.address = json.loads(self._file.read_text())["address"]
+        until(lambda: self._told_address() is not None)
+        self.address = self._told_address()
+
+    def _told_address(self) -> str | None:
+        """What the scheduler has written, once it is whole."""
+        try:
+            return json.loads(self._file.read_text())["address"]
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
 
     def _start(self, what: str, before: str, *options: str) -> subprocess.Popen[bytes]:
         code = f"import sys; {before} from distributed.cli.dask_{what} import main; main()"

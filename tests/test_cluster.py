@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import impinge
-from dask_cluster import DOOMED, NOTING, PLAIN, WITHOUT_FILES, WITHOUT_PACKAGE, Cluster, cluster
+from dask_cluster import DOOMED, NOTING, PATIENCE, PLAIN, WITHOUT_FILES, WITHOUT_PACKAGE, Cluster, cluster
 from impinge import shapes
 from impinge.cluster import connection, engine, frame_work, frames, map_frames, map_pairs, parts, sources
 from impinge.cluster.store import read_table
@@ -25,6 +25,13 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed; pip install 'im
 
 FRAMES = 96
 CORRUPT = 17
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch) -> None:
+    """Wait for a scheduler and its workers as long as it takes; tests of what nobody answers set times of their own."""
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", PATIENCE)
+    monkeypatch.setattr(connection, "WORKER_SECONDS", PATIENCE)
 
 
 def shifted(x: np.ndarray, by: tuple[float, float, float]) -> np.ndarray:
@@ -198,7 +205,7 @@ def test_killed_worker(folder, serial, dask, tmp_path):
     doomed = dask.start_worker(DOOMED)
     run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=dask.address)
 
-    assert doomed.wait(timeout=60) == -signal.SIGKILL
+    assert doomed.wait(timeout=PATIENCE) == -signal.SIGKILL
     assert_same(run.folder, serial)
 
 
@@ -267,8 +274,9 @@ def test_scheduler_without_the_package(folder, tmp_path):
         bare.stop()
 
 
-def test_scheduler_that_goes_away(folder, serial, tmp_path):
+def test_scheduler_that_goes_away(folder, serial, tmp_path, monkeypatch):
     """Say so when the scheduler is killed, keep what is done, and go on without it."""
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 30.0)  # also how long it is looked for when it is gone
     (tmp_path / "dask").mkdir()
     made = Cluster(tmp_path / "dask")
     try:
@@ -293,9 +301,10 @@ def test_large_work_takes_all_cores(folder, serial, tmp_path, monkeypatch):
     monkeypatch.setattr(frames, "SMALL", 0)
     seen = []
     run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", processes=False, progress=seen.append)
+    cores = len(os.sched_getaffinity(0))
 
     assert_same(run.folder, serial)
-    assert max(state.workers for state in seen) == (len(os.sched_getaffinity(0)) if os.cpu_count() > 1 else 0)
+    assert max(state.workers for state in seen) == (cores if cores > 1 else 0)
 
 
 class Recorder:

@@ -147,9 +147,12 @@ def simulate(folder: Path) -> SimulationRun:
 def _prepare(folder: Path) -> Iterator[str]:
     """Simulate, and ask each method once, in processes of their own."""
     names = [SIMULATION, *MAKERS]
-    with ThreadPoolExecutor(PROCESSES) as pool:
+    pool = ThreadPoolExecutor(PROCESSES)
+    try:
         for done in as_completed([pool.submit(_in_process, name, folder) for name in names]):
             yield f"  {done.result()}"
+    finally:
+        pool.shutdown(cancel_futures=True)  # who is interrupted starts nothing more
 
 
 def _in_process(name: str, folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -101,6 +102,48 @@ def test_damaged_cache_is_survived(tmp_path):
     assert run_python(code, IMPINGE_CACHE_DIR=str(tmp_path)) == "True"
 
 
+def test_processes_that_compile_at_once_do_not_mix_their_code(tmp_path, monkeypatch):
+    """Find the code for one type, or none, where another process has saved that for another in the same moment."""
+    one, other, later = (jit._CacheFiles(str(tmp_path), "kernel", "stamp") for _ in range(3))
+    for files in (one, other):
+        monkeypatch.setattr(files, "_load_index", dict)  # both look before either has saved
+    save_data = one._save_data
+
+    def save_after_the_other(name, data):
+        other.save("of floats", "code for floats")
+        save_data(name, data)
+
+    monkeypatch.setattr(one, "_save_data", save_after_the_other)
+    monkeypatch.setattr(jit, "_one_process_at_a_time", lambda _: contextlib.nullcontext())  # as where none can
+    one.save("of ints", "code for ints")
+
+    assert later.load("of floats") == "code for floats"
+    assert later.load("of ints") in ("code for ints", None)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
+def test_processes_that_compile_at_once_lose_nothing(tmp_path, monkeypatch):
+    """Keep the code for both types where a process saves while another has read the index and not yet written it."""
+    one, other, later = (jit._CacheFiles(str(tmp_path), "kernel", "stamp") for _ in range(3))
+    load, begun = one._load_index, threading.Event()
+    saving = threading.Thread(target=lambda: begun.wait() and other.save("of floats", "code for floats"))
+
+    def load_and_wait():
+        found = load()
+        begun.set()
+        saving.join(timeout=0.3)
+        assert saving.is_alive(), "the other one did not wait"
+        return found
+
+    monkeypatch.setattr(one, "_load_index", load_and_wait)
+    saving.start()
+    one.save("of ints", "code for ints")
+    saving.join()
+
+    assert later.load("of ints") == "code for ints"
+    assert later.load("of floats") == "code for floats"
+
+
 def test_bounds_checks_have_a_cache_of_their_own():
     """Never run code compiled without bounds checks when they are asked for."""
     code = "from impinge.backend import jit; print(jit.source_digest(jit.PACKAGE / 'backend' / 'scan.py'))"
@@ -131,10 +174,11 @@ def test_set_threads():
             jit.set_threads(wrong)
 
 
-def test_little_work_runs_serial():
-    """Launch threads only where the work pays for them."""
+def test_little_work_runs_serial(monkeypatch):
+    """Launch threads only where the work pays for them, on cores that nobody else wants."""
     from impinge.backend.scan import _scan_blocks
 
+    monkeypatch.setattr(jit, "_threads_spin", False, raising=False)
     assert _scan_blocks.over(10) is _scan_blocks.serial
     if jit.thread_count() > 1:
         assert _scan_blocks.over(10**7) is _scan_blocks.parallel
@@ -227,7 +271,12 @@ def test_compile_notice_on_a_terminal(tmp_path):
             env={**os.environ, "IMPINGE_CACHE_DIR": str(tmp_path)},
         )
         os.write(child, b"end")
-        return os.read(parent, 10_000).decode()
+        said = b""
+        while not said.endswith(b"end"):  # a terminal gives what it has, piece by piece
+            said += os.read(parent, 10_000)
+        os.close(child)
+        os.close(parent)
+        return said.decode()
 
     assert run_on_terminal().count("compiling for this machine") == 1
     assert run_on_terminal() == "end"

@@ -354,7 +354,7 @@ def test_same_bits_for_any_number_of_threads():
     """Give the same bits on one, two and four threads."""
     environment = {**os.environ, "NUMBA_NUM_THREADS": "4"}
     ended = subprocess.run(
-        [sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, timeout=1800
     )
     assert ended.returncode == 0, ended.stderr
 

@@ -791,7 +791,7 @@ def test_enough_time_is_all_the_time(rng):
     a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
     detector = SphereTree(a, b, exact=True)
     whole = detector.query()
-    for budget in (0.01, 0.1, 0.3, 1.0, 3.0, 1e5, 1e300):
+    for budget in (0.01, 0.1, 0.3, 1.0, 3.0, 1e9, 1e300):
         result = detector.query(budget_ms=budget)
         assert set(rows(result.certain)) <= set(rows(whole.certain))
         assert set(rows(result.pairs)) <= set(rows(whole.pairs))
@@ -844,7 +844,7 @@ def test_waiting_for_another_query_ends_with_a_cancel(rng):
     detector.query()
     stop.set()
     with ThreadPoolExecutor() as pool, detector._lock:
-        result = pool.submit(detector.query, cancel=stop).result(timeout=60)
+        result = pool.submit(detector.query, cancel=stop).result(timeout=600)
 
     assert result.reason == "cancelled"
     assert rows(result.possible) == [(0, 0)]
@@ -980,7 +980,7 @@ def test_one_question(rng):
     a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
     result = impinge.sphere_contacts(a, b, budget_ms=None, exact=True)
     np.testing.assert_array_equal(result.pairs, impinge.triangle_pairs(a, b).pairs)
-    assert impinge.sphere_contacts(a, b, budget_ms=1e4).complete
+    assert impinge.sphere_contacts(a, b, budget_ms=1e9).complete
     assert impinge.sphere_contacts(a, b, max_tests=5).stats["tests"] <= 5
     assert impinge.sphere_contacts(a, b, level=1, order="priority", budget_ms=None).reason == "limit"
     kept = a.structure("spheres", None)
@@ -995,17 +995,17 @@ def test_shared_budget(rng):
     trees = [SphereTree(a, b) for a, b in itertools.pairwise(bodies)]
     for tree in trees:
         tree.query()
-    everything = impinge.share_budget(trees, 1e5)
+    everything = impinge.share_budget(trees, 1e9)
     assert all(result.complete for result in everything)
-    only_one = impinge.share_budget(trees, 1e5, weights=[0.0, 1.0, 0.0, 0.0])
+    only_one = impinge.share_budget(trees, 1e9, weights=[0.0, 1.0, 0.0, 0.0])
     assert [result.complete for result in only_one] == [False, True, True, True]  # what is left goes to the last
     assert rows(only_one[0].possible) == [(0, 0)]
-    assert all(result.complete for result in impinge.share_budget(trees, 1e5, viewer=[0.0, 0.0, 5.0]))
+    assert all(result.complete for result in impinge.share_budget(trees, 1e9, viewer=[0.0, 0.0, 5.0]))
     near = sphere_tree_sharing._by_distance(trees, [-4.0, 0.0, 0.0])
     assert (np.diff(near) < 0.0).all()
     for viewer in ([0.0, 0.0, 0.0], [1e300, 0.0, 0.0], [1.5, 0.0, 0.0]):
         assert np.isfinite(sphere_tree_sharing._by_distance(trees, viewer)).all()
-    huge = impinge.share_budget((tree for tree in trees), 1e5, weights=[1e308] * 4)
+    huge = impinge.share_budget((tree for tree in trees), 1e9, weights=[1e308] * 4)
     assert all(result.complete for result in huge)
     assert impinge.share_budget([], 1.0) == []
     assert impinge.share_budget([], 1.0, weights=[]) == []

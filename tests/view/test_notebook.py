@@ -10,6 +10,7 @@ import pytest
 
 import impinge
 from impinge import shapes
+from notebooks import run_notebook
 
 pytest.importorskip("viser", reason="the live page needs viser")
 
@@ -20,13 +21,13 @@ impinge.triangle_pairs(a, b).show()
 """
 
 
-def test_result_is_shown_in_a_notebook():
+def test_result_is_shown_in_a_notebook(tmp_path):
     """Put the whole page into the output of the cell, so that it is seen without a kernel, too, and print nothing."""
-    nbclient = pytest.importorskip("nbclient", reason="notebooks need nbclient")
+    pytest.importorskip("nbclient", reason="notebooks need nbclient")
     nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat")
     pytest.importorskip("ipykernel", reason="notebooks need ipykernel")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    run_notebook(notebook, tmp_path)
     outputs = notebook.cells[0].outputs
     pages = [output.data["text/html"] for output in outputs if output.output_type == "display_data"]
 

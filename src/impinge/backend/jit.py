@@ -35,6 +35,7 @@ import shutil
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +44,7 @@ import llvmlite.binding
 import numba
 import numpy as np
 from numba import prange
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache, _CacheLocator
 from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
@@ -142,12 +143,41 @@ class _CacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
         self._filename_base = self.get_filename_base(py_func.__qualname__, getattr(sys, "abiflags", ""))
 
 
+class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """Numba's index and files, for processes that compile a kernel for different types at the same time.
+
+    Each would read the index, add its own types and write it: the last one wins, and the others compile again. So they
+    take turns, where the system can lock files. Everywhere, no two files have one name: Numba counts them, so that the
+    index of one process could name the code of another.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        with _one_process_at_a_time(f"{self._index_path}.lock"):
+            super().save(key, data)
+
+    def _data_name(self, _: int) -> str:
+        return str(super()._data_name(uuid.uuid4().int))
+
+
+@contextlib.contextmanager
+def _one_process_at_a_time(path: str) -> Iterator[None]:
+    """Let others wait until this is done, or this process has ended."""
+    with Path(path).open("ab") as file:
+        if sys.platform != "win32":
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """Numba's cache in our folder. Trouble with the disk is logged and survived; a miss tells the user."""
 
     def __init__(self, py_func: Callable[..., Any], variant: str) -> None:
         self._impl_class = functools.partial(_CacheImpl, variant=variant)
         super().__init__(py_func)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

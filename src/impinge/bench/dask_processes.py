@@ -15,7 +15,7 @@ from typing import Any
 
 from impinge.errors import ClusterError
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds to wait for a process to appear on a busy machine."""
 SETTINGS = {
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import re
@@ -14,9 +15,11 @@ import impinge
 from impinge.cluster import probe
 from impinge.errors import ClusterError, MissingExtra, OptionError
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 30.0
 WORKER_SECONDS = 30.0
 """How long to wait for a first worker."""
+CLOSE_SECONDS = 10.0
+"""How long to wait for a goodbye; by then all answers are here, and a scheduler that is gone says none."""
 SEND_SECONDS = 0.001
 """How long what a client submits may wait for more; Dask's 10 ms are a loss at the beginning and the end of a run."""
 
@@ -115,7 +118,8 @@ def _client_of(distributed: Any, address: str) -> Iterator[Any]:
         _check_workers(client, address)
         yield client
     finally:
-        client.close(timeout=2)
+        with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+            client.close(timeout=CLOSE_SECONDS)
 
 
 def _send_soon(client: Any) -> None:

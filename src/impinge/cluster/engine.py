@@ -146,7 +146,7 @@ class OnDask:
         tasks = _Tasks(self.client, work, units, self.threads_each)
         futures: Any = as_completed(loop=self.client.loop)
         while True:
-            with _while_the_scheduler_is_there():
+            with _while_the_scheduler_is_there(self.client):
                 self._look()
                 futures.update(tasks.fill(self._threads))
                 if not tasks.under_way:
@@ -259,8 +259,8 @@ class _Tasks:
 
 
 @contextlib.contextmanager
-def _while_the_scheduler_is_there() -> Iterator[None]:
-    """Turn what Dask raises when a scheduler ends into a sentence."""
+def _while_the_scheduler_is_there(client: Any) -> Iterator[None]:
+    """Turn what Dask raises when a scheduler ends into a sentence; a client that has closed itself raises anything."""
     from asyncio import CancelledError
 
     import distributed
@@ -269,7 +269,10 @@ def _while_the_scheduler_is_there() -> Iterator[None]:
         yield
     except ImpingeError:
         raise
-    except (CancelledError, distributed.CancelledError, OSError) as error:
+    except (CancelledError, Exception) as error:
+        is_known = isinstance(error, (CancelledError, distributed.CancelledError, OSError))
+        if client.status == "running" and not is_known:
+            raise
         raise ClusterError(
             "the scheduler went away in the middle of the run; start it again and run again to go on"
         ) from error

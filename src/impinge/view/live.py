@@ -2,7 +2,8 @@
 
 The page is served to this computer alone unless another host is given. ``LivePage`` connects what a ``Session``
 computes with a ``ViserViewer`` that draws it and with the sliders, buttons and charts beside it. Browsers that are slow
-miss frames and never lag; while nobody looks, nothing is computed.
+miss frames and never lag; while nobody looks, nothing is computed. Frames and what people do take turns, whichever
+threads they come from.
 
     page = LivePage(Session("two_livers"))
     print(page.url)
@@ -16,10 +17,11 @@ import ipaddress
 import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
@@ -96,6 +98,20 @@ def _size(drawing: Drawing) -> tuple[Any, float]:
     return 0.5 * (low + high), float((high - low).max())
 
 
+P = ParamSpec("P")
+
+
+def _in_turn(deed: Callable[Concatenate[LivePage, P], None]) -> Callable[Concatenate[LivePage, P], None]:
+    """Let a method wait until nothing else is done on its page: every click comes from a thread of its own."""
+
+    @wraps(deed)
+    def alone(page: LivePage, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        with page._one_at_a_time:
+            deed(page, *args, **kwargs)
+
+    return alone
+
+
 class LivePage:
     """A page that shows a session, and lets people change it."""
 
@@ -131,12 +147,17 @@ class LivePage:
         last = perf_counter()
         while not self._closed.is_set():
             began = perf_counter()
-            if self._server.get_clients() and (not self._paused or self._steps):
-                self._steps = max(self._steps - 1, 0)
-                moves = FRAME_S if self._paused else min(began - last, LONGEST_STEP_S)
-                self.advance(moves)
+            self._go_on(began - last)
             last = began
             sleep(max(FRAME_S - (perf_counter() - began), 0.002))
+
+    @_in_turn
+    def _go_on(self, seconds: float) -> None:
+        """A frame, if anybody looks and time passes."""
+        if self._closed.is_set() or not self._server.get_clients() or (self._paused and not self._steps):
+            return
+        self._steps = max(self._steps - 1, 0)
+        self.advance(FRAME_S if self._paused else min(seconds, LONGEST_STEP_S))
 
     def start(self) -> threading.Thread:
         """Run in a thread of its own."""
@@ -145,14 +166,18 @@ class LivePage:
         return thread
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving, after the frame that is being drawn."""
         self._closed.set()
+        self._stop()
+
+    @_in_turn
+    def _stop(self) -> None:
         self._viewer.close()
 
+    @_in_turn
     def advance(self, seconds: float) -> None:
-        """Compute a frame and draw it; one thread at a time, so that no older frame covers a newer one."""
-        with self._one_at_a_time:
-            self._show(self.session.advance(seconds, within_s=SIMULATING_S))
+        """Compute a frame and draw it."""
+        self._show(self.session.advance(seconds, within_s=SIMULATING_S))
 
     def _show(self, shot: Shot) -> None:
         """Draw a frame and say what was found."""
@@ -175,6 +200,7 @@ class LivePage:
             state = ["paused"] * self._paused + ["recording"] * (self._recording is not None)
             self._status.content = status(self._shot, state)
 
+    @_in_turn
     def refresh(self) -> None:
         """Ask again without letting time go on, if the page stands still."""
         if self._paused:
@@ -218,23 +244,12 @@ class LivePage:
 
     def _slider(self, label: str, low: Any, high: Any, step: Any, setting: str, hint: str) -> Any:
         slider = self._server.gui.add_slider(label, low, high, step, getattr(self.session.settings, setting), hint=hint)
-
-        def changed(_: Any) -> None:
-            setattr(self.session.settings, setting, slider.value)
-            self.refresh()
-
-        slider.on_update(changed)
+        slider.on_update(lambda _: self._set(setting, slider))
         return slider
 
     def _layer_box(self, layer: str) -> None:
         box = self._server.gui.add_checkbox(NAMES[layer], layer in self.session.settings.layers)
-
-        def changed(_: Any) -> None:
-            layers = self.session.settings.layers
-            self.session.settings.layers = layers | {layer} if box.value else layers - {layer}
-            self.refresh()
-
-        box.on_update(changed)
+        box.on_update(lambda _: self._set_layer(layer, box))
 
     def _build_transport(self) -> None:
         gui = self._server.gui
@@ -258,6 +273,7 @@ class LivePage:
 
         self._cut_clicks.on_update(lambda _: self._take_tool(self._cut_clicks.value))
 
+    @_in_turn
     def _take_tool(self, taken: bool) -> None:
         if taken:
             self._server.scene.on_click()(self._cut)
@@ -291,6 +307,17 @@ class LivePage:
 
     # what people do ---------------------------------------------------------------------------------------
 
+    @_in_turn
+    def _set(self, setting: str, slider: Any) -> None:
+        setattr(self.session.settings, setting, slider.value)
+        self.refresh()
+
+    @_in_turn
+    def _set_layer(self, layer: str, box: Any) -> None:
+        layers = self.session.settings.layers
+        self.session.settings.layers = layers | {layer} if box.value else layers - {layer}
+        self.refresh()
+
     def _fit(self) -> None:
         self._viewer.fit(self.session.centre, self.session.size)
         self._motion.visible = not self.session.is_simulated
@@ -309,25 +336,26 @@ class LivePage:
         if self._gizmo.visible:
             self._gizmo.position = tuple(self._viewer.to_drawing(place))
 
+    @_in_turn
     def _choose_scene(self, name: str) -> None:
         if name == self.session.motion.name:
             return
-        with self._one_at_a_time:
-            self._status.content = waiting(f"Preparing {name} ...")
-            try:
-                self.session.choose_scene(name)
-            except ImpingeError as refusal:
-                self._scene.value = self.session.motion.name
-                self._tell()
-                self._notify(f"{name} cannot be shown", f"{refusal}.")
-                return
-            self._fit()
+        self._status.content = waiting(f"Preparing {name} ...")
+        try:
+            self.session.choose_scene(name)
+        except ImpingeError as refusal:
+            self._scene.value = self.session.motion.name
+            self._tell()
+            self._notify(f"{name} cannot be shown", f"{refusal}.")
+            return
+        self._fit()
         for slider in self._shifts:
             slider.value = 0.0
         self._deformation.value = self.session.settings.deformation
         self._method.value = self.session.settings.method
         self.refresh()
 
+    @_in_turn
     def _choose_method(self, name: str) -> None:
         self.session.choose_method(name)
         self.refresh()
@@ -336,24 +364,28 @@ class LivePage:
         for client in self._server.get_clients().values():
             client.add_notification(title, body, loading=False)
 
+    @_in_turn
     def _pause(self) -> None:
         self._paused = not self._paused
         self._tell()
 
+    @_in_turn
     def _step(self) -> None:
         self._paused = True
         self._steps += 1
 
     def _record(self, client: Any) -> None:
-        if self._recording is None:
-            self._recording = self._server.get_scene_serializer()
-            client.add_notification("Recording", "Press Record again to stop and save one html file.", loading=False)
+        with self._one_at_a_time:  # and not while the file is made, which takes long
+            recording, self._recording = self._recording, None
+            if recording is None:
+                self._recording = self._server.get_scene_serializer()
             self._tell()
-            return
-        recording, self._recording = self._recording, None
-        self._tell()
-        client.send_file_download("impinge.html", recording.as_html().encode("utf-8"))
+        if recording is None:
+            client.add_notification("Recording", "Press Record again to stop and save one html file.", loading=False)
+        else:
+            client.send_file_download("impinge.html", recording.as_html().encode("utf-8"))
 
+    @_in_turn
     def _shift_by_sliders(self) -> None:
         wanted = np.array([slider.value for slider in self._shifts])
         if np.allclose(wanted, self.session.settings.shift, atol=0.003):
@@ -362,6 +394,7 @@ class LivePage:
         self._put_handle()
         self.refresh()
 
+    @_in_turn
     def _drag(self, phase: str) -> None:
         """Follow the handle; late news of a drag that is over change nothing."""
         if phase != "update":
@@ -377,17 +410,22 @@ class LivePage:
             slider.value = float(np.clip(round(value, 3), -SHIFT, SHIFT))
         self.refresh()
 
+    @_in_turn
     def _let_go(self) -> None:
         """End a drag whose end was never told: who held the handle has left."""
         self._dragging = False
         if isinstance(self.session.motion, Physics):
             self.session.motion.pull = None
 
+    @_in_turn
     def _cut(self, event: Any) -> None:
+        if not self._cut_clicks.value:
+            return  # a click that comes late: the tool was put away
         origin = self._viewer.to_scene(event.ray_origin)
         radius = self._cut_radius.value * self.session.size
         self._edit(lambda: self.session.cut_along(origin, np.asarray(event.ray_direction), radius))
 
+    @_in_turn
     def _edit(self, tool: Any) -> None:
         tool()
         self.refresh()
