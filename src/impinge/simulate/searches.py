@@ -155,23 +155,26 @@ class VertexSearch:
         face = np.where(of_a, found.feature_b, found.feature_a).astype(np.int64)
         sign = np.where(of_a, 1.0, -1.0)
         out = found.point - (sign * found.depth)[:, None] * found.normal
-        area, sides, normal, depth = np.zeros(len(found)), [], found.normal.copy(), found.depth.copy()
-        lump = vertex.copy()
+        area, lump, sides = np.zeros(len(found)), vertex.copy(), []
+        corners, corner = np.zeros((len(found), 3), dtype=np.int64), np.zeros((len(found), 3, 3))
         for b in np.unique(inner).tolist():
             rows = np.flatnonzero(inner == b)
             area[rows] = bodies.parts[b].area[vertex[rows]]
             lump[rows] = bodies.parts[b].lumps[vertex[rows]]
             sides.append(Side(bodies.parts[b], rows, vertex[rows], sign[rows]))
-        for b in np.unique(outer).tolist():
-            rows = np.flatnonzero(outer == b)
-            surface = bodies.world.surface(bodies.parts[b].name)
-            corners = surface.faces[face[rows]].astype(np.int64)
-            weight = _coordinates(surface.vertices[corners], out[rows])
-            corner_weight = (-sign[rows, None] * weight).reshape(-1)
-            sides.append(Side(bodies.parts[b], np.repeat(rows, 3), corners.reshape(-1), corner_weight))
-            # The plane of that triangle: sharp edges then push across faces, not along a mean of both.
-            way, far = _through_plane(surface.vertices[corners], found.point[rows], -sign[rows, None] * normal[rows])
-            normal[rows], depth[rows] = -sign[rows, None] * way, far
+        by_outer = [(bodies.parts[b], np.flatnonzero(outer == b)) for b in np.unique(outer).tolist()]
+        for part, rows in by_outer:
+            surface = bodies.world.surface(part.name)
+            corners[rows] = surface.faces[face[rows]]
+            corner[rows] = surface.vertices[corners[rows]]
+        weight = -sign[:, None] * _coordinates(corner, out)
+        sides += [
+            Side(part, np.repeat(rows, 3), corners[rows].reshape(-1), weight[rows].reshape(-1))
+            for part, rows in by_outer
+        ]
+        # The plane of that triangle: sharp edges then push across faces, not along a mean of both.
+        way, depth = _through_plane(corner, found.point, -sign[:, None] * found.normal)
+        normal = -sign[:, None] * way
         each = rows_of_points(
             sides, normal=normal, depth=depth,
             stiffness=bodies.hardness(body_a, body_b) * area, relax=bodies.relax(body_a, body_b),
