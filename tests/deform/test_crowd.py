@@ -54,6 +54,10 @@ def test_each_gets_its_own(rng, variant):
 
 def test_models_of_users_stay_alone():
     """Join no model whose forces may be others than ours."""
-    assert can_join(_model(Corotated, (1, 1, 1), "jelly"))
+    changed = _model(Corotated, (1, 1, 1), "jelly")
+    assert can_join(changed)
+    changed.forces = lambda x, _v, _out=None: np.zeros_like(x)
+
+    assert not can_join(changed)
     assert not can_join(_model(Softer, (1, 1, 1), "jelly"))
     assert not can_join(object())

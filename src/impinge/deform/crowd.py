@@ -19,8 +19,8 @@ from impinge.deform.fem import Blocks, Corotated, Elements, GreenStrain
 
 
 def can_join(model: Any) -> bool:
-    """Whether a model is one of ours as it is; others may have forces of their own."""
-    return type(model) in (GreenStrain, Corotated)
+    """Whether a model is one of ours as it is; others, or one that was given such, may have forces of their own."""
+    return type(model) in (GreenStrain, Corotated) and vars(model).keys().isdisjoint(("forces", "stable_step"))
 
 
 class Crowd:
