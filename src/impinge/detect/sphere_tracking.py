@@ -302,7 +302,7 @@ class TrackedSpheres:
         self.card = self._card()
         """What kernels take: where all arrays are that are here, and the number of the state."""
         self.x: Floats = steering.rest
-        self.surface: Floats = tree.rest
+        """Positions that spheres follow."""
 
     def _card(self) -> NDArray[np.int64]:
         card: NDArray[np.int64] = np.zeros(kernels.CARD_SIZE, dtype=np.int64)
@@ -319,13 +319,13 @@ class TrackedSpheres:
 
     # one state of the body ----------------------------------------------------------------------------
 
-    def place(self, token: object, x: Floats, surface: Floats, placing: Floats) -> None:
-        """Let later calls be about this state: positions of the controls and of the surface, and a transform."""
+    def place(self, token: object, x: Floats, placing: Floats) -> None:
+        """Let later calls be about this state: positions that spheres follow, and a transform."""
         if token == self._token:
             return
         if not _is_free(self.spheres):
             self._take_another_buffer()
-        self._token, self.x, self.surface = token, x, surface
+        self._token, self.x = token, x
         self._now += 1
         self.card[kernels.NOW] = self._now
         if placing is not self._placing:
@@ -350,9 +350,9 @@ class TrackedSpheres:
             return True
         if self.is_whole and deadline != NEVER:
             deadline -= SLOT_NS * len(self.layout.slot_parent)
-        kernels.track_all.over(len(stale))(self.card, self.x, self.surface, deadline)
+        kernels.track_all.over(len(stale))(self.card, self.x, deadline)
         if (self._stamp != self._now).any():
-            kernels.track_root_of(self.card, self.x, self.surface, 0)  # too late, but the last bound stands there then
+            kernels.track_root_of(self.card, self.x, 0)  # too late, but the last bound stands there then
             return False
         if self.is_whole:
             kernels.layer_upwards(self.sphere, self.layout.slot_parent, self.layout.child_count == 0)

@@ -48,8 +48,8 @@ CARD_SIZE = 13
 
 
 @compiled
-def tree_of(card, x, surface):
-    """The arrays of a tree, as ``unpacked`` takes them, by its card and by the positions of controls and surface."""
+def tree_of(card, x):
+    """The arrays of a tree, as ``unpacked`` takes them, by its card and by the positions that steer it."""
     whole = wholes_at(card[WHOLE_AT], card[WHOLE_SIZE])
     sphere = floats_at(card[SPHERE_AT], 32 * whole[BLOCKS]).reshape((whole[BLOCKS], 4, 8))
     ids, numbers = ids_at(card[IDS_AT], card[IDS_SIZE]), floats_at(card[NUMBERS_AT], card[NUMBERS_SIZE])
@@ -59,17 +59,18 @@ def tree_of(card, x, surface):
     if whole[LINKS] > 0:
         handles_at, count = card[HANDLES_AT], card[HANDLE_COUNT]
     handles = floats_at(handles_at, 3 * count).reshape((count, 3))
-    return sphere, whole, ids, (numbers, weights), motion, x, surface, card[NOW], handles
+    return sphere, whole, ids, (numbers, weights), motion, x, card[NOW], handles
 
 
 @compiled
 def unpacked(tree):
     """The arrays of a tree; ``sphere_tracking.packed`` says why they come in one.
 
-    ``tree``: spheres, whole numbers, ids, numbers (doubles and singles), motion, positions of the controls and of the
-    surface, the number of this state, and all controls: coarse vertices and, if there are, handles of rigid links.
+    ``tree``: spheres, whole numbers, ids, numbers (doubles and singles), motion, positions (of the coarse mesh, or of
+    the surface where spheres follow that), the number of this state, and all controls: these vertices and, if there
+    are, handles of rigid links.
     """
-    _, whole, ids, (numbers, weights), _, _, _, _, handles = tree
+    _, whole, ids, (numbers, weights), _, _, _, handles = tree
     blocks, rows, columns, nodes = whole[BLOCKS], whole[ROWS], whole[COLUMNS], whole[NODES]
     points, cuts, links = whole[POINTS], whole[CUTS], whole[LINKS]
     at = BLOCK_FIELDS
@@ -194,7 +195,7 @@ def copy_block(source, block, target):
 
 @compiled
 def track_block(
-    block, sphere, table, mode, now, motion, x, control, coefficient, share, known, surface,
+    block, sphere, table, mode, now, motion, x, control, coefficient, share, known,
     point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
 ):  # fmt: skip
     """Bring the spheres of one block up to date; whether there was time to.
@@ -220,7 +221,7 @@ def track_block(
         for lane in range(lanes):
             r, reach = radius_around(
                 sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane], table[block, NODE] + lane,
-                surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
+                x, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
             )  # fmt: skip
             if r < 0.0:
                 return False
@@ -238,7 +239,7 @@ def track_block(
 @compiled
 def take_state(tree):
     """If the state is new, find the largest coordinate, at rest or now, since sums round by it; and copy controls."""
-    _, whole, _, _, motion, x, _, now, handles = tree
+    _, whole, _, _, motion, x, now, handles = tree
     if motion[SIZE, 2] != now and AFFINE <= whole[MODE] <= BOUND:
         motion[SIZE, 0] = max(motion[SIZE, 1], largest_coordinate(x) + motion[ROOT + 1, 1])
         motion[SIZE, 2] = now
@@ -269,7 +270,7 @@ def hold_children(sphere, table, children, block, motion):
 @compiled
 def track_top(tree, deadline):
     """Find the root, of a refitted tree from below, to look at every vertex once; whether there was time to."""
-    sphere, whole, _, _, motion, x, surface, now, _ = tree
+    sphere, whole, _, _, motion, x, now, _ = tree
     (
         table, children, control, coefficient, (share, known),
         point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
@@ -287,7 +288,7 @@ def track_top(tree, deadline):
             copy_block(sphere, block, known)
             table[block, STAMP] = now
         elif (block == 0 or table[block, TOP] == BELOW_TOP) and not track_block(
-            block, sphere, table, whole[MODE], now, motion, x, control, coefficient, share, known, surface,
+            block, sphere, table, whole[MODE], now, motion, x, control, coefficient, share, known,
             point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
         ):  # fmt: skip
             return False
@@ -297,14 +298,14 @@ def track_top(tree, deadline):
 @compiled
 def root_ns(tree):
     """About how long it takes to find the root, if it has to be found."""
-    table, now = unpacked(tree)[0], tree[7]
+    table, now = unpacked(tree)[0], tree[6]
     return 0 if table[0, STAMP] == now else ROW_NS * (table[1, FIRST_ROW] - table[0, FIRST_ROW])
 
 
 @compiled
 def track_root(tree, deadline):
     """Bring the root up to date; whether there was time to, else it is the last one that was."""
-    sphere, _, _, _, motion, _, _, now, _ = tree
+    sphere, _, _, _, motion, _, now, _ = tree
     table = unpacked(tree)[0]
     if table[0, STAMP] == now:
         return True
@@ -325,17 +326,17 @@ def track_root(tree, deadline):
 
 
 @compiled
-def track_root_of(card, x, surface, deadline):
+def track_root_of(card, x, deadline):
     """As ``track_root``, of a tree by its card."""
-    return track_root(tree_of(card, x, surface), deadline)
+    return track_root(tree_of(card, x), deadline)
 
 
 @kernel(parallel_from=1024)
-def track_all(card, x, surface, deadline):
+def track_all(card, x, deadline):
     """Bring all blocks up to date; those that there was no time for keep their stamp."""
-    tree = tree_of(card, x, surface)
+    tree = tree_of(card, x)
     take_state(tree)
-    sphere, whole, _, _, motion, _, _, now, _ = tree
+    sphere, whole, _, _, motion, _, now, _ = tree
     (
         table, _, control, coefficient, (share, known),
         point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
@@ -349,7 +350,7 @@ def track_all(card, x, surface, deadline):
         for block in range(BLOCKS_AT_ONCE * chunk, min(BLOCKS_AT_ONCE * (chunk + 1), blocks)):
             if table[block, STAMP] != now:
                 track_block(
-                    block, sphere, table, mode, now, motion, x, control, coefficient, share, known, surface,
+                    block, sphere, table, mode, now, motion, x, control, coefficient, share, known,
                     point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
                 )  # fmt: skip
 

@@ -51,15 +51,13 @@ from impinge.detect.results import Reason
 from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tracking import NEVER, Spheres, TrackedSpheres, Tracking
-from impinge.detect.sphere_tree_bodies import PlacedSpheres, SteeredBody, place, steered_body
+from impinge.detect.sphere_tree_bodies import Seat, steered_body
 from impinge.detect.sphere_tree_choice import ALL, Choice
 from impinge.detect.sphere_tree_desk import NO_PAIRS, Desk, Searched
 from impinge.detect.sphere_tree_exact import ExactStage
 from impinge.detect.sphere_tree_limits import Limits, Reserve, check_whole, limits_of
 from impinge.detect.sphere_tree_self import OneBody
 from impinge.errors import OptionError
-from impinge.mesh.elements import Mark
-from impinge.mesh.tri_mesh import Frame
 
 Order: TypeAlias = Literal["breadth", "priority", "depth"]
 ORDERS = ("breadth", "priority", "depth")
@@ -79,17 +77,18 @@ ROOTS: Ints = np.zeros((1, 2), dtype=np.int32)
 class Seats(NamedTuple):
     """What a search is about as long as the triangles of both bodies stay the same."""
 
-    mark_a: Mark
-    mark_b: Mark
-    a: TrackedSpheres
-    b: TrackedSpheres
+    a: Seat
+    b: Seat
+    trees: tuple[TrackedSpheres, TrackedSpheres]
+    are_layered: bool
+    """Whether spheres of one of them have to be found all at once."""
     locks: tuple[Any, ...]
     """Of the detector and of both trees, in the order in which they are taken."""
 
     def take(self, limits: Limits) -> bool:
         """Wait for other queries to end; whether that was in time."""
         for taken, lock in enumerate(self.locks):
-            if not (lock.acquire(blocking=False) or _wait_for(lock, limits)):
+            if not (lock.acquire(False) or _wait_for(lock, limits)):
                 for held in self.locks[:taken]:
                     held.release()
                 return False
@@ -192,10 +191,17 @@ class SphereTree:
                 if self.exact:
                     self._exact.triangles_below(tracked.tree, side.letter)
 
-    def _seats_of(self, a: SteeredBody, frame_a: Frame, b: SteeredBody, frame_b: Frame) -> Seats:
-        tracked = a.kept.tracked(a, frame_a), b.kept.tracked(b, frame_b)
-        first, second = sorted(tracked, key=id)
-        return Seats(frame_a.mark, frame_b.mark, *tracked, (self._lock, first.lock, second.lock))
+    def _sit_down(self) -> Seats | None:
+        """Look at both bodies as they are now; None if one of them has no triangles."""
+        a, b = self._sides
+        frame_a, frame_b = a.surface.frame(), b.surface.frame()
+        if a.is_empty or b.is_empty:
+            return None
+        seats = Seat(a, frame_a), Seat(b, frame_b)
+        trees = seats[0].tracked, seats[1].tracked
+        first, second = sorted(trees, key=id)
+        are_layered = trees[0].is_whole or trees[1].is_whole
+        return Seats(*seats, trees, are_layered, (self._lock, first.lock, second.lock))
 
     def _one_body(self, tracked: TrackedSpheres, faces: Ints) -> OneBody | None:
         """What a search has to know of one body; nothing of two."""
@@ -233,65 +239,63 @@ class SphereTree:
         if not (active_a is None and active_b is None and ignore is None and max_pairs is None):
             choice = Choice(active_a, active_b, ignore, max_pairs, self.is_self)
             choice.check(exact=self.exact)
-        a, b = self._sides
-        frame_a, frame_b = a.surface.frame(), b.surface.frame()
         seats = self._seats
-        if seats is None or seats.mark_a != frame_a.mark or seats.mark_b != frame_b.mark:
-            if a.is_empty or b.is_empty:
+        if seats is None or seats.a.elements.mark is not seats.a.mark or seats.b.elements.mark is not seats.b.mark:
+            seats = self._seats = self._sit_down()
+            if seats is None:
                 return self._nothing(limits)
-            seats = self._seats = self._seats_of(a, frame_a, b, frame_b)
         if not seats.take(limits):
             return self._no_time(limits)
         try:
-            placed = (place(a, seats.a, frame_a, transform_a), place(b, seats.b, frame_b, transform_b))
-            result = self._search(placed, limits, choice)
-            if limits.end != NEVER:
-                self._reserve.learn(now_ns() - self._stopped - self._listing_ns)
-            return result
+            seats.a.place(transform_a)
+            seats.b.place(transform_b)
+            return self._search(seats, limits, choice)
         finally:
             seats.leave()
 
     # the search --------------------------------------------------------------------------------------
 
-    def _search(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits, choice: Choice) -> SphereContacts:
+    def _search(self, seats: Seats, limits: Limits, choice: Choice) -> SphereContacts:
         stages = start_stages()
         deadline = limits.end - self._reserve.for_budget(limits.end - limits.began)
-        a, b = placed[0].tracked, placed[1].tracked
+        desk = self._desk
+        if desk.trees is not seats.trees:
+            desk.set_trees(seats.trees, self._one_body(seats.a.tracked, seats.a.faces))
+        if desk.level != limits.level:
+            desk.set_level(limits.level)
         searched = NOTHING_SEARCHED
-        if not (a.is_whole or b.is_whole) or self._track_whole(a, b, deadline):
+        if not seats.are_layered or self._track_whole(seats.trees, deadline):
             stages.done("update")
-            searched = self._traverse(placed, limits, deadline)
-        self._stopped = searched.stopped or now_ns()
+            searched = self._traverse(limits, deadline)
         stages.done("search")
-        _, tests, tracked, peak, newest, waiting, _, found, _, is_current = searched
-        self._listing_ns = ENTRY_NS * waiting // 8 + FOUND_NS * found
-        stats: dict[str, Any] = {
+        _, tests, tracked, peak, newest, waiting, _, found, stopped, is_current = searched
+        self._stopped, self._listing_ns = stopped or now_ns(), ENTRY_NS * waiting // 8 + FOUND_NS * found
+        stats = {
             "tests": tests,
             "tracked_blocks": tracked,
             "queue_peak": peak,
             "followed_newest": newest,
             "outdated": not is_current,
         }
-        result = self._result(placed, searched, limits, choice, deadline, stats)
+        result = self._result(seats, searched, limits, choice, deadline, stats)
         stages.done("list")
         if times := stages.times():
             stats.update(times)
+        if limits.end != NEVER:
+            self._reserve.learn(now_ns() - self._stopped - self._listing_ns)
         return result
 
-    def _track_whole(self, a: TrackedSpheres, b: TrackedSpheres, deadline: int) -> bool:
+    def _track_whole(self, trees: tuple[TrackedSpheres, TrackedSpheres], deadline: int) -> bool:
         """Find all spheres of layered trees; whether there was time to."""
-        return all(not tracked.is_whole or tracked.track_all(deadline) for tracked in (a, b))
+        return all(not tracked.is_whole or tracked.track_all(deadline) for tracked in trees)
 
-    def _traverse(self, placed: tuple[PlacedSpheres, PlacedSpheres], limits: Limits, deadline: int) -> Searched:
-        a, b = placed[0].tracked, placed[1].tracked
+    def _traverse(self, limits: Limits, deadline: int) -> Searched:
         desk, cancel = self._desk, limits.cancel
-        one = self._one_body(a, placed[0].frame.faces) if self.is_self else None
-        desk.set_trees(a.layout, b.layout, limits.level, one)
         until, goes_on = NEVER, False
         while True:
             if cancel is not None:
                 until, deadline = now_ns() + SLICE_NS, 0 if cancel.is_set() else deadline
-            searched = desk.search(a, b, limits.tests, until, deadline, goes_on)
+            searched = desk.search(limits.tests, until, deadline, goes_on)
             if searched.why <= kernels.OUT_OF_TESTS:
                 return searched
             if searched.why != kernels.PAUSED:
@@ -302,17 +306,17 @@ class SphereTree:
 
     def _result(
         self,
-        placed: tuple[PlacedSpheres, PlacedSpheres],
+        seats: Seats,
         searched: Searched,
         limits: Limits,
         choice: Choice,
         deadline: int,
         stats: dict[str, Any],
     ) -> SphereContacts:
-        a, b = placed[0].tracked, placed[1].tracked
+        a, b = seats.trees
         possible, level, certain = ROOTS, 0, NO_PAIRS
         if searched is not NOTHING_SEARCHED:
-            possible, level = self._desk.waiting(a, b, searched)
+            possible, level = self._desk.waiting(searched)
             certain = self._desk.found(searched)
         reason: Reason | None = None
         if searched.waiting == 0:
@@ -320,13 +324,13 @@ class SphereTree:
         else:
             reason = "cancelled" if searched.why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
         if limits.level is not None:
-            possible, certain, level, reason = _above_leaves(placed, (possible, certain, level, reason), limits.level)
+            possible, certain, level, reason = _above_leaves(seats, (possible, certain, level, reason), limits.level)
         if choice is not ALL and not choice.is_all:
-            possible, certain = choice.nodes(placed, possible), choice.nodes(placed, certain)
+            possible, certain = choice.nodes(seats[:2], possible), choice.nodes(seats[:2], certain)
             reason = reason if len(possible) else None
-        pairs, kind = None, None
+        of_triangles = {}
         if self.exact:
-            settled = self._exact.settle(placed, certain, limits, choice, deadline, stats)
+            settled = self._exact.settle(seats[:2], certain, limits, choice, deadline, stats)
             if settled.stopped is not None:
                 self._stopped, self._listing_ns = settled.stopped, self._exact.listing_ns
             certain, pairs, kind = settled.certain, settled.pairs, settled.kind
@@ -334,15 +338,14 @@ class SphereTree:
             reason = reason or settled.reason
             if choice.max_pairs is not None and len(pairs) > choice.max_pairs:
                 pairs, kind, reason = pairs[: choice.max_pairs], kind[: choice.max_pairs], reason or "limit"
+            of_triangles = {"pairs": pairs, "kind": kind}
         return SphereContacts.made_of(
             {
                 "certain": certain,
                 "possible": possible,
                 "level": level,
-                "pairs": pairs,
-                "kind": kind,
                 "spheres": (a.spheres, b.spheres) if self._alone is None else self._spheres_of_one(a),
-                "facing": (placed[0].facing(), placed[1].facing()),
+                "facing": (seats.a.facing(), seats.b.facing()),
                 "is_self": self.is_self,
                 "bodies": self._bodies,
                 "complete": reason is None,
@@ -350,6 +353,7 @@ class SphereTree:
                 "method": self.name,
                 "stats": stats,
                 "elapsed_ms": 1e-6 * (now_ns() - limits.began),
+                **of_triangles,
             }
         )
 
@@ -394,10 +398,10 @@ Answer: TypeAlias = tuple[Ints, Ints, int, Reason | None]
 """Pairs that wait, pairs that were found, the level of the former, and why there are any."""
 
 
-def _above_leaves(placed: tuple[PlacedSpheres, PlacedSpheres], answer: Answer, cap: int) -> Answer:
+def _above_leaves(seats: Seats, answer: Answer, cap: int) -> Answer:
     """Of pairs that meet at the finest level that was asked for, those that are no leaves are possible."""
     possible, found, level, reason = answer
-    a, b = (side.tracked.tree.child_count == 0 for side in placed)
+    a, b = (tracked.tree.child_count == 0 for tracked in seats.trees)
     are_leaves = a[found[:, 0]] & b[found[:, 1]]
     if are_leaves.all():
         return answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -122,23 +122,45 @@ class SteeredBody:
         return body
 
 
-class PlacedSpheres(NamedTuple):
-    """One body in one query."""
+class Seat:
+    """One body of a detector as long as its triangles stay the same, and where it is in the query that is at work.
 
-    tracked: TrackedSpheres
-    frame: Frame
-    matrix: Floats | None
-    letter: str
+    What a query does with it takes tens of microseconds if others have filled the caches: every object and every call
+    count, so that positions are looked at without making a ``Frame``.
+    """
+
+    __slots__ = ("_driver", "_outside", "_positions", "elements", "faces", "letter", "mark", "matrix", "tracked", "x")
+
+    def __init__(self, body: SteeredBody, frame: Frame) -> None:
+        self.letter = body.letter
+        self.tracked = body.kept.tracked(body, frame)
+        self.elements, self.mark, self.faces = body.surface.elements, frame.mark, frame.faces
+        """The triangles are others once ``elements.mark`` is another than ``mark``."""
+        self._positions, self._driver, self._outside = body.surface.positions, body.driver, self.tracked.outside
+        self.x: Floats = frame.vertices
+        """Positions of the surface before the transform."""
+        self.matrix: Floats | None = None
+
+    def place(self, transform: Any) -> None:
+        """Let the spheres be those of the body as it is now."""
+        self.x, motion, _ = self._positions.state
+        followed, version = self.x, 0
+        if self._driver is not None:
+            followed, _, version = self._driver.state
+        if transform is None:
+            self.matrix = None
+            self.tracked.place((motion, version, b""), followed, STILL)
+        else:
+            self.matrix = matrix = as_transform(transform, f"transform_{self.letter}")
+            self.tracked.place((motion, version, matrix.tobytes()), followed, _placing(matrix))
 
     def vertices(self) -> Floats:
         """Positions of the surface after the transform."""
-        if self.matrix is None:
-            return self.frame.vertices
-        return moved(self.matrix, self.frame.vertices, f"transform_{self.letter}")
+        return self.x if self.matrix is None else moved(self.matrix, self.x, f"transform_{self.letter}")
 
     def facing(self) -> Facing:
         """The surface, to be asked later which way it faces below spheres."""
-        return Facing(self.tracked.outside, self.frame.vertices, self.frame.faces, self.matrix)
+        return Facing(self._outside, self.x, self.faces, self.matrix)
 
 
 def _levels(surface: TriMesh) -> int:
@@ -178,19 +200,6 @@ def steered_body(body: Any, tree: Any, tracking: Any, controls: int, letter: str
 def _is_linear(soft: Any) -> bool:
     """Whether dense vertices are weighted sums of coarse ones."""
     return hasattr(soft.embedding, "weights")
-
-
-def place(body: SteeredBody, tracked: TrackedSpheres, frame: Frame, transform: Any) -> PlacedSpheres:
-    """Let the spheres be those of the body as it is now."""
-    x, token = frame.vertices, (frame.motion, 0, b"")
-    if (driver := body.driver) is not None:
-        x, token = driver.vertices, (frame.motion, driver.version, b"")
-    matrix = None if transform is None else as_transform(transform, f"transform_{body.letter}")
-    if matrix is None:
-        tracked.place(token, x, frame.vertices, STILL)
-        return PlacedSpheres(tracked, frame, None, body.letter)
-    tracked.place((*token[:2], matrix.tobytes()), x, frame.vertices, _placing(matrix))
-    return PlacedSpheres(tracked, frame, matrix, body.letter)
 
 
 def _placing(matrix: Floats) -> Floats:

@@ -15,7 +15,7 @@ from impinge.arrays import Bools, Ints, as_ids
 from impinge.detect.pair_query import Keys, check_max_pairs, ignored_keys, unpack
 from impinge.detect.pair_query_kernels import KIND_BITS
 from impinge.detect.sphere_hierarchy import SphereHierarchy
-from impinge.detect.sphere_tree_bodies import PlacedSpheres
+from impinge.detect.sphere_tree_bodies import Seat
 from impinge.errors import OptionError
 
 
@@ -42,25 +42,25 @@ class Choice(NamedTuple):
                     f"{name} is about pairs of triangles, but this search ends at spheres; pass exact=True"
                 )
 
-    def masks(self, placed: tuple[PlacedSpheres, PlacedSpheres]) -> list[Bools | None]:
+    def masks(self, placed: tuple[Seat, Seat]) -> list[Bools | None]:
         """Which triangles of each body are active, None for all."""
         found: list[Bools | None] = []
         for side, active in zip(placed, (self.active_a, self.active_b)):
             mask: Bools | None = None
             if active is not None:
-                mask = np.zeros(len(side.frame.faces), dtype=np.bool_)
+                mask = np.zeros(len(side.faces), dtype=np.bool_)
                 mask[as_ids(active, name=f"active_{side.letter}", count=len(mask))] = True
             found.append(mask)
         return found
 
-    def nodes(self, placed: tuple[PlacedSpheres, PlacedSpheres], pairs: Ints) -> Ints:
+    def nodes(self, placed: tuple[Seat, Seat], pairs: Ints) -> Ints:
         """Of pairs of nodes those with active triangles below both."""
         for k, (side, mask) in enumerate(zip(placed, self.masks(placed))):
             if mask is not None:
                 pairs = pairs[_has_any(side.tracked.tree, mask)[pairs[:, k]]]
         return pairs
 
-    def triangles(self, placed: tuple[PlacedSpheres, PlacedSpheres], keys: Keys) -> NDArray[np.bool_]:
+    def triangles(self, placed: tuple[Seat, Seat], keys: Keys) -> NDArray[np.bool_]:
         """Of pairs of triangles those that count."""
         kept = np.ones(len(keys), dtype=np.bool_)
         pairs, _ = unpack(keys)

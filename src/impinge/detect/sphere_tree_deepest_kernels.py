@@ -25,7 +25,6 @@ from impinge.detect.sphere_tracking_kernels import (
     root_ns,
     track_block,
     track_root,
-    tree_of,
     unpacked,
 )
 from impinge.detect.sphere_tree_kernels import (
@@ -58,6 +57,7 @@ from impinge.detect.sphere_tree_kernels import (
     limits_on,
     list_found,
     summary_of,
+    trees_on,
     waiting_on,
 )
 
@@ -138,13 +138,13 @@ def traverse_deepest(tree_a, child_count_a, tree_b, child_count_b, alone, key, e
 
     Arguments as of ``sphere_tree_kernels.traverse``; ``key`` and ``entry`` are the heap, ``state[TAIL]`` pairs long.
     """
-    sphere_a, whole_a, _, _, motion_a, x_a, surface_a, now_a, _ = tree_a
+    sphere_a, whole_a, _, _, motion_a, x_a, now_a, _ = tree_a
     (
         table_a, (child_a, _), control_a, coefficient_a, (share_a, known_a),
         point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a,
     ) = unpacked(tree_a)  # fmt: skip
     mode_a = whole_a[MODE]
-    sphere_b, whole_b, _, _, motion_b, x_b, surface_b, now_b, _ = tree_b
+    sphere_b, whole_b, _, _, motion_b, x_b, now_b, _ = tree_b
     (
         table_b, (child_b, _), control_b, coefficient_b, (share_b, known_b),
         point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b,
@@ -180,13 +180,13 @@ def traverse_deepest(tree_a, child_count_a, tree_b, child_count_b, alone, key, e
             if of_b and table_b[block, STAMP] != now_b:
                 in_time = track_block(
                     block, sphere_b, table_b, mode_b, now_b, motion_b,
-                    x_b, control_b, coefficient_b, share_b, known_b, surface_b,
+                    x_b, control_b, coefficient_b, share_b, known_b,
                     point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b, deadline,
                 )  # fmt: skip
             elif not of_b and table_a[block, STAMP] != now_a:
                 in_time = track_block(
                     block, sphere_a, table_a, mode_a, now_a, motion_a,
-                    x_a, control_a, coefficient_a, share_a, known_a, surface_a,
+                    x_a, control_a, coefficient_a, share_a, known_a,
                     point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a, deadline,
                 )  # fmt: skip
             else:
@@ -247,9 +247,9 @@ def list_deepest(key, entry, count, table_a, table_b, pairs, state):
 
 
 @compiled
-def search_deepest(card_a, x_a, surface_a, card_b, x_b, surface_b, desk, most_tests, until, deadline, goes_on):
+def search_deepest(x_a, x_b, desk, most_tests, until, deadline, goes_on):
     """Begin, or go on; traverse; and list, if there is room for what waits: as ``sphere_tree_kernels.search``."""
-    tree_a, tree_b = tree_of(card_a, x_a, surface_a), tree_of(card_b, x_b, surface_b)
+    tree_a, tree_b = trees_on(desk, x_a, x_b)
     down_a, down_b = downs_on(desk, tree_a, tree_b)
     alone, state = alone_on(desk), desk[STATE:]
     key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
@@ -274,13 +274,13 @@ def search_deepest(card_a, x_a, surface_a, card_b, x_b, surface_b, desk, most_te
         if state[WAITING] <= desk[WAITING_SIZE]:
             list_deepest(key, entry, state[TAIL], table_a, table_b, waiting_on(desk), state)
         list_found(found, state[FOUND], table_a, table_b, desk)
-    return summary_of(desk, reason, table_a, tree_a[7], table_b, tree_b[7])
+    return summary_of(desk, reason, table_a, tree_a[6], table_b, tree_b[6])
 
 
 @compiled
-def list_deepest_again(card_a, x_a, surface_a, card_b, x_b, surface_b, desk):
+def list_deepest_again(x_a, x_b, desk):
     """List what waits once there is room; returns how many, and their level."""
-    tree_a, tree_b = tree_of(card_a, x_a, surface_a), tree_of(card_b, x_b, surface_b)
+    tree_a, tree_b = trees_on(desk, x_a, x_b)
     key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
     state = desk[STATE:]
     list_deepest(key, entry, state[TAIL], unpacked(tree_a)[0], unpacked(tree_b)[0], waiting_on(desk), state)

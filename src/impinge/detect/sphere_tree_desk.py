@@ -5,7 +5,7 @@ Places in the desk, and what they mean, are those of ``sphere_tree_kernels``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from impinge.arrays import Ints
 from impinge.backend.memory import address_of
 from impinge.detect import sphere_tree_deepest_kernels as deepest
 from impinge.detect import sphere_tree_kernels as kernels
-from impinge.detect.sphere_tracking import Layout, TrackedSpheres
+from impinge.detect.sphere_tracking import TrackedSpheres
 from impinge.detect.sphere_tree_self import NOBODY, OneBody
 
 NO_PAIRS: Ints = np.zeros((0, 2), dtype=np.int32)
+Trees: TypeAlias = tuple[TrackedSpheres, TrackedSpheres]
 FIRST_QUEUE, FIRST_FOUND, FIRST_WAITING = 1 << 12, 1 << 12, 1 << 15
 
 
@@ -45,9 +46,11 @@ class Desk:
         self._by_depth = by_depth
         self._desk: NDArray[np.int64] = np.zeros(kernels.DESK_SIZE, dtype=np.int64)
         self._kept: dict[int, Any] = {}
-        self._layout_a: Layout | None = None
-        self._layout_b: Layout | None = None
-        self._level: int | None = None
+        self._kernel = deepest.search_deepest if by_depth else kernels.search
+        self.trees: Trees | None = None
+        """What searches are about."""
+        self.level: int | None = None
+        """The finest level that searches go to."""
         for place, value in (
             (kernels.WAITING_NS, waiting_ns),
             (kernels.FOUND_NS, found_ns),
@@ -83,16 +86,23 @@ class Desk:
         self._waiting: Ints = np.zeros((size, 2), dtype=np.int32)
         self._put(kernels.WAITING_AT, self._waiting, size)
 
-    def set_trees(self, a: Layout, b: Layout, level: int | None, one_body: OneBody | None) -> None:
-        """Let later searches be about these trees, down to a level."""
-        if a is self._layout_a and b is self._layout_b and level == self._level:
-            return
-        self._layout_a, self._layout_b, self._level = a, b, level
-        self._desk[kernels.DOWN_A_AT], self._desk[kernels.DOWN_B_AT] = a.down_at(level), b.down_at(level)
+    def set_level(self, level: int | None) -> None:
+        """Let later searches end at a level."""
+        assert self.trees is not None
+        a, b = self.trees
+        self._desk[kernels.DOWN_A_AT], self._desk[kernels.DOWN_B_AT] = a.layout.down_at(level), b.layout.down_at(level)
+        self.level = level
+
+    def set_trees(self, trees: Trees, one_body: OneBody | None) -> None:
+        """Let later searches be about these trees."""
+        self.trees = a, b = trees
+        self._put(kernels.CARD_A_AT, a.card)
+        self._put(kernels.CARD_B_AT, b.card)
+        self.set_level(None)
         arrays = NOBODY if one_body is None else one_body.arrays
         for place, array in zip((kernels.STAND_AT, kernels.START_AT, kernels.VERTEX_AT), arrays):
             self._put(place, array, len(array))
-        most_blocks = max(a.most_blocks, b.most_blocks)
+        most_blocks = max(a.layout.most_blocks, b.layout.most_blocks)
         self._desk[kernels.MOST_BLOCKS] = most_blocks
         while self._desk[kernels.QUEUE_SIZE] < 16 * most_blocks:
             self._set_queue(np.zeros(2 * self._desk[kernels.QUEUE_SIZE], dtype=np.int64))
@@ -101,12 +111,10 @@ class Desk:
 
     # searches -----------------------------------------------------------------------------------------
 
-    def search(
-        self, a: TrackedSpheres, b: TrackedSpheres, tests: int, until: int, deadline: int, goes_on: bool
-    ) -> Searched:
+    def search(self, tests: int, until: int, deadline: int, goes_on: bool) -> Searched:
         """Search until ``until`` or ``deadline``, or for ``tests`` tests, or until a buffer has to grow."""
-        search = deepest.search_deepest if self._by_depth else kernels.search
-        told = search(a.card, a.x, a.surface, b.card, b.x, b.surface, self._desk, tests, until, deadline, goes_on)
+        a, b = self.trees  # type: ignore[misc]
+        told = self._kernel(a.x, b.x, self._desk, tests, until, deadline, goes_on)
         return tuple.__new__(Searched, told)  # to call the class would take a microsecond
 
     def grow(self, why: int) -> None:
@@ -130,13 +138,14 @@ class Desk:
 
     # answers ------------------------------------------------------------------------------------------
 
-    def waiting(self, a: TrackedSpheres, b: TrackedSpheres, searched: Searched) -> tuple[Ints, int]:
+    def waiting(self, searched: Searched) -> tuple[Ints, int]:
         """The pairs of nodes that wait, and their level."""
         count, level = searched.waiting, searched.level
         if count > len(self._waiting):
             self._set_waiting(max(count, 2 * len(self._waiting)))
             list_again = deepest.list_deepest_again if self._by_depth else kernels.list_again
-            count, level = list_again(a.card, a.x, a.surface, b.card, b.x, b.surface, self._desk)
+            a, b = self.trees  # type: ignore[misc]
+            count, level = list_again(a.x, b.x, self._desk)
         return self._waiting[:count].copy(), level
 
     def found(self, searched: Searched) -> Ints:

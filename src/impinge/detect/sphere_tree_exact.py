@@ -24,7 +24,7 @@ from impinge.detect.pair_query import unpack
 from impinge.detect.pair_query_kernels import KIND_BITS
 from impinge.detect.results import Reason
 from impinge.detect.sphere_hierarchy import SphereHierarchy
-from impinge.detect.sphere_tree_bodies import PlacedSpheres, leaf_triangles
+from impinge.detect.sphere_tree_bodies import Seat, leaf_triangles
 from impinge.detect.sphere_tree_choice import Choice
 
 FIRST_KEYS = 1 << 14
@@ -67,7 +67,7 @@ class ExactStage:
 
     def settle(
         self,
-        placed: tuple[PlacedSpheres, PlacedSpheres],
+        placed: tuple[Seat, Seat],
         leaves: Ints,
         limits: Any,
         choice: Choice,
@@ -123,8 +123,8 @@ class ExactStage:
             self._below[letter] = below = (tree, leaf_triangles(tree))
         return below[1]
 
-    def _side(self, side: PlacedSpheres) -> tuple[Any, ...]:
-        return side.vertices(), side.frame.faces, *self.triangles_below(side.tracked.tree, side.letter)
+    def _side(self, side: Seat) -> tuple[Any, ...]:
+        return side.vertices(), side.faces, *self.triangles_below(side.tracked.tree, side.letter)
 
     def _grow(self, sides: list[Any], leaves: Ints) -> None:
         """Make room for all triangles below one more pair of leaves."""
@@ -136,7 +136,7 @@ class ExactStage:
 
     def _settle_open(
         self,
-        placed: tuple[PlacedSpheres, PlacedSpheres],
+        placed: tuple[Seat, Seat],
         keys: NDArray[np.uint64],
         rows: NDArray[np.int64],
         status: NDArray[np.int8],
@@ -147,7 +147,7 @@ class ExactStage:
         distinct, place = np.unique(keys, return_inverse=True)
         place = place.reshape(-1)
         meets = np.zeros(len(distinct), dtype=np.bool_)
-        a, b = ((side.vertices(), side.frame.faces) for side in placed)
+        a, b = ((side.vertices(), side.faces) for side in placed)
         found = []
         tested = 0
         now = now_ns()

@@ -20,6 +20,7 @@ from impinge.backend.simd import lowest_bit
 from impinge.backend.simd_spheres import sphere_mask
 from impinge.detect.sphere_tracking_kernels import (
     BLOCKS,
+    CARD_SIZE,
     FIRST_ROW,
     LANES,
     LEVEL,
@@ -42,13 +43,13 @@ lowest level of these, and the time when the search stopped."""
 STATE_SIZE = 12
 
 (
-    QUEUE_AT, QUEUE_SIZE, KEY_AT, FOUND_AT, FOUND_SIZE, LISTED_AT, WAITING_AT, WAITING_SIZE, DOWN_A_AT, DOWN_B_AT,
-    STAND_AT, STAND_SIZE, START_AT, START_SIZE, VERTEX_AT, VERTEX_SIZE,
+    QUEUE_AT, QUEUE_SIZE, KEY_AT, FOUND_AT, FOUND_SIZE, LISTED_AT, WAITING_AT, WAITING_SIZE,
+    CARD_A_AT, CARD_B_AT, DOWN_A_AT, DOWN_B_AT, STAND_AT, STAND_SIZE, START_AT, START_SIZE, VERTEX_AT, VERTEX_SIZE,
     WAITING_NS, FOUND_NS, LIMIT, MOST_BLOCKS, RETEST, SORTS, STATE,
-) = range(23)  # fmt: skip
+) = range(25)  # fmt: skip
 """Places in the desk: addresses and sizes of the queue, of its keys where it is a heap, of pairs of slots that were
-found, of the same as pairs of nodes, of pairs that wait; numbers of children by slot of either tree; what a search of
-one body has to know (``sphere_tree_self``); nanoseconds to list what waits and what was found; entries from which the
+found, of the same as pairs of nodes, of pairs that wait; cards of both trees, and numbers of children by slot; what a
+search of one body has to know (``sphere_tree_self``); nanoseconds to list what waits and what was found; entries from which the
 queue is worked off from its end; blocks of children that a sphere has at most; whether a leaf against a sphere that is
 none is tested again after the swap, as published; whether what was found is sorted; and the state, to the end."""
 DESK_SIZE = STATE + STATE_SIZE
@@ -168,13 +169,13 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
     blocks of children that a sphere has at most; and whether a leaf against a sphere that is none is tested again after
     the swap, as published.
     """
-    sphere_a, whole_a, _, _, motion_a, x_a, surface_a, now_a, _ = tree_a
+    sphere_a, whole_a, _, _, motion_a, x_a, now_a, _ = tree_a
     (
         table_a, (child_a, _), control_a, coefficient_a, (share_a, known_a),
         point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a,
     ) = unpacked(tree_a)  # fmt: skip
     mode_a = whole_a[MODE]
-    sphere_b, whole_b, _, _, motion_b, x_b, surface_b, now_b, _ = tree_b
+    sphere_b, whole_b, _, _, motion_b, x_b, now_b, _ = tree_b
     (
         table_b, (child_b, _), control_b, coefficient_b, (share_b, known_b),
         point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b,
@@ -218,7 +219,7 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
             if table_b[block, STAMP] != now_b:
                 in_time = track_block(
                     block, sphere_b, table_b, mode_b, now_b, motion_b,
-                    x_b, control_b, coefficient_b, share_b, known_b, surface_b,
+                    x_b, control_b, coefficient_b, share_b, known_b,
                     point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b, deadline,
                 )  # fmt: skip
                 if not in_time:
@@ -235,7 +236,7 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
             if table_a[block, STAMP] != now_a:
                 in_time = track_block(
                     block, sphere_a, table_a, mode_a, now_a, motion_a,
-                    x_a, control_a, coefficient_a, share_a, known_a, surface_a,
+                    x_a, control_a, coefficient_a, share_a, known_a,
                     point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a, deadline,
                 )  # fmt: skip
                 if not in_time:
@@ -302,6 +303,13 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
 
 
 @compiled
+def trees_on(desk, x_a, x_b):
+    """Both trees, by their cards and by the positions that steer them."""
+    card_a, card_b = wholes_at(desk[CARD_A_AT], CARD_SIZE), wholes_at(desk[CARD_B_AT], CARD_SIZE)
+    return tree_of(card_a, x_a), tree_of(card_b, x_b)
+
+
+@compiled
 def alone_on(desk):
     """What a search of one body has to know; empty for two."""
     stand = wholes_at(desk[STAND_AT], 2 * desk[STAND_SIZE]).reshape((desk[STAND_SIZE], 2))
@@ -335,14 +343,14 @@ def summary_of(desk, reason, table_a, now_a, table_b, now_b):
 
 
 @compiled
-def search(card_a, x_a, surface_a, card_b, x_b, surface_b, desk, most_tests, until, deadline, goes_on):
+def search(x_a, x_b, desk, most_tests, until, deadline, goes_on):
     """Begin, or go on; traverse; and list what waits and what was found, if there is room: in one call.
 
     Pauses at ``until``, and stops so that its answer is listed at ``deadline``. Of pairs that wait, spheres that were
     not visited are brought up to date when ``most_tests`` are used up, and put where they were last known when the time
     is. What it returns is a ``summary_of``.
     """
-    tree_a, tree_b = tree_of(card_a, x_a, surface_a), tree_of(card_b, x_b, surface_b)
+    tree_a, tree_b = trees_on(desk, x_a, x_b)
     down_a, down_b = downs_on(desk, tree_a, tree_b)
     alone = alone_on(desk)
     queue, found = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
@@ -369,7 +377,7 @@ def search(card_a, x_a, surface_a, card_b, x_b, surface_b, desk, most_tests, unt
         if state[WAITING] <= desk[WAITING_SIZE]:
             list_waiting(queue, state, table_a, table_b, alone, waiting_on(desk))
         list_found(found, state[FOUND], table_a, table_b, desk)
-    return summary_of(desk, reason, table_a, tree_a[7], table_b, tree_b[7])
+    return summary_of(desk, reason, table_a, tree_a[6], table_b, tree_b[6])
 
 
 @compiled
@@ -379,9 +387,9 @@ def waiting_on(desk):
 
 
 @compiled
-def list_again(card_a, x_a, surface_a, card_b, x_b, surface_b, desk):
+def list_again(x_a, x_b, desk):
     """List what waits once there is room; returns how many, and their level."""
-    tree_a, tree_b = tree_of(card_a, x_a, surface_a), tree_of(card_b, x_b, surface_b)
+    tree_a, tree_b = trees_on(desk, x_a, x_b)
     queue, state = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), desk[STATE:]
     list_waiting(queue, state, unpacked(tree_a)[0], unpacked(tree_b)[0], alone_on(desk), waiting_on(desk))
     return state[WAITING], state[LOWEST]
@@ -393,7 +401,7 @@ def track_waiting(tree, of_b, queue, state, deadline):
 
     Of a pair, the partner was visited before, and so were both if they are to be tested again.
     """
-    sphere, whole, _, _, motion, x, surface, now, _ = tree
+    sphere, whole, _, _, motion, x, now, _ = tree
     (
         table, _, control, coefficient, (share, known),
         point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
@@ -405,7 +413,7 @@ def track_waiting(tree, of_b, queue, state, deadline):
         if is_of_b(entry) != of_b or is_again(entry) or table[block, STAMP] == now:
             continue
         in_time = monotonic_ns() < deadline and track_block(
-            block, sphere, table, whole[MODE], now, motion, x, control, coefficient, share, known, surface,
+            block, sphere, table, whole[MODE], now, motion, x, control, coefficient, share, known,
             point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
         )  # fmt: skip
         if not in_time:
@@ -419,7 +427,7 @@ def recall_waiting(tree, of_b, queue, state):
 
     The root is where the last root was, which ``track_root`` sees to.
     """
-    sphere, _, _, _, _, _, _, now, _ = tree
+    sphere, _, _, _, _, _, now, _ = tree
     table, (_, known) = unpacked(tree)[0], unpacked(tree)[4]
     ring = len(queue) - 1
     for q in range(state[HEAD], state[TAIL]):

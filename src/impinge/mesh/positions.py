@@ -110,28 +110,24 @@ class Positions:
     def __init__(self, vertices: Floats) -> None:
         self.lock = threading.RLock()
         self._part: _Part | None = None
-        self._version = self._motion = 0
         self._buffer = vertices
         self._count = len(vertices)
         self._spare: Floats | None = None
         self._buffer_is_ours = True
-        self._show()
+        self._show(0, 0)
 
-    def _show(self) -> None:
-        """Make the view that queries keep, once per change."""
+    def _show(self, motion: int, version: int) -> None:
+        """Make what queries keep, once per change."""
         view = self._buffer[: self._count]
         view.setflags(write=False)
-        self._vertices: Floats = view
+        self._state = State(view, motion, version)
 
     @property
     def state(self) -> State:
         """Positions, motion and version of one moment."""
         part = self._part
         if part is None:
-            with self.lock:
-                if self._part is None:
-                    return State(self._vertices, self._motion, self._version)
-            return self.state
+            return self._state
         x, moves = part.together.now
         return State(x[part.first : part.end], part.motion + moves, part.version + moves)
 
@@ -142,19 +138,19 @@ class Positions:
         Read-only always, whatever array ``copy=False`` brought: Numba compiles kernels anew for the other kind.
         """
         part = self._part
-        return self._vertices if part is None else part.together.now[0][part.first : part.end]
+        return self._state.vertices if part is None else part.together.now[0][part.first : part.end]
 
     @property
     def version(self) -> int:
         """Grows with every change."""
         part = self._part
-        return self._version if part is None else part.version + part.together.now[1]
+        return self._state.version if part is None else part.version + part.together.now[1]
 
     @property
     def motion(self) -> int:
         """Grows when positions change, not when elements are added or removed."""
         part = self._part
-        return self._motion if part is None else part.motion + part.together.now[1]
+        return self._state.motion if part is None else part.motion + part.together.now[1]
 
     def __len__(self) -> int:
         return self._count
@@ -163,7 +159,7 @@ class Positions:
     def edits(self) -> int:
         """Grows when elements or vertices are added or removed, not when positions change."""
         part = self._part
-        return self._version - self._motion if part is None else part.version - part.motion
+        return self._state.version - self._state.motion if part is None else part.version - part.motion
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle positions and version; the lock and the spare buffer belong to a process."""
@@ -172,13 +168,13 @@ class Positions:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(np.array(state["vertices"]))  # type: ignore[misc]
-        self._version = state["version"]
+        self._state = self._state._replace(version=state["version"])
 
     def bump(self) -> None:
         """Tell that something besides the positions changed: elements were added or removed."""
         with self.lock:
             self._leave()
-            self._version += 1
+            self._state = self._state._replace(version=self._state.version + 1)
 
     def update(self, vertices: Floats, *, copy: bool, check: bool) -> None:
         """Make ``vertices`` the current positions; with ``copy=False`` keep that very array."""
@@ -191,9 +187,7 @@ class Positions:
             else:
                 target = self._take_spare()
                 copy_positions(vertices, target[: self._count], check=check)
-            self._swap_in(target, ours=copy)
-            self._motion += 1
-            self._version += 1
+            self._swap_in(target, self._state.motion + 1, self._state.version + 1, ours=copy)
 
     def join(self, together: Together, number: int, first: int, end: int) -> int:
         """Move to rows of what many show together, and stay with them; return the version less the moves of all.
@@ -212,10 +206,10 @@ class Positions:
         """Be on its own again, before a change; the lock is held."""
         part = self._part
         if part is not None:
-            vertices, self._motion, self._version = self.state
+            vertices, motion, version = self.state
             target = self._take_spare()
             target[: self._count] = vertices
-            self._swap_in(target, ours=True)
+            self._swap_in(target, motion, version, ours=True)
             self._part = None
             part.together.leave(part.number)
 
@@ -231,8 +225,7 @@ class Positions:
                 self._buffer, self._spare, self._buffer_is_ours = grown, None, True
             self._buffer[first:count] = vertices
             self._count = count
-            self._show()
-            self._version += 1
+            self._show(self._state.motion, self._state.version + 1)
             return first
 
     def _take_spare(self) -> Floats:
@@ -242,7 +235,7 @@ class Positions:
             return spare
         return np.zeros_like(self._buffer)
 
-    def _swap_in(self, target: Floats, *, ours: bool) -> None:
+    def _swap_in(self, target: Floats, motion: int, version: int, *, ours: bool) -> None:
         self._spare = self._buffer if self._buffer_is_ours and _CAN_REUSE else None
         self._buffer, self._buffer_is_ours = target, ours
-        self._show()
+        self._show(motion, version)

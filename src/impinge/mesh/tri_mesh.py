@@ -157,6 +157,11 @@ class TriMesh(KeepsStructures):
         return self._positions
 
     @property
+    def elements(self) -> Elements:
+        """What holds the triangles and tells of edits, likewise."""
+        return self._elements
+
+    @property
     def version(self) -> int:
         """Grows with every change of positions or topology."""
         return self._positions.version
