@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from impinge.backend.jit import compiled
-from impinge.backend.memory import address_of, floats_at, ids_at, wholes_at
+from impinge.arrays import address_of
+from impinge.backend.memory import floats_at, ids_at, wholes_at
 
 pytestmark = [pytest.mark.small, pytest.mark.tiny]
 

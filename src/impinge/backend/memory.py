@@ -19,11 +19,6 @@ from numba import carray, types
 from impinge.backend.jit import compiled, intrinsic
 
 
-def address_of(array: np.ndarray) -> int:
-    """Where a contiguous array begins."""
-    return array.__array_interface__["data"][0]
-
-
 @intrinsic
 def _pointer(_typing_context, address):
     def codegen(_context, builder, _signature, args):

@@ -45,7 +45,7 @@ class _NoStages(Stages):
         return {}
 
 
-_OFF = _NoStages()
+NO_STAGES = _NoStages()
 _make: type[Stages] | None = Stages if os.environ.get("IMPINGE_TIME_STAGES", "0") not in ("", "0") else None
 
 
@@ -57,4 +57,4 @@ def time_stages(on: bool = True) -> None:
 
 def start_stages() -> Stages:
     """Start the timer of the first stage; a timer that does nothing unless timing is on."""
-    return _OFF if _make is None else _make()
+    return NO_STAGES if _make is None else _make()

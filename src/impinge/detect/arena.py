@@ -285,7 +285,7 @@ class Arena:
             np.copyto(x, self._buffer)
             self._show(x)
         for b in moved:
-            vertices, motion, version = self._positions[b].state
+            vertices, motion, version, _ = self._positions[b].state
             if version - motion != self.layout.edits[b]:
                 return False
             self._versions[b] = version

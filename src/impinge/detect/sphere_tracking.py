@@ -41,8 +41,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import NONE, Bools, Floats, Ints
-from impinge.backend.memory import address_of
+from impinge.arrays import NONE, Bools, Floats, Ints, address_of
 from impinge.backend.simd import WIDTH
 from impinge.backend.simd_tracking import HALF
 from impinge.detect import sphere_tracking_kernels as kernels
@@ -64,8 +63,7 @@ Tracking: TypeAlias = Literal["paper", "affine", "refit", "bound"]
 MODES = {"paper": kernels.PAPER, "affine": kernels.AFFINE, "bound": kernels.BOUND, "refit": kernels.REFIT}
 CONSERVATIVE = ("refit", "bound")
 
-NEVER = np.iinfo(np.int64).max
-"""A time that does not come."""
+NEVER = kernels.NEVER
 NO_HANDLES: Floats = np.zeros((0, 3))
 MOST_POINTS = 2048
 """Refitted spheres with more points below are found from their children, to look at every point only once."""
@@ -299,10 +297,9 @@ class TrackedSpheres:
         self._now = 0
         self._token: object = None
         self._placing: Floats | None = None
+        self._x: Floats = steering.rest[: len(steering.rest) - 3 * len(steering.triple)]
         self.card = self._card()
         """What kernels take: where all arrays are that are here, and the number of the state."""
-        self.x: Floats = steering.rest
-        """Positions that spheres follow."""
 
     def _card(self) -> NDArray[np.int64]:
         card: NDArray[np.int64] = np.zeros(kernels.CARD_SIZE, dtype=np.int64)
@@ -315,28 +312,26 @@ class TrackedSpheres:
         ):
             card[at], card[at + 1] = address_of(array), len(array)
         card[kernels.SPHERE_AT], card[kernels.MOTION_AT] = self.spheres.address, address_of(self._motion)
+        card[kernels.X_AT], card[kernels.X_COUNT] = address_of(self._x), len(self._x)
         return card
 
     # one state of the body ----------------------------------------------------------------------------
 
-    def place(self, token: object, x: Floats, placing: Floats) -> None:
-        """Let later calls be about this state: positions that spheres follow, and a transform."""
+    def place(self, token: object, x: Floats, address: int, placing: Floats) -> None:
+        """Let later calls be about this state: positions that spheres follow, where they begin, and a transform."""
         if token == self._token:
             return
-        if not _is_free(self.spheres):
-            self._take_another_buffer()
-        self._token, self.x = token, x
-        self._now += 1
-        self.card[kernels.NOW] = self._now
+        card = self.card
+        if not _is_free(self.spheres):  # it is left to the results that refer to it
+            if self._spare is None or not _is_free(self._spare):
+                self._spare = Spheres.empty(self.layout)
+            self.spheres, self._spare = self._spare, self.spheres
+            card[kernels.SPHERE_AT] = self.spheres.address
+        self._token, self._x = token, x
+        self._now = now = self._now + 1
+        card[kernels.X_AT], card[kernels.NOW] = address, now
         if placing is not self._placing:
             self._placing = self._motion[: kernels.SIZE] = placing
-
-    def _take_another_buffer(self) -> None:
-        """Leave the spheres to the results that refer to them; those before are used again if they are free."""
-        if self._spare is None or not _is_free(self._spare):
-            self._spare = Spheres.empty(self.layout)
-        self.spheres, self._spare = self._spare, self.spheres
-        self.card[kernels.SPHERE_AT] = self.spheres.address
 
     @property
     def sphere(self) -> Floats:
@@ -350,9 +345,9 @@ class TrackedSpheres:
             return True
         if self.is_whole and deadline != NEVER:
             deadline -= SLOT_NS * len(self.layout.slot_parent)
-        kernels.track_all.over(len(stale))(self.card, self.x, deadline)
+        kernels.track_all.over(len(stale))(self.card, deadline)
         if (self._stamp != self._now).any():
-            kernels.track_root_of(self.card, self.x, 0)  # too late, but the last bound stands there then
+            kernels.track_root_of(self.card, 0)  # too late, but the last bound stands there then
             return False
         if self.is_whole:
             kernels.layer_upwards(self.sphere, self.layout.slot_parent, self.layout.child_count == 0)

@@ -42,20 +42,22 @@ PLACED, SIZE, ROOT = (4, 2), 5, 6
 """Places in ``motion``: whether there is a transform; the largest coordinate, the largest at rest, and for which state;
 the last root's centre, and in the row below its radius, and the longest handle."""
 SPHERE_AT, WHOLE_AT, WHOLE_SIZE, IDS_AT, IDS_SIZE, NUMBERS_AT, NUMBERS_SIZE, HANDLES_AT, HANDLE_COUNT = range(9)
-WEIGHTS_AT, WEIGHTS_SIZE, MOTION_AT, NOW = range(9, 13)
-"""Places in the *card* of a tree, which tells where its arrays are; and the number of the state."""
-CARD_SIZE = 13
+WEIGHTS_AT, WEIGHTS_SIZE, MOTION_AT, X_AT, X_COUNT, NOW = range(9, 15)
+"""Places in the *card* of a tree, which tells where its arrays are, among them the positions that it follows; and the
+number of the state."""
+CARD_SIZE = 15
 
 
 @compiled
-def tree_of(card, x):
-    """The arrays of a tree, as ``unpacked`` takes them, by its card and by the positions that steer it."""
+def tree_of(card):
+    """The arrays of a tree, as ``unpacked`` takes them, by its card."""
     whole = wholes_at(card[WHOLE_AT], card[WHOLE_SIZE])
     sphere = floats_at(card[SPHERE_AT], 32 * whole[BLOCKS]).reshape((whole[BLOCKS], 4, 8))
     ids, numbers = ids_at(card[IDS_AT], card[IDS_SIZE]), floats_at(card[NUMBERS_AT], card[NUMBERS_SIZE])
     weights = singles_at(card[WEIGHTS_AT], card[WEIGHTS_SIZE])
     motion = floats_at(card[MOTION_AT], 24).reshape((8, 3))
-    handles_at, count = np.int64(x.ctypes.data), len(x)
+    x = floats_at(card[X_AT], 3 * card[X_COUNT]).reshape((card[X_COUNT], 3))
+    handles_at, count = card[X_AT], card[X_COUNT]
     if whole[LINKS] > 0:
         handles_at, count = card[HANDLES_AT], card[HANDLE_COUNT]
     handles = floats_at(handles_at, 3 * count).reshape((count, 3))
@@ -97,6 +99,8 @@ def unpacked(tree):
     )  # fmt: skip
 
 
+NEVER = np.iinfo(np.int64).max
+"""A time that does not come."""
 SIZE_BITS = np.int64(0x7FFFFFFFFFFFFFFF)
 UNIT = 1.001
 """No handle is longer than this times its length: frames that are turned again and again keep theirs up to rounding."""
@@ -326,17 +330,17 @@ def track_root(tree, deadline):
 
 
 @compiled
-def track_root_of(card, x, deadline):
+def track_root_of(card, deadline):
     """As ``track_root``, of a tree by its card."""
-    return track_root(tree_of(card, x), deadline)
+    return track_root(tree_of(card), deadline)
 
 
 @kernel(parallel_from=1024)
-def track_all(card, x, deadline):
+def track_all(card, deadline):
     """Bring all blocks up to date; those that there was no time for keep their stamp."""
-    tree = tree_of(card, x)
+    tree = tree_of(card)
     take_state(tree)
-    sphere, whole, _, _, motion, _, now, _ = tree
+    sphere, whole, _, _, motion, x, now, _ = tree
     (
         table, _, control, coefficient, (share, known),
         point_start, point_vertex, cut_start, cut_corner, cut_weight, links,

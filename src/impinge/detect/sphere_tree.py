@@ -43,19 +43,19 @@ import numpy as np
 
 from impinge.arrays import Ints, shown
 from impinge.backend.clock import now_ns
-from impinge.backend.stages import start_stages
+from impinge.backend.stages import NO_STAGES, start_stages
 from impinge.detect import sphere_tree_kernels as kernels
 from impinge.detect.narrow_phase import Neighbours, check_neighbours
 from impinge.detect.pair_query import Cancel, pair_options
 from impinge.detect.results import Reason
 from impinge.detect.sphere_contacts import SphereContacts
 from impinge.detect.sphere_hierarchy import SphereHierarchy
-from impinge.detect.sphere_tracking import NEVER, Spheres, TrackedSpheres, Tracking
+from impinge.detect.sphere_tracking import NEVER, TrackedSpheres, Tracking
 from impinge.detect.sphere_tree_bodies import Seat, steered_body
 from impinge.detect.sphere_tree_choice import ALL, Choice
-from impinge.detect.sphere_tree_desk import NO_PAIRS, Desk, Searched
+from impinge.detect.sphere_tree_desk import NO_PAIRS, Desk, Searched, Trees
 from impinge.detect.sphere_tree_exact import ExactStage
-from impinge.detect.sphere_tree_limits import Limits, Reserve, check_whole, limits_of
+from impinge.detect.sphere_tree_limits import Limits, check_whole, limits_of
 from impinge.detect.sphere_tree_self import OneBody
 from impinge.errors import OptionError
 
@@ -79,7 +79,7 @@ class Seats(NamedTuple):
 
     a: Seat
     b: Seat
-    trees: tuple[TrackedSpheres, TrackedSpheres]
+    trees: Trees
     are_layered: bool
     """Whether spheres of one of them have to be found all at once."""
     locks: tuple[Any, ...]
@@ -168,9 +168,6 @@ class SphereTree:
         }  # fmt: skip
         self._seats: Seats | None = None
         self._lock = threading.RLock()
-        self._reserve = Reserve()
-        self._stopped, self._listing_ns = 0, 0
-        """When the last search stopped, and what listing its answer was thought to take from then on."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle bodies and options; what is kept between frames is made again."""
@@ -256,110 +253,93 @@ class SphereTree:
     # the search --------------------------------------------------------------------------------------
 
     def _search(self, seats: Seats, limits: Limits, choice: Choice) -> SphereContacts:
-        stages = start_stages()
-        deadline = limits.end - self._reserve.for_budget(limits.end - limits.began)
-        desk = self._desk
+        stages, desk, end = start_stages(), self._desk, limits.end
         if desk.trees is not seats.trees:
             desk.set_trees(seats.trees, self._one_body(seats.a.tracked, seats.a.faces))
         if desk.level != limits.level:
             desk.set_level(limits.level)
-        searched = NOTHING_SEARCHED
-        if not seats.are_layered or self._track_whole(seats.trees, deadline):
+        if seats.are_layered and not _track_whole(seats.trees, desk.deadline(limits.began, end)):
+            end = 0
+        if stages is not NO_STAGES:
             stages.done("update")
-            searched = self._traverse(limits, deadline)
-        stages.done("search")
-        _, tests, tracked, peak, newest, waiting, _, found, stopped, is_current = searched
-        self._stopped, self._listing_ns = stopped or now_ns(), ENTRY_NS * waiting // 8 + FOUND_NS * found
-        stats = {
-            "tests": tests,
-            "tracked_blocks": tracked,
-            "queue_peak": peak,
-            "followed_newest": newest,
-            "outdated": not is_current,
-        }
-        result = self._result(seats, searched, limits, choice, deadline, stats)
-        stages.done("list")
-        if times := stages.times():
-            stats.update(times)
-        if limits.end != NEVER:
-            self._reserve.learn(now_ns() - self._stopped - self._listing_ns)
+        if limits.cancel is None:
+            searched = desk.search(limits.tests, limits.began, end)
+        else:
+            searched = self._search_in_slices(limits, end)
+        if stages is not NO_STAGES:
+            stages.done("search")
+        result = self._result(seats, searched, limits, choice)
+        if stages is not NO_STAGES:
+            stages.done("list")
+            result.stats.update(stages.times())
+        desk.returned = 0 if limits.end == NEVER else now_ns()
         return result
 
-    def _track_whole(self, trees: tuple[TrackedSpheres, TrackedSpheres], deadline: int) -> bool:
-        """Find all spheres of layered trees; whether there was time to."""
-        return all(not tracked.is_whole or tracked.track_all(deadline) for tracked in trees)
-
-    def _traverse(self, limits: Limits, deadline: int) -> Searched:
-        desk, cancel = self._desk, limits.cancel
-        until, goes_on = NEVER, False
+    def _search_in_slices(self, limits: Limits, end: int) -> Searched:
+        goes_on, cancel = False, limits.cancel
         while True:
-            if cancel is not None:
-                until, deadline = now_ns() + SLICE_NS, 0 if cancel.is_set() else deadline
-            searched = desk.search(limits.tests, until, deadline, goes_on)
-            if searched.why <= kernels.OUT_OF_TESTS:
-                return searched
+            end = 0 if cancel.is_set() else end
+            searched = self._desk.search(limits.tests, limits.began, end, now_ns() + SLICE_NS, goes_on)
             if searched.why != kernels.PAUSED:
-                desk.grow(searched.why)
+                return searched
             goes_on = True
 
     # the answer --------------------------------------------------------------------------------------
 
-    def _result(
-        self,
-        seats: Seats,
-        searched: Searched,
-        limits: Limits,
-        choice: Choice,
-        deadline: int,
-        stats: dict[str, Any],
-    ) -> SphereContacts:
-        a, b = seats.trees
-        possible, level, certain = ROOTS, 0, NO_PAIRS
-        if searched is not NOTHING_SEARCHED:
-            possible, level = self._desk.waiting(searched)
-            certain = self._desk.found(searched)
+    def _result(self, seats: Seats, searched: Searched, limits: Limits, choice: Choice) -> SphereContacts:
+        why, tests, tracked, peak, newest, waiting, level, _, deadline, is_current = searched
+        possible, certain = self._desk.answer(searched)
         reason: Reason | None = None
-        if searched.waiting == 0:
-            level = max(a.layout.finest, b.layout.finest)
+        if waiting == 0:
+            level = max(tree.layout.finest for tree in seats.trees)
         else:
-            reason = "cancelled" if searched.why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
+            reason = "cancelled" if why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
+        fields: dict[str, Any] = {
+            "certain": certain,
+            "possible": possible,
+            "level": level,
+            "spheres": (seats.a.tracked.spheres, seats.b.tracked.spheres),
+            "facing": (seats.a.facing(), seats.b.facing()),
+            "bodies": self._bodies,
+            "complete": reason is None,
+            "reason": reason,
+            "method": self.name,
+            "stats": {
+                "tests": tests,
+                "tracked_blocks": tracked,
+                "queue_peak": peak,
+                "followed_newest": newest,
+                "outdated": not is_current,
+            },
+        }
+        if self.is_self:
+            spheres = seats.a.tracked.spheres._replace(one_body=self._alone)
+            fields |= {"is_self": True, "spheres": (spheres, spheres)}
+        if self.exact or limits.level is not None or choice is not ALL:
+            self._refine(fields, seats, limits, choice, deadline)
+        fields["elapsed_ms"] = 1e-6 * (now_ns() - limits.began)
+        return SphereContacts.made_of(fields)
+
+    def _refine(self, fields: dict[str, Any], seats: Seats, limits: Limits, choice: Choice, deadline: int) -> None:
+        """Do to an answer what not every query asks for: a finest level, chosen triangles, the exact stage."""
+        possible, certain, level, reason = (fields[name] for name in ("possible", "certain", "level", "reason"))
         if limits.level is not None:
             possible, certain, level, reason = _above_leaves(seats, (possible, certain, level, reason), limits.level)
-        if choice is not ALL and not choice.is_all:
+        if not choice.is_all:
             possible, certain = choice.nodes(seats[:2], possible), choice.nodes(seats[:2], certain)
             reason = reason if len(possible) else None
-        of_triangles = {}
         if self.exact:
-            settled = self._exact.settle(seats[:2], certain, limits, choice, deadline, stats)
+            settled = self._exact.settle(seats[:2], certain, limits, choice, deadline, fields["stats"])
             if settled.stopped is not None:
-                self._stopped, self._listing_ns = settled.stopped, self._exact.listing_ns
+                self._desk.stop_later(settled.stopped, self._exact.listing_ns)
             certain, pairs, kind = settled.certain, settled.pairs, settled.kind
             possible = np.concatenate([settled.untested, possible]) if len(settled.untested) else possible
             reason = reason or settled.reason
             if choice.max_pairs is not None and len(pairs) > choice.max_pairs:
                 pairs, kind, reason = pairs[: choice.max_pairs], kind[: choice.max_pairs], reason or "limit"
-            of_triangles = {"pairs": pairs, "kind": kind}
-        return SphereContacts.made_of(
-            {
-                "certain": certain,
-                "possible": possible,
-                "level": level,
-                "spheres": (a.spheres, b.spheres) if self._alone is None else self._spheres_of_one(a),
-                "facing": (seats.a.facing(), seats.b.facing()),
-                "is_self": self.is_self,
-                "bodies": self._bodies,
-                "complete": reason is None,
-                "reason": reason,
-                "method": self.name,
-                "stats": stats,
-                "elapsed_ms": 1e-6 * (now_ns() - limits.began),
-                **of_triangles,
-            }
-        )
-
-    def _spheres_of_one(self, tracked: TrackedSpheres) -> tuple[Spheres, Spheres]:
-        spheres = tracked.spheres._replace(one_body=self._alone)
-        return spheres, spheres
+            fields |= {"pairs": pairs, "kind": kind}
+        fields |= {"possible": possible, "certain": certain, "level": level, "reason": reason}
+        fields["complete"] = reason is None
 
     def _nothing(self, limits: Limits) -> SphereContacts:
         """The answer where a body has no triangles."""
@@ -390,8 +370,9 @@ def _made_again(bodies: tuple[Any, Any], options: dict[str, Any]) -> SphereTree:
     return SphereTree(*bodies, **options)
 
 
-NOTHING_SEARCHED = Searched(kernels.OUT_OF_TIME, 0, 0, 0, 0, 1, 0, 0, 0, False)
-"""What there is to tell where the time was not enough for the spheres of a layered tree."""
+def _track_whole(trees: Trees, deadline: int) -> bool:
+    """Find all spheres of layered trees; whether there was time to."""
+    return all(not tracked.is_whole or tracked.track_all(deadline) for tracked in trees)
 
 
 Answer: TypeAlias = tuple[Ints, Ints, int, Reason | None]

@@ -143,16 +143,16 @@ class Seat:
 
     def place(self, transform: Any) -> None:
         """Let the spheres be those of the body as it is now."""
-        self.x, motion, _ = self._positions.state
+        self.x, motion, _, address = self._positions.state
         followed, version = self.x, 0
         if self._driver is not None:
-            followed, _, version = self._driver.state
+            followed, _, version, address = self._driver.state
         if transform is None:
             self.matrix = None
-            self.tracked.place((motion, version, b""), followed, STILL)
+            self.tracked.place((motion, version, b""), followed, address, STILL)
         else:
             self.matrix = matrix = as_transform(transform, f"transform_{self.letter}")
-            self.tracked.place((motion, version, matrix.tobytes()), followed, _placing(matrix))
+            self.tracked.place((motion, version, matrix.tobytes()), followed, address, _placing(matrix))
 
     def vertices(self) -> Floats:
         """Positions of the surface after the transform."""
@@ -160,7 +160,7 @@ class Seat:
 
     def facing(self) -> Facing:
         """The surface, to be asked later which way it faces below spheres."""
-        return Facing(self._outside, self.x, self.faces, self.matrix)
+        return tuple.__new__(Facing, (self._outside, self.x, self.faces, self.matrix))
 
 
 def _levels(surface: TriMesh) -> int:

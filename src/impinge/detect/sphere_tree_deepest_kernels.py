@@ -44,7 +44,6 @@ from impinge.detect.sphere_tree_kernels import (
     QUEUE_FULL,
     QUEUE_SIZE,
     STATE,
-    STOPPED,
     TAIL,
     TESTS,
     TRACKED,
@@ -52,10 +51,13 @@ from impinge.detect.sphere_tree_kernels import (
     WAITING_SIZE,
     alone_on,
     are_neighbours,
+    deadline_of,
     downs_on,
     is_twin,
+    learn_from_last,
     limits_on,
     list_found,
+    stop,
     summary_of,
     trees_on,
     waiting_on,
@@ -247,14 +249,17 @@ def list_deepest(key, entry, count, table_a, table_b, pairs, state):
 
 
 @compiled
-def search_deepest(x_a, x_b, desk, most_tests, until, deadline, goes_on):
+def search_deepest(desk, most_tests, began, end, until, returned, goes_on):
     """Begin, or go on; traverse; and list, if there is room for what waits: as ``sphere_tree_kernels.search``."""
-    tree_a, tree_b = trees_on(desk, x_a, x_b)
+    tree_a, tree_b = trees_on(desk)
     down_a, down_b = downs_on(desk, tree_a, tree_b)
     alone, state = alone_on(desk), desk[STATE:]
     key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
     found = wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
     table_a, table_b = unpacked(tree_a)[0], unpacked(tree_b)[0]
+    if not goes_on:
+        learn_from_last(desk, returned)
+    deadline = deadline_of(desk, began, end)
     reason = OUT_OF_TIME
     a_in_time = track_root(tree_a, deadline - root_ns(tree_b))  # one without the other is of no use
     b_in_time = track_root(tree_b, deadline if a_in_time else 0)
@@ -268,19 +273,19 @@ def search_deepest(x_a, x_b, desk, most_tests, until, deadline, goes_on):
     if in_time:
         limits = limits_on(desk, most_tests, until, deadline)
         reason = traverse_deepest(tree_a, down_a, tree_b, down_b, alone, key, entry, found, state, limits)
-    state[STOPPED] = monotonic_ns()
+    stop(desk)
     if reason <= OUT_OF_TESTS:
         state[WAITING] = state[TAIL]
         if state[WAITING] <= desk[WAITING_SIZE]:
             list_deepest(key, entry, state[TAIL], table_a, table_b, waiting_on(desk), state)
         list_found(found, state[FOUND], table_a, table_b, desk)
-    return summary_of(desk, reason, table_a, tree_a[6], table_b, tree_b[6])
+    return summary_of(desk, reason, deadline, table_a, tree_a[6], table_b, tree_b[6])
 
 
 @compiled
-def list_deepest_again(x_a, x_b, desk):
+def list_deepest_again(desk):
     """List what waits once there is room; returns how many, and their level."""
-    tree_a, tree_b = trees_on(desk, x_a, x_b)
+    tree_a, tree_b = trees_on(desk)
     key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
     state = desk[STATE:]
     list_deepest(key, entry, state[TAIL], unpacked(tree_a)[0], unpacked(tree_b)[0], waiting_on(desk), state)

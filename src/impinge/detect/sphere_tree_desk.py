@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Ints
-from impinge.backend.memory import address_of
+from impinge.arrays import Ints, address_of
 from impinge.detect import sphere_tree_deepest_kernels as deepest
 from impinge.detect import sphere_tree_kernels as kernels
-from impinge.detect.sphere_tracking import TrackedSpheres
+from impinge.detect import sphere_tree_limits_kernels as limits_kernels
+from impinge.detect.sphere_tracking import NEVER, TrackedSpheres
 from impinge.detect.sphere_tree_self import NOBODY, OneBody
 
 NO_PAIRS: Ints = np.zeros((0, 2), dtype=np.int32)
@@ -33,7 +33,7 @@ class Searched(NamedTuple):
     waiting: int
     level: int
     found: int
-    stopped: int
+    deadline: int
     is_current: bool
 
 
@@ -49,6 +49,8 @@ class Desk:
         self._kernel = deepest.search_deepest if by_depth else kernels.search
         self.trees: Trees | None = None
         """What searches are about."""
+        self.returned = 0
+        """When the last query was about to return; 0 if that tells nothing."""
         self.level: int | None = None
         """The finest level that searches go to."""
         for place, value in (
@@ -59,6 +61,7 @@ class Desk:
             (kernels.SORTS, sorts),
         ):
             self._desk[place] = value
+        self._desk[kernels.RESERVE + limits_kernels.USUAL] = limits_kernels.FIRST_NS
         self._set_queue(np.zeros(FIRST_QUEUE, dtype=np.int64))
         self._set_found(FIRST_FOUND)
         self._set_waiting(FIRST_WAITING)
@@ -111,13 +114,23 @@ class Desk:
 
     # searches -----------------------------------------------------------------------------------------
 
-    def search(self, tests: int, until: int, deadline: int, goes_on: bool) -> Searched:
-        """Search until ``until`` or ``deadline``, or for ``tests`` tests, or until a buffer has to grow."""
-        a, b = self.trees  # type: ignore[misc]
-        told = self._kernel(a.x, b.x, self._desk, tests, until, deadline, goes_on)
-        return tuple.__new__(Searched, told)  # to call the class would take a microsecond
+    def search(self, tests: int, began: int, end: int, until: int = NEVER, goes_on: bool = False) -> Searched:
+        """Search so that the query, which began at a time, returns at ``end``, or for ``tests`` tests; or pause."""
+        told = self._kernel(self._desk, tests, began, end, until, self.returned, goes_on)
+        while told[0] in (kernels.QUEUE_FULL, kernels.FOUND_FULL):
+            self._grow(told[0])
+            told = self._kernel(self._desk, tests, began, end, until, self.returned, True)
+        searched: Searched = tuple.__new__(Searched, told)  # to call the class would take a microsecond
+        return searched if searched.waiting <= len(self._waiting) else self._list_again(searched)
 
-    def grow(self, why: int) -> None:
+    def _list_again(self, searched: Searched) -> Searched:
+        """Make room for all pairs that wait, and list them."""
+        self._set_waiting(max(searched.waiting, 2 * len(self._waiting)))
+        list_again = deepest.list_deepest_again if self._by_depth else kernels.list_again
+        waiting, level = list_again(self._desk)
+        return searched._replace(waiting=waiting, level=level)
+
+    def _grow(self, why: int) -> None:
         """Make room, so that the search can go on."""
         state = self._desk[kernels.STATE :]
         if why == kernels.FOUND_FULL:
@@ -138,16 +151,16 @@ class Desk:
 
     # answers ------------------------------------------------------------------------------------------
 
-    def waiting(self, searched: Searched) -> tuple[Ints, int]:
-        """The pairs of nodes that wait, and their level."""
-        count, level = searched.waiting, searched.level
-        if count > len(self._waiting):
-            self._set_waiting(max(count, 2 * len(self._waiting)))
-            list_again = deepest.list_deepest_again if self._by_depth else kernels.list_again
-            a, b = self.trees  # type: ignore[misc]
-            count, level = list_again(a.x, b.x, self._desk)
-        return self._waiting[:count].copy(), level
+    def deadline(self, began: int, end: int) -> int:
+        """When the work of a query has to be over, so that it returns at ``end``."""
+        return int(kernels.deadline_of(self._desk, began, end))
 
-    def found(self, searched: Searched) -> Ints:
-        """The pairs of leaves that were found."""
-        return self._listed[: searched.found].copy() if searched.found else NO_PAIRS
+    def stop_later(self, stopped: int, listing_ns: int) -> None:
+        """Tell that more was done after the search, until a time, and what it is thought to take to list that."""
+        self._desk[kernels.STATE + kernels.STOPPED] = stopped
+        self._desk[kernels.STATE + kernels.LISTING] = listing_ns
+
+    def answer(self, searched: Searched) -> tuple[Ints, Ints]:
+        """The pairs of nodes that wait, and the pairs of leaves that were found."""
+        found = searched.found
+        return self._waiting[: searched.waiting].copy(), self._listed[:found].copy() if found else NO_PAIRS

@@ -25,6 +25,7 @@ from impinge.detect.sphere_tracking_kernels import (
     LANES,
     LEVEL,
     MODE,
+    NEVER,
     NODE,
     REFIT,
     STAMP,
@@ -35,23 +36,26 @@ from impinge.detect.sphere_tracking_kernels import (
     tree_of,
     unpacked,
 )
+from impinge.detect.sphere_tree_limits_kernels import RESERVE_SIZE, learn, reserved
 
-HEAD, TAIL, TESTS, FOUND, PARTIAL, DONE, TRACKED, PEAK, BACKWARDS, WAITING, LOWEST, STOPPED = range(12)
+HEAD, TAIL, TESTS, FOUND, PARTIAL, DONE, TRACKED, PEAK, BACKWARDS, WAITING, LOWEST, STOPPED, LISTING = range(13)
 """Places in ``state``: the ends of the queue, tests so far, pairs found, the entry that was cut in the middle or -1,
 how many of its spheres were tested, blocks tracked, the longest queue, entries taken from its end, pairs that wait, the
-lowest level of these, and the time when the search stopped."""
-STATE_SIZE = 12
+lowest level of these, the time when the search stopped, and what it was thought to take to list its answer."""
+STATE_SIZE = 13
 
 (
     QUEUE_AT, QUEUE_SIZE, KEY_AT, FOUND_AT, FOUND_SIZE, LISTED_AT, WAITING_AT, WAITING_SIZE,
     CARD_A_AT, CARD_B_AT, DOWN_A_AT, DOWN_B_AT, STAND_AT, STAND_SIZE, START_AT, START_SIZE, VERTEX_AT, VERTEX_SIZE,
-    WAITING_NS, FOUND_NS, LIMIT, MOST_BLOCKS, RETEST, SORTS, STATE,
+    WAITING_NS, FOUND_NS, LIMIT, MOST_BLOCKS, RETEST, SORTS, RESERVE,
 ) = range(25)  # fmt: skip
 """Places in the desk: addresses and sizes of the queue, of its keys where it is a heap, of pairs of slots that were
 found, of the same as pairs of nodes, of pairs that wait; cards of both trees, and numbers of children by slot; what a
 search of one body has to know (``sphere_tree_self``); nanoseconds to list what waits and what was found; entries from which the
 queue is worked off from its end; blocks of children that a sphere has at most; whether a leaf against a sphere that is
-none is tested again after the swap, as published; whether what was found is sorted; and the state, to the end."""
+none is tested again after the swap, as published; whether what was found is sorted; what is kept of the time that queries take;
+and the state, to the end."""
+STATE = RESERVE + RESERVE_SIZE
 DESK_SIZE = STATE + STATE_SIZE
 
 FINISHED, OUT_OF_TIME, OUT_OF_TESTS, QUEUE_FULL, FOUND_FULL, PAUSED = range(6)
@@ -303,10 +307,31 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
 
 
 @compiled
-def trees_on(desk, x_a, x_b):
-    """Both trees, by their cards and by the positions that steer them."""
-    card_a, card_b = wholes_at(desk[CARD_A_AT], CARD_SIZE), wholes_at(desk[CARD_B_AT], CARD_SIZE)
-    return tree_of(card_a, x_a), tree_of(card_b, x_b)
+def trees_on(desk):
+    """Both trees, by their cards."""
+    return tree_of(wholes_at(desk[CARD_A_AT], CARD_SIZE)), tree_of(wholes_at(desk[CARD_B_AT], CARD_SIZE))
+
+
+@compiled
+def deadline_of(desk, began, end):
+    """When a search has to stop."""
+    return end if end == NEVER else end - reserved(desk[RESERVE : RESERVE + RESERVE_SIZE], end - began)
+
+
+@compiled
+def learn_from_last(desk, returned):
+    """Learn from the last search what a query takes from then on; it returned at a time, 0 if there is nothing to."""
+    state = desk[STATE:]
+    if returned > 0:
+        learn(desk[RESERVE : RESERVE + RESERVE_SIZE], returned - state[STOPPED] - state[LISTING])
+
+
+@compiled
+def stop(desk):
+    """Note when a search stopped, and what it is thought to take to list its answer."""
+    state = desk[STATE:]
+    state[STOPPED] = monotonic_ns()
+    state[LISTING] = desk[WAITING_NS] * (state[TAIL] - state[HEAD]) + desk[FOUND_NS] * state[FOUND]
 
 
 @compiled
@@ -332,31 +357,33 @@ def limits_on(desk, most_tests, until, deadline):
 
 
 @compiled
-def summary_of(desk, reason, table_a, now_a, table_b, now_b):
+def summary_of(desk, reason, deadline, table_a, now_a, table_b, now_b):
     """What a search tells, as ``sphere_tree_desk.Searched`` names it."""
     state = desk[STATE:]
     is_current = table_a[0, STAMP] == now_a and table_b[0, STAMP] == now_b
     return (
         reason, state[TESTS], state[TRACKED], state[PEAK], state[BACKWARDS],
-        state[WAITING], state[LOWEST], state[FOUND], state[STOPPED], is_current,
+        state[WAITING], state[LOWEST], state[FOUND], deadline, is_current,
     )  # fmt: skip
 
 
 @compiled
-def search(x_a, x_b, desk, most_tests, until, deadline, goes_on):
+def search(desk, most_tests, began, end, until, returned, goes_on):
     """Begin, or go on; traverse; and list what waits and what was found, if there is room: in one call.
 
-    Pauses at ``until``, and stops so that its answer is listed at ``deadline``. Of pairs that wait, spheres that were
+    Pauses at ``until``, and stops so that its query, which began at ``began``, returns at ``end``. Of pairs that wait, spheres that were
     not visited are brought up to date when ``most_tests`` are used up, and put where they were last known when the time
     is. What it returns is a ``summary_of``.
     """
-    tree_a, tree_b = trees_on(desk, x_a, x_b)
+    tree_a, tree_b = trees_on(desk)
     down_a, down_b = downs_on(desk, tree_a, tree_b)
     alone = alone_on(desk)
     queue, found = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
     state = desk[STATE:]
     if not goes_on:
+        learn_from_last(desk, returned)
         begin(queue, state)
+    deadline = deadline_of(desk, began, end)
     reason = OUT_OF_TIME
     a_in_time = track_root(tree_a, deadline - root_ns(tree_b))  # one without the other is of no use
     b_in_time = track_root(tree_b, deadline if a_in_time else 0)
@@ -367,7 +394,7 @@ def search(x_a, x_b, desk, most_tests, until, deadline, goes_on):
         latest = deadline - desk[WAITING_NS] * (state[TAIL] - state[HEAD])
         track_waiting(tree_a, False, queue, state, latest)
         track_waiting(tree_b, True, queue, state, latest)
-    state[STOPPED] = monotonic_ns()
+    stop(desk)
     table_a, table_b = unpacked(tree_a)[0], unpacked(tree_b)[0]
     if reason == OUT_OF_TIME:
         recall_waiting(tree_a, False, queue, state)
@@ -377,7 +404,7 @@ def search(x_a, x_b, desk, most_tests, until, deadline, goes_on):
         if state[WAITING] <= desk[WAITING_SIZE]:
             list_waiting(queue, state, table_a, table_b, alone, waiting_on(desk))
         list_found(found, state[FOUND], table_a, table_b, desk)
-    return summary_of(desk, reason, table_a, tree_a[6], table_b, tree_b[6])
+    return summary_of(desk, reason, deadline, table_a, tree_a[6], table_b, tree_b[6])
 
 
 @compiled
@@ -387,9 +414,9 @@ def waiting_on(desk):
 
 
 @compiled
-def list_again(x_a, x_b, desk):
+def list_again(desk):
     """List what waits once there is room; returns how many, and their level."""
-    tree_a, tree_b = trees_on(desk, x_a, x_b)
+    tree_a, tree_b = trees_on(desk)
     queue, state = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), desk[STATE:]
     list_waiting(queue, state, unpacked(tree_a)[0], unpacked(tree_b)[0], alone_on(desk), waiting_on(desk))
     return state[WAITING], state[LOWEST]

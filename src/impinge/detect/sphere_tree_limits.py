@@ -1,9 +1,4 @@
-"""What one query of sphere trees may take: time, tests, the finest level; and how early a search stops to be in time.
-
-A query shall return by the end of its budget, and in 99 of 100 cases no later than the larger of 50 us and 5 % of it.
-What it takes once the search has stopped is learnt from the queries before, apart from listing what was found, which
-is known beforehand.
-"""
+"""What one query of sphere trees may take: time, tests, the finest level."""
 
 from __future__ import annotations
 
@@ -16,18 +11,6 @@ from impinge.backend.clock import now_ns
 from impinge.detect.pair_query import Cancel, check_cancel
 from impinge.detect.sphere_tracking import NEVER
 from impinge.errors import OptionError
-
-FIRST_NS = 40_000
-"""What it takes at first to make a result; measured from then on."""
-LEAST_NS = 10_000
-RETURN_NS = 20_000
-"""What it takes to be called and to return, with caches that others have filled."""
-HELD_UP_NS = 400_000
-"""Beyond this, something else held the process up, which says nothing about the next query."""
-LATE_NS, LATE_SHARE = 50_000, 20
-"""A query may be late by so much, or by one part in so many of its budget."""
-EPOCH = 256
-"""Queries of which the third slowest counts as nearly the worst: one in a hundred is slower."""
 
 
 class Limits(NamedTuple):
@@ -54,11 +37,9 @@ class Limits(NamedTuple):
 def limits_of(budget_ms: Any, max_tests: Any, level: Any, cancel: Any) -> Limits:
     """The limits of a query that begins now."""
     began = now_ns()
-    end = NEVER
-    if type(budget_ms) is float and 0.0 < budget_ms < 1e6:
-        end = began + int(1e6 * budget_ms)  # the common case, without the function that knows all others
-    elif budget_ms is not None:
-        end = began + budget_ns(budget_ms)
+    if type(budget_ms) is float and 0.0 < budget_ms < 1e6 and max_tests is level is cancel is None:
+        return tuple.__new__(Limits, (began, began + int(1e6 * budget_ms), NEVER, None, None))  # the common case
+    end = NEVER if budget_ms is None else began + budget_ns(budget_ms)
     if max_tests is not None:
         check_whole(max_tests, "max_tests")
     if level is not None and (isinstance(level, bool) or not isinstance(level, int | np.integer) or level < 0):
@@ -82,32 +63,3 @@ def check_whole(value: Any, name: str) -> None:
     """Refuse what is no whole number from 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise OptionError(f"{name} is {shown(value)}, expected a whole number from 1")
-
-
-class Reserve:
-    """How long before the end of its budget a search has to stop."""
-
-    def __init__(self) -> None:
-        self._usual = FIRST_NS
-        self._slowest = [0, 0, 0]
-        """Of this epoch, in descending order."""
-        self._before = 0
-        """The third slowest of the last epoch."""
-        self._count = 0
-
-    def for_budget(self, budget_ns: int) -> int:
-        """As long as queries usually take, and so long that nearly the worst of them is not too late."""
-        late = max(LATE_NS, budget_ns // LATE_SHARE)
-        return max(self._usual, self._slowest[2] - late, self._before - late)
-
-    def learn(self, taken_ns: int) -> None:
-        """Remember what a query took once its search had stopped."""
-        taken = taken_ns + RETURN_NS
-        self._usual = max(LEAST_NS, min(taken, HELD_UP_NS), self._usual * 15 // 16)
-        slowest = self._slowest
-        if slowest[2] < taken < HELD_UP_NS:
-            slowest[2] = taken
-            slowest.sort(reverse=True)
-        self._count += 1
-        if self._count == EPOCH:
-            self._before, self._slowest, self._count = slowest[2], [0, 0, 0], 0

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.arrays import Floats, check_finite
+from impinge.arrays import Floats, address_of, check_finite
 
 _OWN_REFERENCES = 2
 """What ``sys.getrefcount`` says of an array that only one attribute refers to: that one, and its own argument."""
@@ -102,6 +102,8 @@ class State(NamedTuple):
     vertices: Floats
     motion: int
     version: int
+    address: int
+    """Where the positions begin in memory, for kernels that have no time to be handed arrays (``backend.memory``)."""
 
 
 class Positions:
@@ -110,9 +112,10 @@ class Positions:
     def __init__(self, vertices: Floats) -> None:
         self.lock = threading.RLock()
         self._part: _Part | None = None
-        self._buffer = vertices
+        self._buffer, self._address = vertices, address_of(vertices)
         self._count = len(vertices)
         self._spare: Floats | None = None
+        self._spare_address = 0
         self._buffer_is_ours = True
         self._show(0, 0)
 
@@ -120,7 +123,7 @@ class Positions:
         """Make what queries keep, once per change."""
         view = self._buffer[: self._count]
         view.setflags(write=False)
-        self._state = State(view, motion, version)
+        self._state = State(view, motion, version, self._address)
 
     @property
     def state(self) -> State:
@@ -129,7 +132,8 @@ class Positions:
         if part is None:
             return self._state
         x, moves = part.together.now
-        return State(x[part.first : part.end], part.motion + moves, part.version + moves)
+        vertices = x[part.first : part.end]
+        return State(vertices, part.motion + moves, part.version + moves, address_of(vertices))
 
     @property
     def vertices(self) -> Floats:
@@ -206,7 +210,7 @@ class Positions:
         """Be on its own again, before a change; the lock is held."""
         part = self._part
         if part is not None:
-            vertices, motion, version = self.state
+            vertices, motion, version, _ = self.state
             target = self._take_spare()
             target[: self._count] = vertices
             self._swap_in(target, motion, version, ours=True)
@@ -222,7 +226,7 @@ class Positions:
             if count > len(self._buffer) or not self._buffer_is_ours:
                 grown = np.zeros((max(count, len(self._buffer) + len(self._buffer) // 2), 3))
                 grown[:first] = self._buffer[:first]
-                self._buffer, self._spare, self._buffer_is_ours = grown, None, True
+                self._buffer, self._address, self._spare, self._buffer_is_ours = grown, address_of(grown), None, True
             self._buffer[first:count] = vertices
             self._count = count
             self._show(self._state.motion, self._state.version + 1)
@@ -233,9 +237,12 @@ class Positions:
         if self._spare is not None and sys.getrefcount(self._spare) == _OWN_REFERENCES:
             spare, self._spare = self._spare, None
             return spare
+        self._spare_address = 0
         return np.zeros_like(self._buffer)
 
     def _swap_in(self, target: Floats, motion: int, version: int, *, ours: bool) -> None:
         self._spare = self._buffer if self._buffer_is_ours and _CAN_REUSE else None
+        address = self._spare_address if ours else 0
+        self._spare_address, self._address = self._address, address or address_of(target)
         self._buffer, self._buffer_is_ours = target, ours
         self._show(motion, version)

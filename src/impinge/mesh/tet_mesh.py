@@ -125,7 +125,7 @@ class TetMesh(KeepsStructures):
     def snapshot(self) -> Snapshot:
         """Positions, tets and live ids that belong together, safe from later changes."""
         with self._positions.lock:
-            x, _, version = self._positions.state
+            x, _, version, _ = self._positions.state
             return Snapshot(x, self._elements.rows, self._elements.live, version)
 
     @property

@@ -181,7 +181,7 @@ class TriMesh(KeepsStructures):
         cached = self._bounds
         if cached is None or cached[0] != self.version:
             with self._positions.lock:
-                (x, _, version), rows = self._positions.state, self._elements.live_rows
+                (x, _, version, _), rows = self._positions.state, self._elements.live_rows
             self._bounds = cached = (version, box_around(x, rows))
         return cached[1].copy()
 
@@ -212,13 +212,13 @@ class TriMesh(KeepsStructures):
     def frame(self) -> Frame:
         """As ``snapshot``, without the list of live ids: its cost does not grow with the mesh after an edit."""
         with self._positions.lock:
-            (x, motion, version), elements = self._positions.state, self._elements
+            (x, motion, version, _), elements = self._positions.state, self._elements
             return Frame(x, elements.rows, elements.alive, elements.mark, elements.removed, motion, version)
 
     def snapshot(self) -> Snapshot:
         """Positions, faces and live ids that belong together, safe from later changes."""
         with self._positions.lock:
-            x, _, version = self._positions.state
+            x, _, version, _ = self._positions.state
             return Snapshot(x, self._elements.rows, self._elements.live, version)
 
     def add_vertices(self, vertices: Any) -> Ints:
