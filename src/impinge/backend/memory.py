@@ -29,45 +29,46 @@ def _pointer(_typing_context, address):
 
 if numba.config.DISABLE_JIT:
 
-    def _at(kind, address, count):
-        if count == 0:
-            return np.zeros(0, dtype=kind)
-        return np.ctypeslib.as_array(ctypes.cast(int(address), ctypes.POINTER(kind)), (int(count),))
+    def _at(kind, address, shape):
+        if np.prod(shape) == 0:
+            return np.zeros(shape, dtype=kind)
+        shape = tuple(map(int, np.atleast_1d(shape)))
+        return np.ctypeslib.as_array(ctypes.cast(int(address), ctypes.POINTER(kind)), shape)
 
-    def floats_at(address, count):
+    def floats_at(address, shape):
         """Doubles."""
-        return _at(ctypes.c_double, address, count)
+        return _at(ctypes.c_double, address, shape)
 
-    def singles_at(address, count):
+    def singles_at(address, shape):
         """Numbers of 32 bits."""
-        return _at(ctypes.c_float, address, count)
+        return _at(ctypes.c_float, address, shape)
 
-    def wholes_at(address, count):
+    def wholes_at(address, shape):
         """Whole numbers of 64 bits."""
-        return _at(ctypes.c_int64, address, count)
+        return _at(ctypes.c_int64, address, shape)
 
-    def ids_at(address, count):
+    def ids_at(address, shape):
         """Whole numbers of 32 bits."""
-        return _at(ctypes.c_int32, address, count)
+        return _at(ctypes.c_int32, address, shape)
 
 else:
 
     @compiled
-    def floats_at(address, count):
+    def floats_at(address, shape):
         """Doubles."""
-        return carray(_pointer(address), count, np.float64)
+        return carray(_pointer(address), shape, np.float64)
 
     @compiled
-    def singles_at(address, count):
+    def singles_at(address, shape):
         """Numbers of 32 bits."""
-        return carray(_pointer(address), count, np.float32)
+        return carray(_pointer(address), shape, np.float32)
 
     @compiled
-    def wholes_at(address, count):
+    def wholes_at(address, shape):
         """Whole numbers of 64 bits."""
-        return carray(_pointer(address), count, np.int64)
+        return carray(_pointer(address), shape, np.int64)
 
     @compiled
-    def ids_at(address, count):
+    def ids_at(address, shape):
         """Whole numbers of 32 bits."""
-        return carray(_pointer(address), count, np.int32)
+        return carray(_pointer(address), shape, np.int32)

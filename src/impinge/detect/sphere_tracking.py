@@ -198,24 +198,8 @@ def _rows(layout: Layout, controls: Controls) -> Rows:
     return Rows(start, control, coefficient, share, controls.is_crowded[layout.block_node])
 
 
-class Packed(NamedTuple):
-    """All that does not change while a body deforms, in one array of each type.
-
-    A kernel looks at every array that it is given, before it begins, and the caller's reserve of time is spent on that;
-    ``sphere_tracking_kernels.unpacked`` takes them apart.
-    """
-
-    whole: NDArray[np.int64]
-    ids: Ints
-    numbers: Floats
-    weights: NDArray[np.float32]
-
-
-def packed(layout: Layout, rows: Rows, points: tuple[Any, ...], steering: Steering, mode: int) -> Packed:
-    """Put a tree, its rows of controls, the points below its spheres and the triples of links together."""
-    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
-    nodes, links = len(point_start) - 1, len(steering.triple)
-    sizes = [mode, layout.block_count, *rows.coefficient.shape[:2], nodes, len(point_vertex), len(cut_corner), links]
+def _table(layout: Layout, rows: Rows, point_start: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """The table of blocks; ``point_start`` counts points below the nodes of a refitted tree."""
     table: NDArray[np.int64] = np.zeros((layout.block_count + 1, kernels.BLOCK_FIELDS), dtype=np.int64)
     table[:, kernels.FIRST_ROW] = rows.start
     for column, values in (
@@ -223,19 +207,11 @@ def packed(layout: Layout, rows: Rows, points: tuple[Any, ...], steering: Steeri
         (kernels.LANES, layout.lane_count),
         (kernels.LEVEL, layout.block_level),
         (kernels.IS_CROWDED, rows.is_crowded),
-        (kernels.TOP, _top(layout, np.diff(point_start)) if mode == kernels.REFIT else 0),
+        (kernels.TOP, 0 if point_start is None else _top(layout, np.diff(point_start))),
     ):
         table[:-1, column] = values
     table[-1, kernels.TOP] = 1 + np.flatnonzero(table[:, kernels.TOP]).max(initial=0)
-    stamps = np.zeros(links, dtype=np.int64)
-    return Packed(
-        np.concatenate([sizes, table.reshape(-1), layout.child, layout.child_count, point_start, cut_start, stamps]),
-        np.concatenate([each.reshape(-1) for each in (rows.control, point_vertex, cut_corner, steering.triple)]),
-        np.concatenate(
-            [each.reshape(-1) for each in (rows.share, at_rest(layout), cut_weight, steering.triple_length)]
-        ),
-        rows.coefficient.reshape(-1),
-    )
+    return table
 
 
 def at_rest(layout: Layout) -> Floats:
@@ -279,40 +255,62 @@ class TrackedSpheres:
         else:
             made = nearest_controls(tree, steering, controls, affine=mode == "affine")
         below = padded(points) if mode == "refit" else NO_POINTS
-        self._packed = packed(self.layout, _rows(self.layout, made), below, steering, MODES[mode])
-        self._handles = np.array(steering.rest if len(steering.triple) else NO_HANDLES)
-        blocks = self.layout.block_count
-        self.table = self._packed.whole[kernels.BLOCK_FIELDS :][: kernels.BLOCK_FIELDS * (blocks + 1)].reshape(-1, 8)
+        rows = _rows(self.layout, made)
+        self.table = _table(self.layout, rows, below[0] if mode == "refit" else None)
         self._stamp = self.table[:-1, kernels.STAMP]
         self._motion = np.zeros((8, 3))
         """A transform, as ``place`` gets it, the largest coordinates, and the last root."""
         self._motion[kernels.SIZE, 1:] = kernels.largest_coordinate(steering.rest), -1.0
         self._motion[kernels.ROOT + 1, 1] = steering.triple_length.max(initial=0.0)
-        layout = self.layout
         self._motion[kernels.ROOT], self._motion[kernels.ROOT + 1, 0] = tree.centre[0], tree.radius[0]
-        self.spheres = Spheres.empty(layout)
+        self.spheres = Spheres.empty(self.layout)
         """The spheres as they are; those that no query has visited since the body moved are outdated."""
-        self.sphere[:] = at_rest(layout)
+        self.sphere[:] = known = at_rest(self.layout)
         self._spare: Spheres | None = None
         self._now = 0
         self._token: object = None
         self._placing: Floats | None = None
         self._x: Floats = steering.rest[: len(steering.rest) - 3 * len(steering.triple)]
-        self.card = self._card()
+        point_start, point_vertex, cut_start, cut_corner, cut_weight = below
+        self._arrays = {
+            kernels.TABLE_AT: self.table,
+            kernels.CHILD_AT: self.layout.child,
+            kernels.CHILD_COUNT_AT: self.layout.child_count,
+            kernels.CONTROL_AT: rows.control,
+            kernels.COEFFICIENT_AT: rows.coefficient,
+            kernels.SHARE_AT: rows.share,
+            kernels.KNOWN_AT: known,
+            kernels.POINT_START_AT: point_start,
+            kernels.POINT_VERTEX_AT: point_vertex,
+            kernels.CUT_START_AT: cut_start,
+            kernels.CUT_CORNER_AT: cut_corner,
+            kernels.CUT_WEIGHT_AT: cut_weight,
+            kernels.TRIPLE_AT: steering.triple,
+            kernels.LENGTH_AT: steering.triple_length,
+            kernels.LINK_STAMP_AT: np.zeros(len(steering.triple), dtype=np.int64),
+            kernels.HANDLES_AT: np.array(steering.rest if len(steering.triple) else NO_HANDLES),
+            kernels.MOTION_AT: self._motion,
+        }
+        self._arrays = {place: np.ascontiguousarray(array) for place, array in self._arrays.items()}
+        self.card = self._card(MODES[mode])
         """What kernels take: where all arrays are that are here, and the number of the state."""
 
-    def _card(self) -> NDArray[np.int64]:
+    def _card(self, mode: int) -> NDArray[np.int64]:
         card: NDArray[np.int64] = np.zeros(kernels.CARD_SIZE, dtype=np.int64)
-        for at, array in (
-            (kernels.WHOLE_AT, self._packed.whole),
-            (kernels.IDS_AT, self._packed.ids),
-            (kernels.NUMBERS_AT, self._packed.numbers),
-            (kernels.WEIGHTS_AT, self._packed.weights),
-            (kernels.HANDLES_AT, self._handles),
+        for place, array in self._arrays.items():
+            card[place] = address_of(array)
+        card[kernels.SPHERE_AT], card[kernels.X_AT] = self.spheres.address, address_of(self._x)
+        card[kernels.MODE], card[kernels.BLOCKS], card[kernels.X_COUNT] = mode, self.layout.block_count, len(self._x)
+        card[kernels.ROWS], card[kernels.COLUMNS], _ = self._arrays[kernels.COEFFICIENT_AT].shape
+        for place, of in (
+            (kernels.NODES, kernels.POINT_START_AT),
+            (kernels.POINTS, kernels.POINT_VERTEX_AT),
+            (kernels.CUTS, kernels.CUT_CORNER_AT),
+            (kernels.LINKS, kernels.TRIPLE_AT),
+            (kernels.HANDLE_COUNT, kernels.HANDLES_AT),
         ):
-            card[at], card[at + 1] = address_of(array), len(array)
-        card[kernels.SPHERE_AT], card[kernels.MOTION_AT] = self.spheres.address, address_of(self._motion)
-        card[kernels.X_AT], card[kernels.X_COUNT] = address_of(self._x), len(self._x)
+            card[place] = len(self._arrays[of])
+        card[kernels.NODES] -= 1
         return card
 
     # one state of the body ----------------------------------------------------------------------------
@@ -347,7 +345,7 @@ class TrackedSpheres:
             deadline -= SLOT_NS * len(self.layout.slot_parent)
         kernels.track_all.over(len(stale))(self.card, deadline)
         if (self._stamp != self._now).any():
-            kernels.track_root_of(self.card, 0)  # too late, but the last bound stands there then
+            kernels.track_root(self.card, 0)  # too late, but the last bound stands there then
             return False
         if self.is_whole:
             kernels.layer_upwards(self.sphere, self.layout.slot_parent, self.layout.child_count == 0)

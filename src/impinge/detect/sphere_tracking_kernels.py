@@ -28,8 +28,6 @@ from impinge.deform.rigid_links_kernels import FLAT_IN_MOTION, place_handles
 
 PAPER, AFFINE, BOUND, REFIT = range(4)
 
-MODE, BLOCKS, ROWS, COLUMNS, NODES, POINTS, CUTS, LINKS = range(8)
-"""Places at the front of ``whole``: the mode, and how many there are of each."""
 STAMP, NODE, LANES, FIRST_ROW, LEVEL, IS_CROWDED, TOP = range(7)
 """Columns of the table of blocks: the state of its spheres, the first node, how many, their rows, the level, whether
 they follow their controls the simple way, and what they are to the top of a refitted tree; the last row has the number
@@ -41,62 +39,92 @@ BLOCK_FIELDS = 8
 PLACED, SIZE, ROOT = (4, 2), 5, 6
 """Places in ``motion``: whether there is a transform; the largest coordinate, the largest at rest, and for which state;
 the last root's centre, and in the row below its radius, and the longest handle."""
-SPHERE_AT, WHOLE_AT, WHOLE_SIZE, IDS_AT, IDS_SIZE, NUMBERS_AT, NUMBERS_SIZE, HANDLES_AT, HANDLE_COUNT = range(9)
-WEIGHTS_AT, WEIGHTS_SIZE, MOTION_AT, X_AT, X_COUNT, NOW = range(9, 15)
-"""Places in the *card* of a tree, which tells where its arrays are, among them the positions that it follows; and the
-number of the state."""
-CARD_SIZE = 15
+(
+    SPHERE_AT, TABLE_AT, CHILD_AT, CHILD_COUNT_AT, CONTROL_AT, COEFFICIENT_AT, SHARE_AT, KNOWN_AT,
+    POINT_START_AT, POINT_VERTEX_AT, CUT_START_AT, CUT_CORNER_AT, CUT_WEIGHT_AT,
+    TRIPLE_AT, LENGTH_AT, LINK_STAMP_AT, HANDLES_AT, X_AT, MOTION_AT,
+    MODE, BLOCKS, ROWS, COLUMNS, NODES, POINTS, CUTS, LINKS, X_COUNT, HANDLE_COUNT, NOW,
+) = range(30)  # fmt: skip
+"""Places in the *card* of a tree, which is all that kernels need to be handed: addresses of its arrays, among them the
+positions that it follows; the mode, and how many there are of each; and the number of the state."""
+CARD_SIZE = 30
 
 
 @compiled
-def tree_of(card):
-    """The arrays of a tree, as ``unpacked`` takes them, by its card."""
-    whole = wholes_at(card[WHOLE_AT], card[WHOLE_SIZE])
-    sphere = floats_at(card[SPHERE_AT], 32 * whole[BLOCKS]).reshape((whole[BLOCKS], 4, 8))
-    ids, numbers = ids_at(card[IDS_AT], card[IDS_SIZE]), floats_at(card[NUMBERS_AT], card[NUMBERS_SIZE])
-    weights = singles_at(card[WEIGHTS_AT], card[WEIGHTS_SIZE])
-    motion = floats_at(card[MOTION_AT], 24).reshape((8, 3))
-    x = floats_at(card[X_AT], 3 * card[X_COUNT]).reshape((card[X_COUNT], 3))
-    handles_at, count = card[X_AT], card[X_COUNT]
-    if whole[LINKS] > 0:
-        handles_at, count = card[HANDLES_AT], card[HANDLE_COUNT]
-    handles = floats_at(handles_at, 3 * count).reshape((count, 3))
-    return sphere, whole, ids, (numbers, weights), motion, x, card[NOW], handles
+def spheres_of(card):
+    """The spheres as they are now."""
+    return floats_at(card[SPHERE_AT], (card[BLOCKS], 4, 8))
 
 
 @compiled
-def unpacked(tree):
-    """The arrays of a tree; ``sphere_tracking.packed`` says why they come in one.
+def table_of(card):
+    """The table of blocks."""
+    return wholes_at(card[TABLE_AT], (card[BLOCKS] + 1, BLOCK_FIELDS))
 
-    ``tree``: spheres, whole numbers, ids, numbers (doubles and singles), motion, positions (of the coarse mesh, or of
-    the surface where spheres follow that), the number of this state, and all controls: these vertices and, if there
-    are, handles of rigid links.
-    """
-    _, whole, ids, (numbers, weights), _, _, _, handles = tree
-    blocks, rows, columns, nodes = whole[BLOCKS], whole[ROWS], whole[COLUMNS], whole[NODES]
-    points, cuts, links = whole[POINTS], whole[CUTS], whole[LINKS]
-    at = BLOCK_FIELDS
-    table = whole[at : at + BLOCK_FIELDS * (blocks + 1)].reshape((blocks + 1, BLOCK_FIELDS))
-    at += BLOCK_FIELDS * (blocks + 1)
-    child, child_count = whole[at : at + 8 * blocks], whole[at + 8 * blocks : at + 16 * blocks]
-    at += 16 * blocks
-    point_start, cut_start = whole[at : at + nodes + 1], whole[at + nodes + 1 : at + 2 * nodes + 2]
-    link_stamp = whole[at + 2 * nodes + 2 : at + 2 * nodes + 2 + links]
-    control = ids[: 8 * rows].reshape((rows, 8))
-    point_vertex = ids[8 * rows : 8 * rows + points]
-    at = 8 * rows + points
-    cut_corner = ids[at : at + 3 * cuts].reshape((cuts, 3))
-    triple = ids[at + 3 * cuts : at + 3 * cuts + 3 * links].reshape((links, 3))
-    coefficient = weights.reshape((rows, columns, 8))
-    share = numbers[: 32 * blocks].reshape((blocks, 4, 8))
-    known = numbers[32 * blocks : 64 * blocks].reshape((blocks, 4, 8))
-    at = 64 * blocks
-    cut_weight = numbers[at : at + 3 * cuts].reshape((cuts, 3))
-    length = numbers[at + 3 * cuts : at + 3 * cuts + links]
+
+@compiled
+def children_of(card):
+    """The first block of children and the number of these, by slot."""
+    return wholes_at(card[CHILD_AT], 8 * card[BLOCKS]), wholes_at(card[CHILD_COUNT_AT], 8 * card[BLOCKS])
+
+
+@compiled
+def known_of(card):
+    """Where spheres were found last."""
+    return floats_at(card[KNOWN_AT], (card[BLOCKS], 4, 8))
+
+
+@compiled
+def positions_of(card):
+    """The positions that spheres follow."""
+    return floats_at(card[X_AT], (card[X_COUNT], 3))
+
+
+@compiled
+def handles_of(card):
+    """All controls: the positions and, if there are, handles of rigid links behind them."""
+    if card[LINKS] > 0:
+        return floats_at(card[HANDLES_AT], (card[HANDLE_COUNT], 3))
+    return positions_of(card)
+
+
+@compiled
+def motion_of(card):
+    """A transform, the largest coordinates, and the last root."""
+    return floats_at(card[MOTION_AT], (8, 3))
+
+
+@compiled
+def rows_of(card):
+    """Controls, their coefficients, and what spheres have once."""
     return (
-        table, (child, child_count), control, coefficient, (share, known),
-        point_start, point_vertex, cut_start, cut_corner, cut_weight, (handles, triple, length, link_stamp),
-    )  # fmt: skip
+        ids_at(card[CONTROL_AT], (card[ROWS], 8)),
+        singles_at(card[COEFFICIENT_AT], (card[ROWS], card[COLUMNS], 8)),
+        floats_at(card[SHARE_AT], (card[BLOCKS], 4, 8)),
+    )
+
+
+@compiled
+def points_of(card):
+    """Vertices and cut corners below the spheres of a refitted tree."""
+    return (
+        wholes_at(card[POINT_START_AT], card[NODES] + 1),
+        ids_at(card[POINT_VERTEX_AT], card[POINTS]),
+        wholes_at(card[CUT_START_AT], card[NODES] + 1),
+        ids_at(card[CUT_CORNER_AT], (card[CUTS], 3)),
+        floats_at(card[CUT_WEIGHT_AT], (card[CUTS], 3)),
+    )
+
+
+@compiled
+def links_of(card):
+    """All controls, and the triples that steer handles: vertices, lengths, and for which state they were placed."""
+    return (
+        handles_of(card),
+        ids_at(card[TRIPLE_AT], (card[LINKS], 3)),
+        floats_at(card[LENGTH_AT], card[LINKS]),
+        wholes_at(card[LINK_STAMP_AT], card[LINKS]),
+    )
 
 
 NEVER = np.iinfo(np.int64).max
@@ -123,8 +151,9 @@ def largest_coordinate(x):
 
 
 @inlined
-def radius_around(cx, cy, cz, node, surface, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline):
+def radius_around(cx, cy, cz, node, surface, points, deadline):
     """The distance of the farthest point of a node; negative if the time is up before all were seen."""
+    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
     square, reach = 0.0, 0.0
     start, stop = point_start[node], point_start[node + 1]
     for first in range(start, stop, CLOCK_EVERY):
@@ -198,56 +227,53 @@ def copy_block(source, block, target):
 
 
 @compiled
-def track_block(
-    block, sphere, table, mode, now, motion, x, control, coefficient, share, known,
-    point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
-):  # fmt: skip
-    """Bring the spheres of one block up to date; whether there was time to.
-
-    With arrays that its callers unpack once: to unpack tuples here would take longer than the work.
-    """
+def track_block(card, block, deadline):
+    """Bring the spheres of one block up to date; whether there was time to."""
+    sphere, table, motion, mode, now = spheres_of(card), table_of(card), motion_of(card), card[MODE], card[NOW]
+    x, (control, coefficient, share) = positions_of(card), rows_of(card)
     lanes, start, stop = table[block, LANES], table[block, FIRST_ROW], table[block + 1, FIRST_ROW]
     alone = lanes == 1
     reach = motion[SIZE, 0] * (3.0 + (stop - start))  # sums round by the number of their terms
-    is_straight = mode == BOUND and len(links[1]) > 0 and place_links(x, control, start, stop, links, now)
+    is_straight = mode == BOUND and card[LINKS] > 0 and place_links(x, control, start, stop, links_of(card), now)
     for half in range((lanes + HALF - 1) // HALF):
         if mode == PAPER or (mode == AFFINE and table[block, IS_CROWDED]):
             follow_as_published(sphere, block, half, x, control, coefficient, share, start, stop, alone)
         elif mode == AFFINE:
             follow_affine(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach)
         elif mode == BOUND and table[block, IS_CROWDED]:
-            follow_near(sphere, block, half, links[0], control, coefficient, share, start, stop, alone, reach)
+            follow_near(sphere, block, half, handles_of(card), control, coefficient, share, start, stop, alone, reach)
         elif mode == BOUND:
-            follow_bounded(sphere, block, half, links[0], control, coefficient, share, start, stop, alone, reach)
+            follow_bounded(sphere, block, half, handles_of(card), control, coefficient, share, start, stop, alone, reach)
         else:
             follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, alone)
     if mode == REFIT:
+        points = points_of(card)
         for lane in range(lanes):
-            r, reach = radius_around(
-                sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane], table[block, NODE] + lane,
-                x, point_start, point_vertex, cut_start, cut_corner, cut_weight, deadline,
-            )  # fmt: skip
+            cx, cy, cz = sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane]
+            r, reach = radius_around(cx, cy, cz, table[block, NODE] + lane, x, points, deadline)
             if r < 0.0:
                 return False
             sphere[block, 3, lane] = r * (1.0 + ROUNDING) + ROUNDING * reach
     if is_straight:
-        add_straight_links(sphere, block, len(x), control, coefficient, start, stop, alone, links)
+        add_straight_links(sphere, block, len(x), control, coefficient, start, stop, alone, links_of(card))
     if motion[PLACED] != 0.0:
         for lane in range(lanes):
             place_sphere(sphere, block, lane, motion)
-    copy_block(sphere, block, known)
+    copy_block(sphere, block, known_of(card))
     table[block, STAMP] = now
     return True
 
 
 @compiled
-def take_state(tree):
+def take_state(card):
     """If the state is new, find the largest coordinate, at rest or now, since sums round by it; and copy controls."""
-    _, whole, _, _, motion, x, now, handles = tree
-    if motion[SIZE, 2] != now and AFFINE <= whole[MODE] <= BOUND:
+    motion = motion_of(card)
+    if motion[SIZE, 2] != card[NOW] and AFFINE <= card[MODE] <= BOUND:
+        x = positions_of(card)
         motion[SIZE, 0] = max(motion[SIZE, 1], largest_coordinate(x) + motion[ROOT + 1, 1])
-        motion[SIZE, 2] = now
-        if whole[LINKS] > 0:
+        motion[SIZE, 2] = card[NOW]
+        if card[LINKS] > 0:
+            handles = handles_of(card)
             for i in range(len(x)):
                 handles[i, 0], handles[i, 1], handles[i, 2] = x[i, 0], x[i, 1], x[i, 2]
 
@@ -272,51 +298,46 @@ def hold_children(sphere, table, children, block, motion):
 
 
 @compiled
-def track_top(tree, deadline):
+def track_top(card, deadline):
     """Find the root, of a refitted tree from below, to look at every vertex once; whether there was time to."""
-    sphere, whole, _, _, motion, x, now, _ = tree
-    (
-        table, children, control, coefficient, (share, known),
-        point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
-    ) = unpacked(tree)  # fmt: skip
-    for block in range(table[whole[BLOCKS], TOP] - 1, -1, -1):
+    sphere, table, now = spheres_of(card), table_of(card), card[NOW]
+    for block in range(table[card[BLOCKS], TOP] - 1, -1, -1):
         if table[block, STAMP] == now:
             continue
         if monotonic_ns() >= deadline:
             return False
         if table[block, TOP] == AT_TOP:
+            control, coefficient, share = rows_of(card)
             start, stop, lanes = table[block, FIRST_ROW], table[block + 1, FIRST_ROW], table[block, LANES]
             for half in range((lanes + HALF - 1) // HALF):
-                follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, lanes == 1)
-            hold_children(sphere, table, children, block, motion)
-            copy_block(sphere, block, known)
+                follow_patch(
+                    sphere, block, half, positions_of(card), control, coefficient, share, start, stop, lanes == 1
+                )
+            hold_children(sphere, table, children_of(card), block, motion_of(card))
+            copy_block(sphere, block, known_of(card))
             table[block, STAMP] = now
-        elif (block == 0 or table[block, TOP] == BELOW_TOP) and not track_block(
-            block, sphere, table, whole[MODE], now, motion, x, control, coefficient, share, known,
-            point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
-        ):  # fmt: skip
+        elif (block == 0 or table[block, TOP] == BELOW_TOP) and not track_block(card, block, deadline):
             return False
     return True
 
 
 @compiled
-def root_ns(tree):
+def root_ns(card):
     """About how long it takes to find the root, if it has to be found."""
-    table, now = unpacked(tree)[0], tree[6]
-    return 0 if table[0, STAMP] == now else ROW_NS * (table[1, FIRST_ROW] - table[0, FIRST_ROW])
+    table = table_of(card)
+    return 0 if table[0, STAMP] == card[NOW] else ROW_NS * (table[1, FIRST_ROW] - table[0, FIRST_ROW])
 
 
 @compiled
-def track_root(tree, deadline):
+def track_root(card, deadline):
     """Bring the root up to date; whether there was time to, else it is the last one that was."""
-    sphere, _, _, _, motion, _, now, _ = tree
-    table = unpacked(tree)[0]
-    if table[0, STAMP] == now:
+    sphere, motion = spheres_of(card), motion_of(card)
+    if table_of(card)[0, STAMP] == card[NOW]:
         return True
-    in_time = monotonic_ns() + root_ns(tree) < deadline
+    in_time = monotonic_ns() + root_ns(card) < deadline
     if in_time:
-        take_state(tree)
-        in_time = track_top(tree, deadline)
+        take_state(card)
+        in_time = track_top(card, deadline)
     for k in range(3):
         if in_time:
             motion[ROOT, k] = sphere[0, k, 0]
@@ -329,34 +350,20 @@ def track_root(tree, deadline):
     return in_time
 
 
-@compiled
-def track_root_of(card, deadline):
-    """As ``track_root``, of a tree by its card."""
-    return track_root(tree_of(card), deadline)
-
-
 @kernel(parallel_from=1024)
 def track_all(card, deadline):
     """Bring all blocks up to date; those that there was no time for keep their stamp."""
-    tree = tree_of(card)
-    take_state(tree)
-    sphere, whole, _, _, motion, x, now, _ = tree
-    (
-        table, _, control, coefficient, (share, known),
-        point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
-    ) = unpacked(tree)  # fmt: skip
-    mode, blocks = whole[MODE], whole[BLOCKS]
-    if mode == BOUND:
-        place_links(x, control, 0, len(control), links, now)  # not by several threads
+    take_state(card)
+    table, blocks = table_of(card), card[BLOCKS]
+    if card[MODE] == BOUND:
+        control = rows_of(card)[0]
+        place_links(positions_of(card), control, 0, len(control), links_of(card), card[NOW])  # not by several threads
     for chunk in prange((blocks + BLOCKS_AT_ONCE - 1) // BLOCKS_AT_ONCE):
         if monotonic_ns() >= deadline:
             continue
         for block in range(BLOCKS_AT_ONCE * chunk, min(BLOCKS_AT_ONCE * (chunk + 1), blocks)):
-            if table[block, STAMP] != now:
-                track_block(
-                    block, sphere, table, mode, now, motion, x, control, coefficient, share, known,
-                    point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
-                )  # fmt: skip
+            if table[block, STAMP] != card[NOW]:
+                track_block(card, block, deadline)
 
 
 @compiled
@@ -379,12 +386,8 @@ def layer_upwards(sphere, slot_parent, leaf):
 @compiled
 def radii_around(centre, surface, points, radius):
     """The distance of the farthest point of every node."""
-    point_start, point_vertex, cut_start, cut_corner, cut_weight = points
     for n in range(len(radius)):
-        radius[n], _ = radius_around(
-            centre[n, 0], centre[n, 1], centre[n, 2], n, surface, point_start, point_vertex, cut_start, cut_corner,
-            cut_weight, np.int64(1 << 62),
-        )  # fmt: skip
+        radius[n], _ = radius_around(centre[n, 0], centre[n, 1], centre[n, 2], n, surface, points, np.int64(NEVER))
 
 
 @compiled

@@ -19,13 +19,15 @@ from impinge.backend.simd_spheres import sphere_mask
 from impinge.detect.sphere_tracking_kernels import (
     LANES,
     LEVEL,
-    MODE,
     NODE,
+    NOW,
     STAMP,
+    children_of,
     root_ns,
+    spheres_of,
+    table_of,
     track_block,
     track_root,
-    unpacked,
 )
 from impinge.detect.sphere_tree_kernels import (
     BACKWARDS,
@@ -51,6 +53,7 @@ from impinge.detect.sphere_tree_kernels import (
     WAITING_SIZE,
     alone_on,
     are_neighbours,
+    cards_on,
     deadline_of,
     downs_on,
     is_twin,
@@ -59,7 +62,6 @@ from impinge.detect.sphere_tree_kernels import (
     list_found,
     stop,
     summary_of,
-    trees_on,
     waiting_on,
 )
 
@@ -135,23 +137,13 @@ def begin_deepest(sphere_a, child_count_a, sphere_b, child_count_b, table_a, alo
 
 
 @compiled
-def traverse_deepest(tree_a, child_count_a, tree_b, child_count_b, alone, key, entry, found, state, limits):
+def traverse_deepest(card_a, child_count_a, card_b, child_count_b, alone, key, entry, found, state, limits):
     """Follow the deepest pair until none is left, or a limit is reached; returns why it stopped.
 
     Arguments as of ``sphere_tree_kernels.traverse``; ``key`` and ``entry`` are the heap, ``state[TAIL]`` pairs long.
     """
-    sphere_a, whole_a, _, _, motion_a, x_a, now_a, _ = tree_a
-    (
-        table_a, (child_a, _), control_a, coefficient_a, (share_a, known_a),
-        point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a,
-    ) = unpacked(tree_a)  # fmt: skip
-    mode_a = whole_a[MODE]
-    sphere_b, whole_b, _, _, motion_b, x_b, now_b, _ = tree_b
-    (
-        table_b, (child_b, _), control_b, coefficient_b, (share_b, known_b),
-        point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b,
-    ) = unpacked(tree_b)  # fmt: skip
-    mode_b = whole_b[MODE]
+    sphere_a, table_a, (child_a, _), now_a = spheres_of(card_a), table_of(card_a), children_of(card_a), card_a[NOW]
+    sphere_b, table_b, (child_b, _), now_b = spheres_of(card_b), table_of(card_b), children_of(card_b), card_b[NOW]
     most_tests, until, deadline, pair_ns, found_ns, limit, most_blocks, _ = limits
     reason = FINISHED
     rounds = 0
@@ -180,17 +172,9 @@ def traverse_deepest(tree_a, child_count_a, tree_b, child_count_b, alone, key, e
         for block in range(begin, end):
             tests += table_b[block, LANES] if of_b else table_a[block, LANES]
             if of_b and table_b[block, STAMP] != now_b:
-                in_time = track_block(
-                    block, sphere_b, table_b, mode_b, now_b, motion_b,
-                    x_b, control_b, coefficient_b, share_b, known_b,
-                    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b, deadline,
-                )  # fmt: skip
+                in_time = track_block(card_b, block, deadline)
             elif not of_b and table_a[block, STAMP] != now_a:
-                in_time = track_block(
-                    block, sphere_a, table_a, mode_a, now_a, motion_a,
-                    x_a, control_a, coefficient_a, share_a, known_a,
-                    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a, deadline,
-                )  # fmt: skip
+                in_time = track_block(card_a, block, deadline)
             else:
                 continue
             state[TRACKED] += 1
@@ -251,42 +235,42 @@ def list_deepest(key, entry, count, table_a, table_b, pairs, state):
 @compiled
 def search_deepest(desk, most_tests, began, end, until, returned, goes_on):
     """Begin, or go on; traverse; and list, if there is room for what waits: as ``sphere_tree_kernels.search``."""
-    tree_a, tree_b = trees_on(desk)
-    down_a, down_b = downs_on(desk, tree_a, tree_b)
+    card_a, card_b = cards_on(desk)
+    down_a, down_b = downs_on(desk, card_a, card_b)
     alone, state = alone_on(desk), desk[STATE:]
     key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
     found = wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
-    table_a, table_b = unpacked(tree_a)[0], unpacked(tree_b)[0]
+    table_a, table_b = table_of(card_a), table_of(card_b)
     if not goes_on:
         learn_from_last(desk, returned)
     deadline = deadline_of(desk, began, end)
     reason = OUT_OF_TIME
-    a_in_time = track_root(tree_a, deadline - root_ns(tree_b))  # one without the other is of no use
-    b_in_time = track_root(tree_b, deadline if a_in_time else 0)
+    a_in_time = track_root(card_a, deadline - root_ns(card_b))  # one without the other is of no use
+    b_in_time = track_root(card_b, deadline if a_in_time else 0)
     in_time = a_in_time and b_in_time
     if not goes_on and in_time:
-        begin_deepest(tree_a[0], down_a, tree_b[0], down_b, table_a, alone, key, entry, found, state)
+        begin_deepest(spheres_of(card_a), down_a, spheres_of(card_b), down_b, table_a, alone, key, entry, found, state)
     elif not goes_on:
         state[:] = 0
         push(key, entry, 0, 0.0, np.int64(0))
         state[TAIL] = 1
     if in_time:
         limits = limits_on(desk, most_tests, until, deadline)
-        reason = traverse_deepest(tree_a, down_a, tree_b, down_b, alone, key, entry, found, state, limits)
+        reason = traverse_deepest(card_a, down_a, card_b, down_b, alone, key, entry, found, state, limits)
     stop(desk)
     if reason <= OUT_OF_TESTS:
         state[WAITING] = state[TAIL]
         if state[WAITING] <= desk[WAITING_SIZE]:
             list_deepest(key, entry, state[TAIL], table_a, table_b, waiting_on(desk), state)
         list_found(found, state[FOUND], table_a, table_b, desk)
-    return summary_of(desk, reason, deadline, table_a, tree_a[6], table_b, tree_b[6])
+    return summary_of(desk, reason, deadline, table_a, card_a[NOW], table_b, card_b[NOW])
 
 
 @compiled
 def list_deepest_again(desk):
     """List what waits once there is room; returns how many, and their level."""
-    tree_a, tree_b = trees_on(desk)
+    card_a, card_b = cards_on(desk)
     key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
     state = desk[STATE:]
-    list_deepest(key, entry, state[TAIL], unpacked(tree_a)[0], unpacked(tree_b)[0], waiting_on(desk), state)
+    list_deepest(key, entry, state[TAIL], table_of(card_a), table_of(card_b), waiting_on(desk), state)
     return state[WAITING], state[LOWEST]

@@ -27,14 +27,17 @@ from impinge.detect.sphere_tracking_kernels import (
     MODE,
     NEVER,
     NODE,
+    NOW,
     REFIT,
     STAMP,
+    children_of,
     copy_block,
+    known_of,
     root_ns,
+    spheres_of,
+    table_of,
     track_block,
     track_root,
-    tree_of,
-    unpacked,
 )
 from impinge.detect.sphere_tree_limits_kernels import RESERVE_SIZE, learn, reserved
 
@@ -51,10 +54,10 @@ STATE_SIZE = 13
 ) = range(25)  # fmt: skip
 """Places in the desk: addresses and sizes of the queue, of its keys where it is a heap, of pairs of slots that were
 found, of the same as pairs of nodes, of pairs that wait; cards of both trees, and numbers of children by slot; what a
-search of one body has to know (``sphere_tree_self``); nanoseconds to list what waits and what was found; entries from which the
-queue is worked off from its end; blocks of children that a sphere has at most; whether a leaf against a sphere that is
-none is tested again after the swap, as published; whether what was found is sorted; what is kept of the time that queries take;
-and the state, to the end."""
+search of one body has to know (``sphere_tree_self``); nanoseconds to list what waits and what was found; entries from
+which the queue is worked off from its end; blocks of children that a sphere has at most; whether a leaf against a
+sphere that is none is tested again after the swap, as published; whether what was found is sorted; what was learnt of
+the time that queries take; and the state, to the end."""
 STATE = RESERVE + RESERVE_SIZE
 DESK_SIZE = STATE + STATE_SIZE
 
@@ -163,7 +166,7 @@ def effort_of(table, block, mode):
 
 
 @compiled
-def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, state, limits):
+def traverse(card_a, child_count_a, card_b, child_count_b, alone, queue, found, state, limits):
     """Test pairs from the front of the queue until it is empty, or a limit is reached; returns why it stopped.
 
     ``child_count`` of a tree: number of blocks of children by slot (0: a leaf). ``alone``: empty for two bodies, as of
@@ -173,18 +176,8 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
     blocks of children that a sphere has at most; and whether a leaf against a sphere that is none is tested again after
     the swap, as published.
     """
-    sphere_a, whole_a, _, _, motion_a, x_a, now_a, _ = tree_a
-    (
-        table_a, (child_a, _), control_a, coefficient_a, (share_a, known_a),
-        point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a,
-    ) = unpacked(tree_a)  # fmt: skip
-    mode_a = whole_a[MODE]
-    sphere_b, whole_b, _, _, motion_b, x_b, now_b, _ = tree_b
-    (
-        table_b, (child_b, _), control_b, coefficient_b, (share_b, known_b),
-        point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b,
-    ) = unpacked(tree_b)  # fmt: skip
-    mode_b = whole_b[MODE]
+    sphere_a, table_a, (child_a, _), now_a = spheres_of(card_a), table_of(card_a), children_of(card_a), card_a[NOW]
+    sphere_b, table_b, (child_b, _), now_b = spheres_of(card_b), table_of(card_b), children_of(card_b), card_b[NOW]
     most_tests, until, deadline, entry_ns, found_ns, limit, most_blocks, retest = limits
     head, tail, tests, count = state[HEAD], state[TAIL], state[TESTS], state[FOUND]
     ring = len(queue) - 1
@@ -221,16 +214,12 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
         # test the siblings, after bringing them up to date
         if of_b:
             if table_b[block, STAMP] != now_b:
-                in_time = track_block(
-                    block, sphere_b, table_b, mode_b, now_b, motion_b,
-                    x_b, control_b, coefficient_b, share_b, known_b,
-                    point_start_b, point_vertex_b, cut_start_b, cut_corner_b, cut_weight_b, links_b, deadline,
-                )  # fmt: skip
+                in_time = track_block(card_b, block, deadline)
                 if not in_time:
                     reason = OUT_OF_TIME
                     break
                 tracked += 1
-                since_clock += effort_of(table_b, block, mode_b)
+                since_clock += effort_of(table_b, block, card_b[MODE])
             k, i = partner >> 3, partner & 7
             x, y, z, r = sphere_a[k, 0, i], sphere_a[k, 1, i], sphere_a[k, 2, i], sphere_a[k, 3, i]
             bits = sphere_mask(sphere_b, block, x, y, z, r)
@@ -238,16 +227,12 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
             partner_children, partner_child = child_count_a[partner], child_a[partner]
         else:
             if table_a[block, STAMP] != now_a:
-                in_time = track_block(
-                    block, sphere_a, table_a, mode_a, now_a, motion_a,
-                    x_a, control_a, coefficient_a, share_a, known_a,
-                    point_start_a, point_vertex_a, cut_start_a, cut_corner_a, cut_weight_a, links_a, deadline,
-                )  # fmt: skip
+                in_time = track_block(card_a, block, deadline)
                 if not in_time:
                     reason = OUT_OF_TIME
                     break
                 tracked += 1
-                since_clock += effort_of(table_a, block, mode_a)
+                since_clock += effort_of(table_a, block, card_a[MODE])
             k, i = partner >> 3, partner & 7
             x, y, z, r = sphere_b[k, 0, i], sphere_b[k, 1, i], sphere_b[k, 2, i], sphere_b[k, 3, i]
             bits = sphere_mask(sphere_a, block, x, y, z, r)
@@ -307,9 +292,9 @@ def traverse(tree_a, child_count_a, tree_b, child_count_b, alone, queue, found, 
 
 
 @compiled
-def trees_on(desk):
-    """Both trees, by their cards."""
-    return tree_of(wholes_at(desk[CARD_A_AT], CARD_SIZE)), tree_of(wholes_at(desk[CARD_B_AT], CARD_SIZE))
+def cards_on(desk):
+    """The cards of both trees."""
+    return wholes_at(desk[CARD_A_AT], CARD_SIZE), wholes_at(desk[CARD_B_AT], CARD_SIZE)
 
 
 @compiled
@@ -337,14 +322,14 @@ def stop(desk):
 @compiled
 def alone_on(desk):
     """What a search of one body has to know; empty for two."""
-    stand = wholes_at(desk[STAND_AT], 2 * desk[STAND_SIZE]).reshape((desk[STAND_SIZE], 2))
+    stand = wholes_at(desk[STAND_AT], (desk[STAND_SIZE], 2))
     return stand, wholes_at(desk[START_AT], desk[START_SIZE]), ids_at(desk[VERTEX_AT], desk[VERTEX_SIZE])
 
 
 @compiled
-def downs_on(desk, tree_a, tree_b):
+def downs_on(desk, card_a, card_b):
     """How many blocks of children each slot of both trees has."""
-    return wholes_at(desk[DOWN_A_AT], 8 * tree_a[1][BLOCKS]), wholes_at(desk[DOWN_B_AT], 8 * tree_b[1][BLOCKS])
+    return wholes_at(desk[DOWN_A_AT], 8 * card_a[BLOCKS]), wholes_at(desk[DOWN_B_AT], 8 * card_b[BLOCKS])
 
 
 @compiled
@@ -375,8 +360,8 @@ def search(desk, most_tests, began, end, until, returned, goes_on):
     not visited are brought up to date when ``most_tests`` are used up, and put where they were last known when the time
     is. What it returns is a ``summary_of``.
     """
-    tree_a, tree_b = trees_on(desk)
-    down_a, down_b = downs_on(desk, tree_a, tree_b)
+    card_a, card_b = cards_on(desk)
+    down_a, down_b = downs_on(desk, card_a, card_b)
     alone = alone_on(desk)
     queue, found = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
     state = desk[STATE:]
@@ -385,77 +370,69 @@ def search(desk, most_tests, began, end, until, returned, goes_on):
         begin(queue, state)
     deadline = deadline_of(desk, began, end)
     reason = OUT_OF_TIME
-    a_in_time = track_root(tree_a, deadline - root_ns(tree_b))  # one without the other is of no use
-    b_in_time = track_root(tree_b, deadline if a_in_time else 0)
+    a_in_time = track_root(card_a, deadline - root_ns(card_b))  # one without the other is of no use
+    b_in_time = track_root(card_b, deadline if a_in_time else 0)
     if a_in_time and b_in_time:
         limits = limits_on(desk, most_tests, until, deadline)
-        reason = traverse(tree_a, down_a, tree_b, down_b, alone, queue, found, state, limits)
+        reason = traverse(card_a, down_a, card_b, down_b, alone, queue, found, state, limits)
     if reason == OUT_OF_TESTS:
         latest = deadline - desk[WAITING_NS] * (state[TAIL] - state[HEAD])
-        track_waiting(tree_a, False, queue, state, latest)
-        track_waiting(tree_b, True, queue, state, latest)
+        track_waiting(card_a, False, queue, state, latest)
+        track_waiting(card_b, True, queue, state, latest)
     stop(desk)
-    table_a, table_b = unpacked(tree_a)[0], unpacked(tree_b)[0]
+    table_a, table_b = table_of(card_a), table_of(card_b)
     if reason == OUT_OF_TIME:
-        recall_waiting(tree_a, False, queue, state)
-        recall_waiting(tree_b, True, queue, state)
+        recall_waiting(card_a, False, queue, state)
+        recall_waiting(card_b, True, queue, state)
     if reason <= OUT_OF_TESTS:
         state[WAITING] = waiting_count(queue, state, table_a, table_b)
         if state[WAITING] <= desk[WAITING_SIZE]:
             list_waiting(queue, state, table_a, table_b, alone, waiting_on(desk))
         list_found(found, state[FOUND], table_a, table_b, desk)
-    return summary_of(desk, reason, deadline, table_a, tree_a[6], table_b, tree_b[6])
+    return summary_of(desk, reason, deadline, table_a, card_a[NOW], table_b, card_b[NOW])
 
 
 @compiled
 def waiting_on(desk):
     """Room for the pairs that wait."""
-    return ids_at(desk[WAITING_AT], 2 * desk[WAITING_SIZE]).reshape((desk[WAITING_SIZE], 2))
+    return ids_at(desk[WAITING_AT], (desk[WAITING_SIZE], 2))
 
 
 @compiled
 def list_again(desk):
     """List what waits once there is room; returns how many, and their level."""
-    tree_a, tree_b = trees_on(desk)
+    card_a, card_b = cards_on(desk)
     queue, state = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), desk[STATE:]
-    list_waiting(queue, state, unpacked(tree_a)[0], unpacked(tree_b)[0], alone_on(desk), waiting_on(desk))
+    list_waiting(queue, state, table_of(card_a), table_of(card_b), alone_on(desk), waiting_on(desk))
     return state[WAITING], state[LOWEST]
 
 
 @compiled
-def track_waiting(tree, of_b, queue, state, deadline):
+def track_waiting(card, of_b, queue, state, deadline):
     """Bring up to date what was not visited of one tree's spheres in pairs that wait, as far as the time goes.
 
     Of a pair, the partner was visited before, and so were both if they are to be tested again.
     """
-    sphere, whole, _, _, motion, x, now, _ = tree
-    (
-        table, _, control, coefficient, (share, known),
-        point_start, point_vertex, cut_start, cut_corner, cut_weight, links,
-    ) = unpacked(tree)  # fmt: skip
+    table, now = table_of(card), card[NOW]
     ring = len(queue) - 1
     for q in range(state[HEAD], state[TAIL]):
         entry = queue[q & ring]
         block = block_of(entry)
         if is_of_b(entry) != of_b or is_again(entry) or table[block, STAMP] == now:
             continue
-        in_time = monotonic_ns() < deadline and track_block(
-            block, sphere, table, whole[MODE], now, motion, x, control, coefficient, share, known,
-            point_start, point_vertex, cut_start, cut_corner, cut_weight, links, deadline,
-        )  # fmt: skip
+        in_time = monotonic_ns() < deadline and track_block(card, block, deadline)
         if not in_time:
             break
         state[TRACKED] += 1
 
 
 @compiled
-def recall_waiting(tree, of_b, queue, state):
+def recall_waiting(card, of_b, queue, state):
     """Put what was not visited of one tree's spheres in pairs that wait where it was last known.
 
     The root is where the last root was, which ``track_root`` sees to.
     """
-    sphere, _, _, _, _, _, now, _ = tree
-    table, (_, known) = unpacked(tree)[0], unpacked(tree)[4]
+    sphere, table, known, now = spheres_of(card), table_of(card), known_of(card), card[NOW]
     ring = len(queue) - 1
     for q in range(state[HEAD], state[TAIL]):
         entry = queue[q & ring]
@@ -561,7 +538,7 @@ def list_found(found, count, table_a, table_b, desk):
     if desk[SORTS] != 0 and count > 1:
         scratch = wholes_at(desk[LISTED_AT], desk[FOUND_SIZE])
         sort_found(found, count, 8 * len(table_a), 8 * len(table_b), scratch)
-    listed = ids_at(desk[LISTED_AT], 2 * desk[FOUND_SIZE]).reshape((desk[FOUND_SIZE], 2))
+    listed = ids_at(desk[LISTED_AT], (desk[FOUND_SIZE], 2))
     for i in range(count):
         slot_a, slot_b = found[i] >> 32, found[i] & np.int64(0xFFFFFFFF)
         listed[i, 0] = table_a[slot_a >> 3, NODE] + (slot_a & 7)
