@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from impinge.arrays import Floats, Ints
 from impinge.detect.results import Result, plain
+from impinge.detect.sphere_facing import Facing
 from impinge.detect.sphere_pushes import Normals, Pushes, pushes_of
 
 
@@ -40,8 +41,8 @@ class SphereContacts(Result):
     "centres", as published."""
     spheres: tuple[Any, ...] = field(default=(), repr=False)
     """The spheres of both trees as the query saw them; not part of ``to_dict``."""
-    facing: tuple[Any, ...] = field(default=(), repr=False)
-    """The surfaces below them as the query saw them; not part of ``to_dict``."""
+    surfaces: tuple[Any, ...] = field(default=(), repr=False)
+    """What a ``Facing`` is made of: the surfaces below them as the query saw them; not part of ``to_dict``."""
     bodies: tuple[Any, ...] = field(default=(), repr=False)
     """The bodies that were asked about, for pictures; not part of ``to_dict``."""
 
@@ -58,6 +59,11 @@ class SphereContacts(Result):
     def __bool__(self) -> bool:
         """Whether they may meet: anything certain or possible."""
         return len(self.certain) + len(self.possible) > 0
+
+    @property
+    def facing(self) -> tuple[Facing, ...]:
+        """Which way the surfaces below the spheres of either body face."""
+        return tuple(map(Facing._make, self.surfaces))
 
     @cached_property
     def _certain_contacts(self) -> Pushes:

@@ -34,8 +34,8 @@ Rounding  Conservative modes round radii outwards. Weights are single numbers, w
 
 from __future__ import annotations
 
-import sys
 import threading
+from sys import getrefcount
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -69,7 +69,6 @@ MOST_POINTS = 2048
 """Refitted spheres with more points below are found from their children, to look at every point only once."""
 SLOT_NS = 6
 """What it takes to let a sphere hold one of its children's."""
-_OWN_REFERENCES, _ARRAY_REFERENCES = 3, 2
 _CAN_REUSE = can_count_references()
 
 
@@ -143,15 +142,6 @@ class Spheres(NamedTuple):
         """Centre and radius of some nodes, shape (k, 4)."""
         slot = self.layout.node_slot[nodes]
         return np.asarray(self.sphere[slot // WIDTH, :, slot % WIDTH])
-
-
-def _is_free(spheres: Spheres) -> bool:
-    """Whether no result refers to spheres, nor to their array: nobody but their owner, and who asks."""
-    return (
-        _CAN_REUSE
-        and sys.getrefcount(spheres) <= _OWN_REFERENCES
-        and sys.getrefcount(spheres.sphere) <= _ARRAY_REFERENCES
-    )
 
 
 class Rows(NamedTuple):
@@ -316,18 +306,21 @@ class TrackedSpheres:
     # one state of the body ----------------------------------------------------------------------------
 
     def place(self, token: object, x: Floats, address: int, placing: Floats) -> None:
-        """Let later calls be about this state: positions that spheres follow, where they begin, and a transform."""
+        """Let later calls be about this state: positions that spheres follow, where they begin, and a transform.
+
+        Results refer to the spheres that they were made of: two buffers take turns, and one that a result still refers
+        to, or whose array somebody does besides its owner and those who ask, is left alone.
+        """
         if token == self._token:
             return
-        card = self.card
-        if not _is_free(self.spheres):  # it is left to the results that refer to it
-            if self._spare is None or not _is_free(self._spare):
-                self._spare = Spheres.empty(self.layout)
-            self.spheres, self._spare = self._spare, self.spheres
-            card[kernels.SPHERE_AT] = self.spheres.address
+        spare = self._spare
+        if spare is None or not _CAN_REUSE or getrefcount(spare) > 3 or getrefcount(spare[0]) > 2:
+            spare = Spheres.empty(self.layout)
+        self.spheres, self._spare = spare, self.spheres
         self._token, self._x = token, x
         self._now = now = self._now + 1
-        card[kernels.X_AT], card[kernels.NOW] = address, now
+        card = self.card
+        card[kernels.SPHERE_AT], card[kernels.X_AT], card[kernels.NOW] = spare.address, address, now
         if placing is not self._placing:
             self._placing = self._motion[: kernels.SIZE] = placing
 

@@ -54,7 +54,7 @@ from impinge.detect.sphere_tracking import NEVER, TrackedSpheres, Tracking
 from impinge.detect.sphere_tree_bodies import Seat, steered_body
 from impinge.detect.sphere_tree_choice import ALL, Choice
 from impinge.detect.sphere_tree_desk import NO_PAIRS, Desk, Searched, Trees
-from impinge.detect.sphere_tree_exact import ExactStage
+from impinge.detect.sphere_tree_exact import NO_KINDS, ExactStage
 from impinge.detect.sphere_tree_limits import Limits, check_whole, limits_of
 from impinge.detect.sphere_tree_self import OneBody
 from impinge.errors import OptionError
@@ -288,6 +288,7 @@ class SphereTree:
 
     def _result(self, seats: Seats, searched: Searched, limits: Limits, choice: Choice) -> SphereContacts:
         why, tests, tracked, peak, newest, waiting, level, _, deadline, is_current = searched
+        a, b = seats.a, seats.b
         possible, certain = self._desk.answer(searched)
         reason: Reason | None = None
         if waiting == 0:
@@ -298,8 +299,8 @@ class SphereTree:
             "certain": certain,
             "possible": possible,
             "level": level,
-            "spheres": (seats.a.tracked.spheres, seats.b.tracked.spheres),
-            "facing": (seats.a.facing(), seats.b.facing()),
+            "spheres": (a.tracked.spheres, b.tracked.spheres),
+            "surfaces": ((a.outside, a.x, a.faces, a.matrix), (b.outside, b.x, b.faces, b.matrix)),
             "bodies": self._bodies,
             "complete": reason is None,
             "reason": reason,
@@ -313,7 +314,7 @@ class SphereTree:
             },
         }
         if self.is_self:
-            spheres = seats.a.tracked.spheres._replace(one_body=self._alone)
+            spheres = a.tracked.spheres._replace(one_body=self._alone)
             fields |= {"is_self": True, "spheres": (spheres, spheres)}
         if self.exact or limits.level is not None or choice is not ALL:
             self._refine(fields, seats, limits, choice, deadline)
@@ -328,7 +329,10 @@ class SphereTree:
         if not choice.is_all:
             possible, certain = choice.nodes(seats[:2], possible), choice.nodes(seats[:2], certain)
             reason = reason if len(possible) else None
-        if self.exact:
+        if self.exact and not len(certain):
+            fields |= {"pairs": NO_PAIRS, "kind": NO_KINDS}
+            fields["stats"] |= {"triangle_tests": 0, "exact_tests": 0}
+        elif self.exact:
             settled = self._exact.settle(seats[:2], certain, limits, choice, deadline, fields["stats"])
             if settled.stopped is not None:
                 self._desk.stop_later(settled.stopped, self._exact.listing_ns)
@@ -355,7 +359,7 @@ class SphereTree:
             possible=possible,
             level=0,
             pairs=NO_PAIRS if self.exact else None,
-            kind=np.zeros(0, dtype=np.int8) if self.exact else None,
+            kind=NO_KINDS if self.exact else None,
             is_self=self.is_self,
             bodies=self.bodies,
             complete=reason is None,

@@ -18,7 +18,6 @@ from impinge.deform.rigid_links import RigidLinks
 from impinge.detect.pair_query import moved
 from impinge.detect.sphere_build import build_spheres
 from impinge.detect.sphere_controls import Steering
-from impinge.detect.sphere_facing import Facing
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tracking import TrackedSpheres, Tracking
 from impinge.errors import MeshError, OptionError
@@ -129,14 +128,14 @@ class Seat:
     count, so that positions are looked at without making a ``Frame``.
     """
 
-    __slots__ = ("_driver", "_outside", "_positions", "elements", "faces", "letter", "mark", "matrix", "tracked", "x")
+    __slots__ = ("_driver", "_positions", "elements", "faces", "letter", "mark", "matrix", "outside", "tracked", "x")
 
     def __init__(self, body: SteeredBody, frame: Frame) -> None:
         self.letter = body.letter
         self.tracked = body.kept.tracked(body, frame)
         self.elements, self.mark, self.faces = body.surface.elements, frame.mark, frame.faces
         """The triangles are others once ``elements.mark`` is another than ``mark``."""
-        self._positions, self._driver, self._outside = body.surface.positions, body.driver, self.tracked.outside
+        self._positions, self._driver, self.outside = body.surface.positions, body.driver, self.tracked.outside
         self.x: Floats = frame.vertices
         """Positions of the surface before the transform."""
         self.matrix: Floats | None = None
@@ -157,10 +156,6 @@ class Seat:
     def vertices(self) -> Floats:
         """Positions of the surface after the transform."""
         return self.x if self.matrix is None else moved(self.matrix, self.x, f"transform_{self.letter}")
-
-    def facing(self) -> Facing:
-        """The surface, to be asked later which way it faces below spheres."""
-        return tuple.__new__(Facing, (self._outside, self.x, self.faces, self.matrix))
 
 
 def _levels(surface: TriMesh) -> int:

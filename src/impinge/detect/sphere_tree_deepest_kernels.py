@@ -60,6 +60,7 @@ from impinge.detect.sphere_tree_kernels import (
     learn_from_last,
     limits_on,
     list_found,
+    listed,
     stop,
     summary_of,
     waiting_on,
@@ -243,7 +244,7 @@ def search_deepest(desk, most_tests, began, end, until, returned, goes_on):
     table_a, table_b = table_of(card_a), table_of(card_b)
     if not goes_on:
         learn_from_last(desk, returned)
-    deadline = deadline_of(desk, began, end)
+    begun, deadline = monotonic_ns(), deadline_of(desk, began, end)
     reason = OUT_OF_TIME
     a_in_time = track_root(card_a, deadline - root_ns(card_b))  # one without the other is of no use
     b_in_time = track_root(card_b, deadline if a_in_time else 0)
@@ -257,12 +258,13 @@ def search_deepest(desk, most_tests, began, end, until, returned, goes_on):
     if in_time:
         limits = limits_on(desk, most_tests, until, deadline)
         reason = traverse_deepest(card_a, down_a, card_b, down_b, alone, key, entry, found, state, limits)
-    stop(desk)
+    stopped = stop(desk, begun, deadline)
     if reason <= OUT_OF_TESTS:
         state[WAITING] = state[TAIL]
         if state[WAITING] <= desk[WAITING_SIZE]:
             list_deepest(key, entry, state[TAIL], table_a, table_b, waiting_on(desk), state)
         list_found(found, state[FOUND], table_a, table_b, desk)
+        listed(desk, state[TAIL], stopped)
     return summary_of(desk, reason, deadline, table_a, card_a[NOW], table_b, card_b[NOW])
 
 

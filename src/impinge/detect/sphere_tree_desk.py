@@ -61,7 +61,7 @@ class Desk:
             (kernels.SORTS, sorts),
         ):
             self._desk[place] = value
-        self._desk[kernels.RESERVE + limits_kernels.USUAL] = limits_kernels.FIRST_NS
+        self._desk[kernels.RESERVE : kernels.STATE] = limits_kernels.first_reserve()
         self._set_queue(np.zeros(FIRST_QUEUE, dtype=np.int64))
         self._set_found(FIRST_FOUND)
         self._set_waiting(FIRST_WAITING)

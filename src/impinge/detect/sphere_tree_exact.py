@@ -74,12 +74,12 @@ class ExactStage:
         deadline: int,
         stats: dict[str, Any],
     ) -> Settled:
-        """Test triangles below pairs of leaves until all are done or a limit is reached."""
+        """Test triangles below pairs of leaves, of which there are some, until all are done or a limit is reached."""
         latest = deadline - LEAVES_NS * len(leaves)
-        if not len(leaves) or now_ns() >= latest:
+        if now_ns() >= latest:
             self.listing_ns = 0
             stats["triangle_tests"], stats["exact_tests"] = 0, 0
-            return Settled(leaves[:0], leaves, leaves[:0], NO_KINDS, "budget" if len(leaves) else None, None)
+            return Settled(leaves[:0], leaves, leaves[:0], NO_KINDS, "budget", None)
         status = np.full(len(leaves), kernels.OPEN, dtype=np.int8)
         state: NDArray[np.int64] = np.zeros(3, dtype=np.int64)
         sides = [self._side(side) for side in placed]

@@ -39,12 +39,13 @@ from impinge.detect.sphere_tracking_kernels import (
     track_block,
     track_root,
 )
-from impinge.detect.sphere_tree_limits_kernels import RESERVE_SIZE, learn, reserved
+from impinge.detect.sphere_tree_limits_kernels import FULL_PACE, PACE, RESERVE_SIZE, learn, learn_pace, reserved
 
 HEAD, TAIL, TESTS, FOUND, PARTIAL, DONE, TRACKED, PEAK, BACKWARDS, WAITING, LOWEST, STOPPED, LISTING = range(13)
 """Places in ``state``: the ends of the queue, tests so far, pairs found, the entry that was cut in the middle or -1,
 how many of its spheres were tested, blocks tracked, the longest queue, entries taken from its end, pairs that wait, the
-lowest level of these, the time when the search stopped, and what it was thought to take to list its answer."""
+lowest level of these, the time when the search stopped or should have, and what its answer is thought to take to
+list."""
 STATE_SIZE = 13
 
 (
@@ -305,18 +306,32 @@ def deadline_of(desk, began, end):
 
 @compiled
 def learn_from_last(desk, returned):
-    """Learn from the last search what a query takes from then on; it returned at a time, 0 if there is nothing to."""
+    """Learn what the last query took once it should have stopped; it returned at a time, 0 if that tells nothing."""
     state = desk[STATE:]
     if returned > 0:
         learn(desk[RESERVE : RESERVE + RESERVE_SIZE], returned - state[STOPPED] - state[LISTING])
 
 
 @compiled
-def stop(desk):
-    """Note when a search stopped, and what it is thought to take to list its answer."""
-    state = desk[STATE:]
-    state[STOPPED] = monotonic_ns()
-    state[LISTING] = desk[WAITING_NS] * (state[TAIL] - state[HEAD]) + desk[FOUND_NS] * state[FOUND]
+def listing_ns(desk, waiting, found):
+    """What it is thought to take to list so many entries and pairs."""
+    return ((desk[WAITING_NS] * waiting + desk[FOUND_NS] * found) * desk[RESERVE + PACE]) // FULL_PACE
+
+
+@compiled
+def stop(desk, begun, deadline):
+    """Note when a search that was begun at a time stopped or should have, and what its answer takes to list."""
+    state, now = desk[STATE:], monotonic_ns()
+    state[LISTING] = listing_ns(desk, state[TAIL] - state[HEAD], state[FOUND])
+    state[STOPPED] = min(now, max(begun, deadline - state[LISTING]))
+    return now
+
+
+@compiled
+def listed(desk, entries, since):
+    """Learn what it took to list so many entries, and what was found, since the search stopped."""
+    reckoned = desk[WAITING_NS] * entries + desk[FOUND_NS] * desk[STATE + FOUND]
+    learn_pace(desk[RESERVE : RESERVE + RESERVE_SIZE], reckoned, monotonic_ns() - since)
 
 
 @compiled
@@ -336,7 +351,7 @@ def downs_on(desk, card_a, card_b):
 def limits_on(desk, most_tests, until, deadline):
     """Limits, as ``traverse`` takes them."""
     return (
-        most_tests, until, deadline, desk[WAITING_NS], desk[FOUND_NS],
+        most_tests, until, deadline, listing_ns(desk, 1, 0), listing_ns(desk, 0, 1),
         desk[LIMIT], desk[MOST_BLOCKS], desk[RETEST] != 0,
     )  # fmt: skip
 
@@ -368,7 +383,7 @@ def search(desk, most_tests, began, end, until, returned, goes_on):
     if not goes_on:
         learn_from_last(desk, returned)
         begin(queue, state)
-    deadline = deadline_of(desk, began, end)
+    begun, deadline = monotonic_ns(), deadline_of(desk, began, end)
     reason = OUT_OF_TIME
     a_in_time = track_root(card_a, deadline - root_ns(card_b))  # one without the other is of no use
     b_in_time = track_root(card_b, deadline if a_in_time else 0)
@@ -379,7 +394,7 @@ def search(desk, most_tests, began, end, until, returned, goes_on):
         latest = deadline - desk[WAITING_NS] * (state[TAIL] - state[HEAD])
         track_waiting(card_a, False, queue, state, latest)
         track_waiting(card_b, True, queue, state, latest)
-    stop(desk)
+    stopped = stop(desk, begun, deadline)
     table_a, table_b = table_of(card_a), table_of(card_b)
     if reason == OUT_OF_TIME:
         recall_waiting(card_a, False, queue, state)
@@ -389,6 +404,7 @@ def search(desk, most_tests, began, end, until, returned, goes_on):
         if state[WAITING] <= desk[WAITING_SIZE]:
             list_waiting(queue, state, table_a, table_b, alone, waiting_on(desk))
         list_found(found, state[FOUND], table_a, table_b, desk)
+        listed(desk, state[TAIL] - state[HEAD], stopped)
     return summary_of(desk, reason, deadline, table_a, card_a[NOW], table_b, card_b[NOW])
 
 
