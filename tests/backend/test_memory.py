@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from impinge.backend.jit import compiled
 from impinge.arrays import address_of
+from impinge.backend.jit import compiled
 from impinge.backend.memory import floats_at, ids_at, wholes_at
 
 pytestmark = [pytest.mark.small, pytest.mark.tiny]

@@ -31,12 +31,13 @@ def test_in_time():
     assert short.in_time == 0.5
     assert long.in_time == 0.5
     assert long.late_us > 5000.0
+    assert Measured(0.1, waited_ms=[0.1, 0.2]).waits_in_time == 0.5
 
 
 def test_verdicts_follow_from_the_figures():
     """Call claims held by figures as the paper has them, and not by contrary ones; one cannot be tested."""
-    first = Measured(0.1, [0.1], [3], [0], [3], [False], [10.0])
-    last = Measured(1.0, [1.0], [100], [5], [500], [False], [11.0])
+    first = Measured(0.1, [0.1], [3], [0], [3], [False], [10.0], [0.1])
+    last = Measured(1.0, [1.0], [100], [5], [500], [False], [11.0], [1.0])
     as_asked = claims({"balls": [first, last]}, {"balls": (80.0, 30.0)}, {"refit": [last]})
     late = replace(last, ms=[2.0], frame_ms=[9.0], possible=[4], certain=[0])
     contrary = claims({"balls": [replace(first, certain=[1]), late]}, {"balls": (40.0, 30.0)}, {"refit": [late]})

@@ -69,7 +69,9 @@ def test_what_held_the_process_up_does_not_last():
     assert reserved(_learnt(10, slow_ns=HELD_UP_NS), BUDGET_NS) < FIRST_NS
 
 
-@pytest.mark.parametrize(("share", "pace"), [(0.5, FULL_PACE // 2), (2.0, 2 * FULL_PACE), (0.0, LEAST_PACE), (99.0, MOST_PACE)])
+@pytest.mark.parametrize(
+    ("share", "pace"), [(0.5, FULL_PACE // 2), (2.0, 2 * FULL_PACE), (0.0, LEAST_PACE), (99.0, MOST_PACE)]
+)
 def test_pace_of_listing_is_learnt(share, pace):
     """Reckon with what it takes to list answers, within limits."""
     reserve = first_reserve()

@@ -135,11 +135,9 @@ class SphereContacts(Result):
         most = np.finfo(np.float64).max / 8.0  # radii may be infinite where squares of coordinates are
         a, b = (np.minimum(side.of(pairs[:, k]), most) for k, side in enumerate(self.spheres))
         first, second = (np.minimum(side.of(np.zeros(1, dtype=np.int32))[0], most) for side in self.spheres)
-        facing = None
-        if self.normals == "facing" and self.facing and all(side.sign for side in self.facing):
-            facing = tuple(
-                side.of(pairs[:, k], float(root[3])) for k, (side, root) in enumerate(zip(self.facing, (first, second)))
-            )
+        facing, sides = None, self.facing
+        if self.normals == "facing" and sides and all(side.sign for side in sides):
+            facing = sides[0].of(pairs[:, 0], float(first[3])), sides[1].of(pairs[:, 1], float(second[3]))
         found = pushes_of(a, b, second[:3] - first[:3], facing)
         if self.is_self:
             found = found._replace(depth=np.where(self.spheres[0].one_body.shares(pairs), 0.0, found.depth))

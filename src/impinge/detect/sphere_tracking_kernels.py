@@ -243,7 +243,8 @@ def track_block(card, block, deadline):
         elif mode == BOUND and table[block, IS_CROWDED]:
             follow_near(sphere, block, half, handles_of(card), control, coefficient, share, start, stop, alone, reach)
         elif mode == BOUND:
-            follow_bounded(sphere, block, half, handles_of(card), control, coefficient, share, start, stop, alone, reach)
+            controls = handles_of(card)
+            follow_bounded(sphere, block, half, controls, control, coefficient, share, start, stop, alone, reach)
         else:
             follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, alone)
     if mode == REFIT:

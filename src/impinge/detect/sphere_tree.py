@@ -265,7 +265,7 @@ class SphereTree:
         if limits.cancel is None:
             searched = desk.search(limits.tests, limits.began, end)
         else:
-            searched = self._search_in_slices(limits, end)
+            searched = self._search_in_slices(limits, limits.cancel, end)
         if stages is not NO_STAGES:
             stages.done("search")
         result = self._result(seats, searched, limits, choice)
@@ -275,8 +275,8 @@ class SphereTree:
         desk.returned = 0 if limits.end == NEVER else now_ns()
         return result
 
-    def _search_in_slices(self, limits: Limits, end: int) -> Searched:
-        goes_on, cancel = False, limits.cancel
+    def _search_in_slices(self, limits: Limits, cancel: Cancel, end: int) -> Searched:
+        goes_on = False
         while True:
             end = 0 if cancel.is_set() else end
             searched = self._desk.search(limits.tests, limits.began, end, now_ns() + SLICE_NS, goes_on)

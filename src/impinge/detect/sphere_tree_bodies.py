@@ -146,11 +146,10 @@ class Seat:
         followed, version = self.x, 0
         if self._driver is not None:
             followed, _, version, address = self._driver.state
-        if transform is None:
-            self.matrix = None
+        self.matrix = matrix = None if transform is None else as_transform(transform, f"transform_{self.letter}")
+        if matrix is None:
             self.tracked.place((motion, version, b""), followed, address, STILL)
         else:
-            self.matrix = matrix = as_transform(transform, f"transform_{self.letter}")
             self.tracked.place((motion, version, matrix.tobytes()), followed, address, _placing(matrix))
 
     def vertices(self) -> Floats:

@@ -371,9 +371,9 @@ def summary_of(desk, reason, deadline, table_a, now_a, table_b, now_b):
 def search(desk, most_tests, began, end, until, returned, goes_on):
     """Begin, or go on; traverse; and list what waits and what was found, if there is room: in one call.
 
-    Pauses at ``until``, and stops so that its query, which began at ``began``, returns at ``end``. Of pairs that wait, spheres that were
-    not visited are brought up to date when ``most_tests`` are used up, and put where they were last known when the time
-    is. What it returns is a ``summary_of``.
+    Pauses at ``until``, and stops so that its query, which began at ``began``, returns at ``end``. Of pairs that wait,
+    spheres that were not visited are brought up to date when ``most_tests`` are used up, and put where they were last
+    known when the time is. ``returned``: when the query before did. What it returns is a ``summary_of``.
     """
     card_a, card_b = cards_on(desk)
     down_a, down_b = downs_on(desk, card_a, card_b)

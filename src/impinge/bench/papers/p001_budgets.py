@@ -8,6 +8,8 @@ Frames     A frame moves both bodies by finite elements, steers their surfaces, 
            them. These are not applied, so that every budget sees the same motion.
 Overshoot  How much later than its budget a query returns, update included; the paper tells nothing of it. For the last
            pair of bodies also of other kinds of queries: refitted spheres, triangles, the deepest pair first.
+Waiting    After each query a loop looks at the clock for as long as the budget. How often it is as late tells how often
+           the machine was not there: on a host that others use, no query can be in time more often.
 Rate       Million tests of pairs of spheres per second, which one core does: of a search through spheres that are up
            to date, and of one that tracks each sphere when it first comes to it.
 The table  of the paper cannot be in seconds per frame: at a critical time of 1 s its list is not empty, so that the
@@ -28,6 +30,7 @@ import impinge
 from impinge.bench.measure import Row
 from impinge.bench.papers.experiment import Claim, Experiment, Plot, Table, judged
 from impinge.bench.papers.p001_bodies import Pair, Shape, bunny_like, dragon_like, make_pair, make_shape, scan
+from impinge.bench.waiting_kernels import wait
 from impinge.detect.sphere_tree import SphereTree
 from impinge.respond.penalty import penalty
 
@@ -64,7 +67,9 @@ PROTOCOL = """
 (tracking "bound"). Bodies swing freely, a frame is 1/60 s. "Per second" counts frames as the paper does, motion, query
 and response together; "queries per second" queries alone: update, search, and the listing of what was found.
 
-A query counts as in time if it returns no later than the budget and the larger of {share:.0%} of it and {us:g} us.
+A query counts as in time if it returns no later than the budget and the larger of {share:.0%} of it and {us:g} us. So
+does a loop that looks at the clock until the budget is over, after each query: it tells how often the machine itself
+was late, for instance because others use the same host.
 
 What does not fit together in the paper's table: at a critical time of 1 s its PAIRLIST is not empty, so that the search
 was cut off after 1 s, but 22 to 25 frames per second are told; at 0.1 s, 30 to 35. Either the time is not that of a
@@ -83,12 +88,23 @@ class Measured:
     tests: list[int] = field(default_factory=list)
     complete: list[bool] = field(default_factory=list)
     frame_ms: list[float] = field(default_factory=list)
+    waited_ms: list[float] = field(default_factory=list)
+    """What a loop took that looks at the clock for as long as the budget."""
+
+    @property
+    def latest_ms(self) -> float:
+        """What counts as in time."""
+        return self.budget_ms + max(ALLOWED_SHARE * self.budget_ms, 1e-3 * ALLOWED_US)
 
     @property
     def in_time(self) -> float:
-        """Share of frames that returned in time."""
-        latest = self.budget_ms + max(ALLOWED_SHARE * self.budget_ms, 1e-3 * ALLOWED_US)
-        return float(np.mean(np.array(self.ms) <= latest))
+        """Share of queries that returned in time."""
+        return float(np.mean(np.array(self.ms) <= self.latest_ms))
+
+    @property
+    def waits_in_time(self) -> float:
+        """Share of waits that did."""
+        return float(np.mean(np.array(self.waited_ms) <= self.latest_ms))
 
     @property
     def late_us(self) -> float:
@@ -155,6 +171,7 @@ def _shape(kind: str, mesh: Any, is_scan: bool, cells: int, levels: int) -> Shap
 
 
 def _measure(pair: Pair, detector: SphereTree, budget_ms: float, *, quick: bool) -> Measured:
+    _waited_ms(1e-3)  # which loads it
     frames = FRAMES_QUICK if quick else int(np.clip(1e3 * SECONDS_PER_BUDGET / budget_ms, 3, FRAMES))
     found = Measured(budget_ms)
     pair.swing(SPEED)
@@ -173,7 +190,14 @@ def _measure(pair: Pair, detector: SphereTree, budget_ms: float, *, quick: bool)
         found.certain.append(len(result.certain))
         found.tests.append(result.stats["tests"])
         found.complete.append(result.complete)
+        found.waited_ms.append(_waited_ms(budget_ms))
     return found
+
+
+def _waited_ms(budget_ms: float) -> float:
+    began = perf_counter()
+    wait(int(1e6 * budget_ms))
+    return 1e3 * (perf_counter() - began)
 
 
 def _rates(pair: Pair, detector: SphereTree, rounds: int) -> tuple[float, float]:
@@ -220,11 +244,16 @@ def _table_1(found: dict[str, list[Measured]]) -> Table:
 
 def _overshoot(found: dict[str, list[Measured]]) -> Table:
     rows: list[tuple[Any, ...]] = [
-        (each.budget_ms, name, len(each.ms), each.in_time, each.late_us, float(np.mean(each.complete)))
+        (
+            each.budget_ms, name, len(each.ms), each.in_time, each.waits_in_time, each.late_us,
+            float(np.mean(each.complete)),
+        )
         for name, measured in found.items()
         for each in measured
-    ]
-    columns = ("budget ms", "bodies", "frames", "share in time", "99th percentile late us", "share complete")
+    ]  # fmt: skip
+    columns = (
+        "budget ms", "bodies", "frames", "share in time", "waits in time", "99th percentile late us", "share complete",
+    )  # fmt: skip
     return Table("overshoot", "How late queries return", columns, rows)
 
 
@@ -252,6 +281,10 @@ def _plot(found: dict[str, list[Measured]]) -> Plot:
 # Claims -------------------------------------------------------------------------------------------------------
 
 
+def _least(found: dict[str, list[Measured]], pick: Callable[[Measured], float]) -> float:
+    return min(pick(each) for row in found.values() for each in row)
+
+
 def claims(found: dict[str, list[Measured]], rates: Rates, kinds: dict[str, list[Measured]]) -> list[Claim]:
     """What the figures say about the sentences of the paper, and about ours."""
 
@@ -267,7 +300,8 @@ def claims(found: dict[str, list[Measured]], rates: Rates, kinds: dict[str, list
     }
     possible = {name: [statistics.median(each.possible) for each in measured] for name, measured in found.items()}
     frame_ms = {name: [statistics.median(each.frame_ms) for each in measured] for name, measured in found.items()}
-    share, share_of_kinds = (min(each.in_time for row in rows.values() for each in row) for rows in (found, kinds))
+    share, share_of_kinds = (_least(rows, lambda each: each.in_time) for rows in (found, kinds))
+    waits, waits_of_kinds = (_least(rows, lambda each: each.waits_in_time) for rows in (found, kinds))
     slowest = min(rate for rate, _ in rates.values())
     return [
         judged(
@@ -300,12 +334,12 @@ def claims(found: dict[str, list[Measured]], rates: Rates, kinds: dict[str, list
         ),
         judged(
             f"Queries return in time (ours; here: {IN_TIME:.0%} of them, of every pair and budget).",
-            f"the least share is {share:.1%}",
+            f"the least share is {share:.1%}, that of a loop that only waits {waits:.1%}",
             share >= IN_TIME,
         ),
         judged(
             f"So do queries of other kinds: {', '.join(kinds)} (ours; of one pair, every budget).",
-            f"the least share is {share_of_kinds:.1%}",
+            f"the least share is {share_of_kinds:.1%}, that of a loop that only waits {waits_of_kinds:.1%}",
             share_of_kinds >= IN_TIME,
         ),
         judged(
