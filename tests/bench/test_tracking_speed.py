@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from impinge.bench import tracking_speed
-from impinge.bench.tracking_speed import MODES, Tracked
+from impinge.bench.tracking_speed import COARSE_MODES, MODES, Tracked
 
 
 def test_quick_run_measures_every_mode():
     """Time every mode of tracking against refitting boxes."""
     rows = tracking_speed.run(quick=True)
 
-    assert [row.candidate for row in rows] == ["all boxes", "BoxTree.refit", *(f"tracking={mode}" for mode in MODES)]
+    modes = [f"tracking={mode}" for mode in (*MODES, *(f"{mode}, warm" for mode in COARSE_MODES))]
+    assert [row.candidate for row in rows] == ["all boxes", "BoxTree.refit", *modes]
     assert min(row.median_ms for row in rows[:2]) > 0.0
     assert all("ns a sphere" in row.note for row in rows[2:])
 
