@@ -87,8 +87,15 @@ class Seats(NamedTuple):
 
     def take(self, limits: Limits) -> bool:
         """Wait for other queries to end; whether that was in time."""
+        first, second, third = self.locks
+        if first.acquire(False):  # at once, as a rule
+            if second.acquire(False):
+                if third.acquire(False):
+                    return True
+                second.release()
+            first.release()
         for taken, lock in enumerate(self.locks):
-            if not (lock.acquire(False) or _wait_for(lock, limits)):
+            if not _wait_for(lock, limits):
                 for held in self.locks[:taken]:
                     held.release()
                 return False
@@ -319,7 +326,9 @@ class SphereTree:
         if self.exact or limits.level is not None or choice is not ALL:
             self._refine(fields, seats, limits, choice, deadline)
         fields["elapsed_ms"] = 1e-6 * (now_ns() - limits.began)
-        return SphereContacts.made_of(fields)
+        result = object.__new__(SphereContacts)  # to call the class would take microseconds
+        object.__setattr__(result, "__dict__", fields)
+        return result
 
     def _refine(self, fields: dict[str, Any], seats: Seats, limits: Limits, choice: Choice, deadline: int) -> None:
         """Do to an answer what not every query asks for: a finest level, chosen triangles, the exact stage."""
