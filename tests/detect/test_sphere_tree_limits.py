@@ -59,6 +59,11 @@ def test_nearly_the_worst_is_not_too_late(budget_ns, late_ns):
     assert reserved(_learnt(50), budget_ns) == SLOW_NS + RETURN_NS - late_ns
 
 
+def test_half_of_the_budget_is_left():
+    """Search even if queries that are slow as often as this one are slower than the budget."""
+    assert reserved(_learnt(50), 150_000) == 75_000
+
+
 def test_the_worst_of_hundreds_does_not_count():
     """Spend no time on what happens less than once in some hundred queries."""
     assert reserved(_learnt(300), BUDGET_NS) == QUICK_NS + RETURN_NS

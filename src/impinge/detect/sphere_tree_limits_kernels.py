@@ -43,9 +43,13 @@ def first_reserve():
 
 @compiled
 def reserved(reserve, budget_ns):
-    """As long as queries usually take, and so long that nearly the worst of them is not too late."""
+    """As long as queries usually take, and so long that nearly the worst of them is not too late.
+
+    Half of the budget at most is reserved for the latter: on a busy machine, some queries that are late are better than
+    answers without a test.
+    """
     nearly_worst = max(reserve[NEXT_SLOWEST], reserve[BEFORE])
-    return max(reserve[USUAL], nearly_worst - max(LATE_NS, budget_ns // LATE_SHARE))
+    return max(reserve[USUAL], min(nearly_worst - max(LATE_NS, budget_ns // LATE_SHARE), budget_ns // 2))
 
 
 @compiled
