@@ -445,6 +445,29 @@ def test_soft_bodies(rng, embedding):
         soft.reset()
 
 
+@pytest.mark.parametrize("tracking", ["auto", "affine", "paper"])
+def test_soft_bodies_and_their_bare_surfaces(rng, tracking):
+    """Give a soft body the same spheres whether or not its surface was asked about before, deformed, as any other."""
+    soft, other = (
+        impinge.SoftBody(bumpy(rng, size=0.05), shapes.tet_box(3, 3, 3, size=3.0), embedding="barycentric"),
+        bumpy(rng, centre=(1.2, 0.3, 0.1)),
+    )
+    untouched = copy.deepcopy(soft)
+    moved = soft.model.rest * [1.5, 0.6, 0.8] @ np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    soft.coarse.update(moved)
+    bare = SphereTree(soft.surface, other, tracking=tracking)
+    bare.query()
+    detector, expected = (SphereTree(body, other, tracking=tracking) for body in (soft, untouched))
+    untouched.coarse.update(moved)
+    for frame in range(3):
+        if frame:
+            for body in (soft, untouched):
+                body.coarse.update(moved * (1.0 - 0.1 * frame))
+        assert_same(detector.query(), expected.query())
+        assert len(bare.query().certain) > 10
+        assert side(detector, 0) is not side(bare, 0)
+
+
 @pytest.mark.parametrize("embedding", ["barycentric", "rigid_links"])
 @pytest.mark.parametrize("kind", ["wrapped", "layered"])
 @pytest.mark.parametrize("most_controls", [40, 1000])
