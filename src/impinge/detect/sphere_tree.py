@@ -181,10 +181,11 @@ class SphereTree:
     def prepare(self) -> None:
         """Build what is missing, trees of spheres for one, so that the first query's budget need not."""
         for side in self._sides:
-            if not side.is_empty:
-                tracked = side.kept.tracked(side, side.surface.frame())
+            frame = side.surface.frame()
+            if frame.live().any():
+                tracked = side.kept.tracked(side, frame)
                 tracked.outside.prepare()
-                self._one_body(tracked, side.surface.frame().faces)
+                self._one_body(tracked, frame.faces)
                 if self.exact:
                     self._exact.triangles_below(tracked.tree, side.letter)
 
@@ -192,7 +193,7 @@ class SphereTree:
         """Look at both bodies as they are now; None if one of them has no triangles."""
         a, b = self._sides
         frame_a, frame_b = a.surface.frame(), b.surface.frame()
-        if a.is_empty or b.is_empty:
+        if not (frame_a.live().any() and frame_b.live().any()):
             return None
         seats = Seat(a, frame_a), Seat(b, frame_b)
         trees = seats[0].tracked, seats[1].tracked

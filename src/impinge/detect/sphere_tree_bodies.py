@@ -94,11 +94,6 @@ class SteeredBody:
         return self.soft is not None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to put spheres around."""
-        return self.surface.live_count == 0
-
-    @property
     def kept(self) -> Kept:
         """What the surface keeps."""
         return self.surface.structure("spheres", Kept)
@@ -123,10 +118,8 @@ class SteeredBody:
         return Steering(rest, used)
 
     def at_rest(self, frame: Frame) -> TriMesh:
-        """The surface where spheres are built: of a soft body at rest, of others as they are."""
-        if self.soft is None:
-            return self.surface
-        body = TriMesh(self.soft.rest_surface, frame.faces, validate="trust")
+        """The surface where spheres are built, of a soft body at rest, of others as they are; whoever edits it now."""
+        body = TriMesh(self.soft.rest_surface if self.is_soft else frame.vertices, frame.faces, validate="trust")
         body.remove_triangles(~frame.live())
         return body
 
