@@ -79,6 +79,7 @@ class Seats(NamedTuple):
 
     a: Seat
     b: Seat
+    """The same as ``a`` where one body is searched against itself, which must not be seen in two states."""
     trees: Trees
     are_layered: bool
     """Whether spheres of one of them have to be found all at once."""
@@ -192,10 +193,12 @@ class SphereTree:
     def _sit_down(self) -> Seats | None:
         """Look at both bodies as they are now; None if one of them has no triangles."""
         a, b = self._sides
-        frame_a, frame_b = a.surface.frame(), b.surface.frame()
+        frame_a = a.surface.frame()
+        frame_b = frame_a if self.is_self else b.surface.frame()
         if not (frame_a.live().any() and frame_b.live().any()):
             return None
-        seats = Seat(a, frame_a), Seat(b, frame_b)
+        seat = Seat(a, frame_a)
+        seats = seat, seat if self.is_self else Seat(b, frame_b)
         trees = seats[0].tracked, seats[1].tracked
         first, second = sorted(trees, key=id)
         are_layered = trees[0].is_whole or trees[1].is_whole
@@ -246,7 +249,8 @@ class SphereTree:
             return self._no_time(limits)
         try:
             seats.a.place(transform_a)
-            seats.b.place(transform_b)
+            if seats.b is not seats.a:
+                seats.b.place(transform_b)
             return self._search(seats, limits, choice)
         finally:
             seats.leave()
