@@ -15,7 +15,7 @@ import pytest
 import impinge
 from impinge import shapes
 from impinge.backend.jit import thread_count
-from impinge.detect import sphere_controls, sphere_tracking, sphere_tree, sphere_tree_sharing
+from impinge.detect import sphere_controls, sphere_tracking, sphere_tree, sphere_tree_bodies, sphere_tree_sharing
 from impinge.detect.sphere_build import build_spheres
 from impinge.detect.sphere_pieces import corner_points
 from impinge.detect.sphere_tracking_kernels import AT_TOP, IS_CROWDED, STAMP, TOP
@@ -445,6 +445,29 @@ def test_soft_bodies(rng, embedding):
         soft.reset()
 
 
+@pytest.mark.parametrize("tracking", ["auto", "affine", "paper"])
+def test_soft_bodies_and_their_bare_surfaces(rng, tracking):
+    """Give a soft body the same spheres whether or not its surface was asked about before, deformed, as any other."""
+    soft, other = (
+        impinge.SoftBody(bumpy(rng, size=0.05), shapes.tet_box(3, 3, 3, size=3.0), embedding="barycentric"),
+        bumpy(rng, centre=(1.2, 0.3, 0.1)),
+    )
+    untouched = copy.deepcopy(soft)
+    moved = soft.model.rest * [1.5, 0.6, 0.8] @ np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    soft.coarse.update(moved)
+    bare = SphereTree(soft.surface, other, tracking=tracking)
+    bare.query()
+    detector, expected = (SphereTree(body, other, tracking=tracking) for body in (soft, untouched))
+    untouched.coarse.update(moved)
+    for frame in range(3):
+        if frame:
+            for body in (soft, untouched):
+                body.coarse.update(moved * (1.0 - 0.1 * frame))
+        assert_same(detector.query(), expected.query())
+        assert len(bare.query().certain) > 10
+        assert side(detector, 0) is not side(bare, 0)
+
+
 @pytest.mark.parametrize("embedding", ["barycentric", "rigid_links"])
 @pytest.mark.parametrize("kind", ["wrapped", "layered"])
 @pytest.mark.parametrize("most_controls", [40, 1000])
@@ -767,6 +790,24 @@ def test_edits(rng):
 # Budgets --------------------------------------------------------------------------------------------------
 
 
+def test_edits_while_spheres_are_built(rng, monkeypatch):
+    """Build spheres around the triangles that a query began with, though another thread adds some meanwhile."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    detector = SphereTree(a, b, exact=True)
+    before = impinge.triangle_pairs(a, b).pairs
+
+    def edit_and_build(mesh, **options):
+        if len(a) == len(b):
+            a.add_triangles(np.array(a.faces[np.unique(before[:, 0])]))
+        return build_spheres(mesh, **options)
+
+    monkeypatch.setattr(sphere_tree_bodies, "build_spheres", edit_and_build)
+    np.testing.assert_array_equal(detector.query().pairs, before)
+    after = impinge.triangle_pairs(a, b).pairs
+    np.testing.assert_array_equal(detector.query().pairs, after)
+    assert len(after) == 2 * len(before) > 20
+
+
 def test_time_that_is_not_enough(rng):
     """Say that all is possible where the time does not even suffice for the update."""
     a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
@@ -983,8 +1024,7 @@ def test_one_question(rng):
     assert impinge.sphere_contacts(a, b, budget_ms=1e9).complete
     assert impinge.sphere_contacts(a, b, max_tests=5).stats["tests"] <= 5
     assert impinge.sphere_contacts(a, b, level=1, order="priority", budget_ms=None).reason == "limit"
-    kept = a.structure("spheres", None)
-    assert kept.tree(None, a, a.frame().mark) is kept.tree(None, a, a.frame().mark)
+    assert side(SphereTree(a, b), 0).tree is side(SphereTree(a, b, controls=4), 0).tree
     with pytest.raises(OptionError, match="unknown option depth; expected any of tree_a"):
         impinge.sphere_contacts(a, b, depth=True)
 

@@ -12,6 +12,7 @@ from impinge import shapes
 from impinge.detect.sphere_build import build_spheres
 from impinge.detect.sphere_tree import SphereTree
 from impinge.errors import OptionError
+from impinge.mesh.positions import Positions
 
 pytestmark = pytest.mark.small
 
@@ -222,3 +223,36 @@ def test_picture_of_one_body(rng):
     assert len(np.unique(result.certain)) == int(parts[1].label.split()[1])
     drawing = drawing_of(result)
     assert len(drawing.hits) == len(drawing.spheres) == len(drawing.shapes) == 1
+
+
+@pytest.mark.parametrize("change", ["moved", "edited"])
+def test_one_body_is_seen_in_one_state(rng, monkeypatch, change):
+    """Answer for one state of a body that another thread changes right after the query looked at it."""
+    a, to = crumpled(rng), np.array(crumpled(rng).vertices)
+    states = [impinge.BruteForce(a).query().pairs]
+    detector, changes = SphereTree(a, exact=True), [change]
+    if change == "moved":
+        detector.query()
+    look = Positions.state.fget if change == "moved" else impinge.TriMesh.frame
+
+    def change_after_look(looked_at):
+        seen = look(looked_at)
+        if changes:
+            changes.clear()
+            if change == "moved":
+                a.update(to)
+            else:
+                a.add_triangles(np.array(a.faces[:100]))
+        return seen
+
+    with monkeypatch.context() as patched:
+        if change == "moved":
+            patched.setattr(Positions, "state", property(change_after_look))
+        else:
+            patched.setattr(impinge.TriMesh, "frame", change_after_look)
+        found = detector.query().pairs
+    states.append(impinge.BruteForce(a).query().pairs)
+    assert not changes
+    assert rows(found) in [rows(pairs) for pairs in states]
+    assert rows(states[0]) != rows(states[1])
+    np.testing.assert_array_equal(detector.query().pairs, states[1])

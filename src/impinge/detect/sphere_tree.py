@@ -79,6 +79,7 @@ class Seats(NamedTuple):
 
     a: Seat
     b: Seat
+    """The same as ``a`` where one body is searched against itself, which must not be seen in two states."""
     trees: Trees
     are_layered: bool
     """Whether spheres of one of them have to be found all at once."""
@@ -188,20 +189,23 @@ class SphereTree:
     def prepare(self) -> None:
         """Build what is missing, trees of spheres for one, so that the first query's budget need not."""
         for side in self._sides:
-            if not side.is_empty:
-                tracked = side.kept.tracked(side, side.surface.frame())
+            frame = side.surface.frame()
+            if frame.live().any():
+                tracked = side.kept.tracked(side, frame)
                 tracked.outside.prepare()
-                self._one_body(tracked, side.surface.frame().faces)
+                self._one_body(tracked, frame.faces)
                 if self.exact:
                     self._exact.triangles_below(tracked.tree, side.letter)
 
     def _sit_down(self) -> Seats | None:
         """Look at both bodies as they are now; None if one of them has no triangles."""
         a, b = self._sides
-        frame_a, frame_b = a.surface.frame(), b.surface.frame()
-        if a.is_empty or b.is_empty:
+        frame_a = a.surface.frame()
+        frame_b = frame_a if self.is_self else b.surface.frame()
+        if not (frame_a.live().any() and frame_b.live().any()):
             return None
-        seats = Seat(a, frame_a), Seat(b, frame_b)
+        seat = Seat(a, frame_a)
+        seats = seat, seat if self.is_self else Seat(b, frame_b)
         trees = seats[0].tracked, seats[1].tracked
         first, second = sorted(trees, key=id)
         are_layered = trees[0].is_whole or trees[1].is_whole
@@ -252,7 +256,8 @@ class SphereTree:
             return self._no_time(limits)
         try:
             seats.a.place(transform_a)
-            seats.b.place(transform_b)
+            if seats.b is not seats.a:
+                seats.b.place(transform_b)
             return self._search(seats, limits, choice)
         finally:
             seats.leave()

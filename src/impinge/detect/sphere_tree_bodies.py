@@ -38,16 +38,20 @@ class Kept:
     def __init__(self, surface: TriMesh) -> None:
         self.lock = threading.RLock()
         self._surface = surface
-        self._own: tuple[Mark, SphereHierarchy] | None = None
+        self._own: dict[bool, tuple[Mark, SphereHierarchy]] = {}
+        """By whether it was built at rest, as for a soft body, or for the surface as it was."""
         self._tracked: dict[tuple[Any, ...], tuple[Mark, TrackedSpheres]] = {}
 
-    def tree(self, given: SphereHierarchy | None, at_rest: TriMesh, mark: Mark) -> SphereHierarchy:
+    def tree(self, body: SteeredBody, frame: Frame) -> SphereHierarchy:
         """The given tree, if it is this surface's; else one that the surface makes itself."""
-        if given is not None:
-            return given.for_mesh(self._surface)
-        if self._own is None or self._own[0] != mark:
-            self._own = (mark, build_spheres(at_rest, builder="octree", levels=_levels(at_rest)))
-        return self._own[1]
+        if body.tree is not None:
+            return body.tree.for_mesh(self._surface)
+        own = self._own.get(body.is_soft)
+        if own is None or own[0] != frame.mark:
+            at_rest = body.at_rest(frame)
+            own = (frame.mark, build_spheres(at_rest, builder="octree", levels=_levels(at_rest)))
+            self._own[body.is_soft] = own
+        return own[1]
 
     def tracked(self, body: SteeredBody, frame: Frame) -> TrackedSpheres:
         """The spheres of a tree in one mode; made when first asked for."""
@@ -57,10 +61,11 @@ class Kept:
                 body.tracking,
                 body.controls,
                 body.is_twin,
+                body.is_soft,
             )  # what is kept keeps its tree, so that ids stay unique
             kept = self._tracked.get(key)
             if kept is None or kept[0] != frame.mark:
-                tree = self.tree(body.tree, body.at_rest(frame), frame.mark)
+                tree = self.tree(body, frame)
                 steering = body.steering(tree, frame)
                 made = TrackedSpheres(tree, frame.faces, steering, body.tracking, body.controls)
                 self._tracked[key] = kept = (frame.mark, made)
@@ -84,9 +89,9 @@ class SteeredBody:
     """Whether it is the second of two equal surfaces: these may have different transforms."""
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to put spheres around."""
-        return self.surface.live_count == 0
+    def is_soft(self) -> bool:
+        """Whether it came as a soft body, whose spheres are built at rest, not as a surface, which may be of one."""
+        return self.soft is not None
 
     @property
     def kept(self) -> Kept:
@@ -113,10 +118,8 @@ class SteeredBody:
         return Steering(rest, used)
 
     def at_rest(self, frame: Frame) -> TriMesh:
-        """The surface where spheres are built: of a soft body at rest, of others as they are."""
-        if self.soft is None:
-            return self.surface
-        body = TriMesh(self.soft.rest_surface, frame.faces, validate="trust")
+        """The surface where spheres are built, of a soft body at rest, of others as they are; whoever edits it now."""
+        body = TriMesh(self.soft.rest_surface if self.is_soft else frame.vertices, frame.faces, validate="trust")
         body.remove_triangles(~frame.live())
         return body
 
