@@ -31,8 +31,9 @@ class DrivingTets(TetMesh):
         x = as_positions(vertices, count=len(self.vertices), check=check)
         with self._body.alone():
             dense = self._body.steered_by(x)
-            super().update(x, copy=copy, check=False)
-            self._body.surface.follow(dense)
+            with self._positions.lock:  # which those take who look at both
+                super().update(x, copy=copy, check=False)
+                self._body.surface.follow(dense)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the body with its coarse mesh."""

@@ -1159,3 +1159,29 @@ def test_picture(rng, tmp_path):
     assert result.plot(tmp_path / "spheres.png").stat().st_size > 1000
     nothing = SphereTree(a, impinge.TriMesh([], [])).query()
     assert nothing.plot().std() > 1.0
+
+
+def test_soft_bodies_are_seen_as_a_whole(monkeypatch):
+    """Wait for a surface that is about to follow its coarse mesh, whose spheres have moved already."""
+    soft = impinge.SoftBody.from_surface(shapes.icosphere(2), method="cubes", cells=3)
+    left, right = (soft.model.rest + np.array([shift, 0.0, 0.0]) for shift in (-1.7, 1.7))
+    soft.coarse.update(left)
+    fixed = shapes.icosphere(2)
+    detector, found = SphereTree(soft, fixed, exact=True), []
+    states = [detector.query().pairs]
+    asking = threading.Thread(target=lambda: found.append(detector.query().pairs))
+    follow = soft.surface.follow
+
+    def follow_late(vertices):
+        asking.start()
+        asking.join(0.2)
+        follow(vertices)
+
+    monkeypatch.setattr(soft.surface, "follow", follow_late)
+    soft.coarse.update(right)
+    asking.join()
+    states.append(detector.query().pairs)
+
+    assert rows(found[0]) in [rows(pairs) for pairs in states]
+    assert len(states[0]) > 0
+    assert rows(states[0]) != rows(states[1])

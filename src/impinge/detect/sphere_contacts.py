@@ -40,7 +40,8 @@ class SphereContacts(Result):
     """Where normals come from: the way that surfaces below spheres face, where these are closed, or the lines of
     "centres", as published."""
     spheres: tuple[Any, ...] = field(default=(), repr=False)
-    """The spheres of both trees as the query saw them; not part of ``to_dict``."""
+    """The spheres of both trees as the query saw them, but for those that it had no time to visit: where these were
+    last known, or are by a later query of the same state; not part of ``to_dict``."""
     surfaces: tuple[Any, ...] = field(default=(), repr=False)
     """What a ``Facing`` is made of: the surfaces below them as the query saw them; not part of ``to_dict``."""
     bodies: tuple[Any, ...] = field(default=(), repr=False)

@@ -102,21 +102,20 @@ class Layout:
         self.block_level = self.level[self.block_node].astype(np.int64)
         self.slot_parent: NDArray[np.int64] = np.full(slots, -2, dtype=np.int64)
         self.slot_parent[self.node_slot] = np.where(tree.parent == NONE, NONE, self.node_slot[tree.parent])
-        self._capped: dict[int | None, tuple[NDArray[np.int64], int]] = {
-            None: (self.child_count, address_of(self.child_count))
-        }
+        self._capped: dict[int | None, tuple[NDArray[np.int64], int]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle all but addresses."""
+        """Pickle all but what depends on addresses."""
         return {**self.__dict__, "_capped": {}}
 
     def down_at(self, level: int | None) -> int:
         """Address of the number of blocks of children by slot; spheres at ``level`` count as leaves."""
-        if level is None or level >= self.tree.level_count:
+        if level is not None and level >= self.tree.level_count:
             level = None
-        elif level not in self._capped:
+        if level not in self._capped:
             count = self.child_count.copy()
-            count[self.node_slot[self.level >= level]] = 0
+            if level is not None:
+                count[self.node_slot[self.level >= level]] = 0
             self._capped[level] = count, address_of(count)
         return self._capped[level][1]
 

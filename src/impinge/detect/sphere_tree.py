@@ -188,14 +188,15 @@ class SphereTree:
 
     def prepare(self) -> None:
         """Build what is missing, trees of spheres for one, so that the first query's budget need not."""
-        for side in self._sides:
-            frame = side.surface.frame()
-            if frame.live().any():
-                tracked = side.kept.tracked(side, frame)
-                tracked.outside.prepare()
-                self._one_body(tracked, frame.faces)
-                if self.exact:
-                    self._exact.triangles_below(tracked.tree, side.letter)
+        with self._lock:
+            for side in self._sides:
+                frame = side.surface.frame()
+                if frame.live().any():
+                    tracked = side.kept.tracked(side, frame)
+                    tracked.outside.prepare()
+                    self._one_body(tracked, frame.faces)
+                    if self.exact:
+                        self._exact.triangles_below(tracked.tree, side.letter)
 
     def _sit_down(self) -> Seats | None:
         """Look at both bodies as they are now; None if one of them has no triangles."""

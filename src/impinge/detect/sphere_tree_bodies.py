@@ -145,10 +145,14 @@ class Seat:
 
     def place(self, transform: Any) -> None:
         """Let the spheres be those of the body as it is now."""
-        self.x, motion, _, address = self._positions.state
-        followed, version = self.x, 0
-        if self._driver is not None:
-            followed, _, version, address = self._driver.state
+        version, driver = 0, self._driver
+        if driver is None:
+            followed, motion, _, address = self._positions.state
+            self.x = followed
+        else:
+            with driver.lock:  # the surface follows in the same breath
+                followed, _, version, address = driver.state
+                self.x, motion, _, _ = self._positions.state
         self.matrix = matrix = None if transform is None else as_transform(transform, f"transform_{self.letter}")
         if matrix is None:
             self.tracked.place((motion, version, b""), followed, address, STILL)

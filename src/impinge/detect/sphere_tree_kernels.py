@@ -308,7 +308,7 @@ def deadline_of(desk, began, end):
 def learn_from_last(desk, returned):
     """Learn what the last query took once it should have stopped; it returned at a time, 0 if that tells nothing."""
     state = desk[STATE:]
-    if returned > 0:
+    if returned > state[STOPPED]:
         learn(desk[RESERVE : RESERVE + RESERVE_SIZE], returned - state[STOPPED] - state[LISTING])
 
 
@@ -391,7 +391,7 @@ def search(desk, most_tests, began, end, until, returned, goes_on):
         limits = limits_on(desk, most_tests, until, deadline)
         reason = traverse(card_a, down_a, card_b, down_b, alone, queue, found, state, limits)
     if reason == OUT_OF_TESTS:
-        latest = deadline - desk[WAITING_NS] * (state[TAIL] - state[HEAD])
+        latest = deadline - listing_ns(desk, state[TAIL] - state[HEAD], state[FOUND])
         track_waiting(card_a, False, queue, state, latest)
         track_waiting(card_b, True, queue, state, latest)
     stopped = stop(desk, begun, deadline)
