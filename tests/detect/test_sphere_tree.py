@@ -987,6 +987,38 @@ def test_one_question(rng):
     assert kept.tree(None, a, a.frame().mark) is kept.tree(None, a, a.frame().mark)
     with pytest.raises(OptionError, match="unknown option depth; expected any of tree_a"):
         impinge.sphere_contacts(a, b, depth=True)
+    with pytest.raises(OptionError, match="budget_ms is 'soon', expected a positive number of milliseconds"):
+        impinge.sphere_contacts(a, b, budget_ms="soon")
+
+
+def test_one_question_by_tests_does_not_look_at_the_clock(rng, monkeypatch):
+    """Give a question a millisecond, unless it names its tests, which then repeat, or another budget."""
+    asked, query = [], SphereTree.query
+
+    def remember(self, **options):
+        asked.append(options["budget_ms"])
+        return query(self, **options)
+
+    monkeypatch.setattr(SphereTree, "query", remember)
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    for options in ({}, {"max_tests": 50}, {"max_tests": 50, "budget_ms": 7.0}, {"budget_ms": None}):
+        impinge.sphere_contacts(a, b, **options)
+    assert asked == [1.0, None, 7.0, None]
+
+
+def test_one_question_takes_given_trees(rng):
+    """Make a quick tree for a body, unless one is given."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    given = {f"tree_{name}": build_spheres(body, levels=2) for name, body in zip("ab", (a, b))}
+    quick = impinge.sphere_contacts(a, b, budget_ms=None)
+    medial = impinge.sphere_contacts(a, b, budget_ms=None, **given)
+    for result, builder in ((quick, "octree"), (medial, "medial")):
+        for k, body in enumerate((a, b)):
+            tree = build_spheres(body, builder=builder, levels=2)
+            leaves = result.spheres[k].of(result.certain[:, k])
+            np.testing.assert_allclose(leaves[:, :3], tree.centre[result.certain[:, k]], atol=1e-6)
+            np.testing.assert_allclose(leaves[:, 3], tree.radius[result.certain[:, k]], rtol=1e-4)
+    assert min(len(quick.certain), len(medial.certain)) > 20
 
 
 def test_shared_budget(rng):
