@@ -106,7 +106,9 @@ def trees_of(detector):
 
 
 @pytest.mark.parametrize("retest", [False, True])
-@pytest.mark.parametrize(("branching", "levels"), [((8, 8), (3, 3)), ((2, 5), (5, 2)), ((11, 20), (2, 1))])
+@pytest.mark.parametrize(
+    ("branching", "levels"), [((8, 8), (3, 3)), ((2, 5), (5, 2)), ((5, 2), (2, 5)), ((11, 20), (2, 1))]
+)
 def test_state_after_so_many_tests(rng, branching, levels, retest):
     """Be, after any number of tests, where the published search is after as many."""
     a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
