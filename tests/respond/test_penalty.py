@@ -80,6 +80,17 @@ def test_average_of_equal_contacts_is_one_of_them():
     )
 
 
+def test_contacts_without_force_do_not_count():
+    """Average over contacts that push: those that turned out to be apart take nothing off."""
+    deep = SimpleNamespace(point=np.zeros((2, 3)), normal=np.tile([0.0, 1.0, 0.0], (2, 1)), depth=[0.5, 0.3])
+    more = SimpleNamespace(point=np.zeros((5, 3)), normal=np.tile([0.0, 1.0, 0.0], (5, 1)), depth=[0.5, 0, 0.3, 0, 0])
+    x, y = [[0.0, -1.0, 0.0]], [[0.0, 1.0, 0.0]]
+    for contacts in (deep, more):
+        found = penalty(contacts, x, y, stiffness=2.0, combine="average")
+        np.testing.assert_allclose(found.force_b, [[0.0, 0.8, 0.0]])
+        assert found.contact_count == 2
+
+
 @pytest.mark.parametrize("combine", ["average", "sum"])
 @pytest.mark.parametrize("max_tests", [1, 30, 200, None])
 def test_spheres_push_bodies_apart(combine, max_tests):
