@@ -1070,6 +1070,9 @@ def test_shared_budget(rng):
     assert all(result.complete for result in impinge.share_budget(trees, 1e9, viewer=[0.0, 0.0, 5.0]))
     near = sphere_tree_sharing._by_distance(trees, [-4.0, 0.0, 0.0])
     assert (np.diff(near) < 0.0).all()
+    small, floor = shapes.box(0.1), shapes.box((50.0, 50.0, 1.0))
+    on_floor = sphere_tree_sharing._by_distance([SphereTree(small, floor), SphereTree(floor, small)], [0.0, 0.0, 20.0])
+    np.testing.assert_allclose(on_floor, 0.01 * 3.0 / 400.0)  # what the smaller one fills of the view
     for viewer in ([0.0, 0.0, 0.0], [1e300, 0.0, 0.0], [1.5, 0.0, 0.0]):
         assert np.isfinite(sphere_tree_sharing._by_distance(trees, viewer)).all()
     huge = impinge.share_budget((tree for tree in trees), 1e9, weights=[1e308] * 4)
