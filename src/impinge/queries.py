@@ -391,7 +391,7 @@ def sphere_contacts(
     a: Any,
     b: Any = None,
     *,
-    budget_ms: float | None = 1.0,
+    budget_ms: float | Literal["auto"] | None = "auto",
     max_tests: int | None = None,
     exact: bool = False,
     **options: Any,
@@ -400,7 +400,8 @@ def sphere_contacts(
 
     The first question about a body builds its tree, outside the budget; it stays with the body.
 
-    budget_ms    milliseconds that the call may take; None: until the search ends
+    budget_ms    milliseconds that the call may take; None: until the search ends; "auto": 1, or None if ``max_tests``
+                 is given, whose answer then does not depend on the clock
     max_tests    tests of pairs of spheres, a budget that gives the same answer on every machine
     exact        True goes on to the triangles below spheres that meet
 
@@ -414,6 +415,8 @@ def sphere_contacts(
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join([*known, *of_query])}")
+    if isinstance(budget_ms, str) and budget_ms == "auto":
+        budget_ms = 1.0 if max_tests is None else None
     detector = SphereTree(a, b, exact=exact, **options)
     detector.prepare()
     return detector.query(budget_ms=budget_ms, max_tests=max_tests, **asked)

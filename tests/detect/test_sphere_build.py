@@ -658,6 +658,12 @@ def test_triangles_under_a_node():
         assert tree.triangles_under(n).tolist() == sorted(set(below.tolist()))
 
 
+def test_a_tree_is_told_in_a_line():
+    """Say how many spheres there are, on how many levels, and what built them, instead of all arrays."""
+    tree = build_spheres(shapes.icosphere(2), builder="octree", levels=2)
+    assert str(tree) == "SphereHierarchy: 73 spheres, 3 levels, wrapped, by octree"
+
+
 def test_progress_is_shown_on_a_terminal_only(monkeypatch, capsys):
     """Say nothing where nobody looks, and draw a bar on a terminal."""
     build_spheres(shapes.icosphere(1), levels=1)

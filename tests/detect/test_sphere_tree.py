@@ -106,7 +106,9 @@ def trees_of(detector):
 
 
 @pytest.mark.parametrize("retest", [False, True])
-@pytest.mark.parametrize(("branching", "levels"), [((8, 8), (3, 3)), ((2, 5), (5, 2)), ((11, 20), (2, 1))])
+@pytest.mark.parametrize(
+    ("branching", "levels"), [((8, 8), (3, 3)), ((2, 5), (5, 2)), ((5, 2), (2, 5)), ((11, 20), (2, 1))]
+)
 def test_state_after_so_many_tests(rng, branching, levels, retest):
     """Be, after any number of tests, where the published search is after as many."""
     a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
@@ -219,7 +221,7 @@ def test_depth_first_cut_short_has_seen_only_some_branches(rng):
     assert len(depth.query(max_tests=most).certain) > 0
 
 
-@pytest.mark.parametrize("order", ["breadth", "depth"])
+@pytest.mark.parametrize("order", ["breadth", "priority", "depth"])
 def test_finest_level(rng, order):
     """Stop at a level: pairs that meet there are possible, and nothing below them is looked at."""
     a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
@@ -280,6 +282,30 @@ def test_finds_every_pair_of_leaves_whose_triangles_meet(rng, kind):
         deform(rng, a, 0.2)
 
 
+@pytest.mark.parametrize("builder", ["octree", "medial"])
+@pytest.mark.parametrize("order", ["breadth", "priority", "depth"])
+def test_wrapped_trees_find_every_pair_of_leaves_whose_pieces_meet(rng, builder, order):
+    """Have both leaves of all pieces that meet among the certain pairs, though leaves stick out of their parents."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    given = [build_spheres(body, builder=builder, levels=2) for body in (a, b)]
+    assert [tree.builder for tree in given] == [builder, builder]
+    detector = SphereTree(a, b, tree_a=given[0], tree_b=given[1], order=order)
+    for amount in (0.0, 0.2, 0.5):
+        deform(rng, a, amount)
+        found, pieces, leaf = set(rows(detector.query().certain)), [], []
+        for tree, body in zip(given, (a, b)):
+            corners = corner_points(tree.piece_corner, body.vertices[body.faces[tree.piece_triangle]]).reshape(-1, 3)
+            pieces.append(impinge.TriMesh(corners, np.arange(len(corners)).reshape(-1, 3), validate="trust"))
+            leaf.append(np.zeros(len(tree.piece_triangle), dtype=int))
+            for node in tree.leaves:
+                leaf[-1][tree.piece_start[node] : tree.piece_stop[node]] = node
+        crossing = impinge.triangle_pairs(*pieces)
+        i, j = crossing.pairs[crossing.kind == impinge.Kind.CROSSING].T  # corners of pieces are rounded
+        meeting = set(zip(leaf[0][i].tolist(), leaf[1][j].tolist()))
+        assert meeting <= found
+        assert 10 < len(meeting) < len(found)
+
+
 def test_degenerate_triangles_are_settled_exactly(rng):
     """Equal brute force on integer soups, where triangles touch, overlap in planes and are flat."""
     hits = 0
@@ -301,7 +327,7 @@ def test_exact_stage_within_tests(rng):
     detector = SphereTree(a, b, exact=True)
     whole = detector.query()
     spheres = SphereTree(a, b).query()
-    before = 0
+    before, pairs_before = set(), set()
     everything = whole.stats["tests"] + whole.stats["triangle_tests"]
     for most in np.linspace(whole.stats["tests"], everything, 7).astype(int):
         result = detector.query(max_tests=int(most))
@@ -309,8 +335,9 @@ def test_exact_stage_within_tests(rng):
         assert set(rows(result.certain)) | set(rows(result.possible)) >= set(rows(whole.certain))
         assert set(rows(result.possible)) <= set(rows(spheres.certain))
         assert set(rows(result.pairs)) <= set(rows(whole.pairs))
-        assert len(result.certain) >= before
-        before = len(result.certain)
+        assert before <= set(rows(result.certain))
+        assert set(rows(result.pairs)) >= pairs_before
+        before, pairs_before = set(rows(result.certain)), set(rows(result.pairs))
         assert result.complete == (most == everything)
     np.testing.assert_array_equal(result.pairs, whole.pairs)
 
@@ -337,8 +364,10 @@ def test_refitted_spheres_cover_the_surface(rng, monkeypatch, kind, most_points)
     """Keep every piece inside of its spheres on all levels after large deformations, long triangles too."""
     monkeypatch.setattr(sphere_tracking, "MOST_POINTS", most_points)
     checked = tops = 0
-    for body in (bumpy(rng), shapes.box((1.0, 2.0, 0.1)), shapes.icosphere(1)):
-        tree = build_spheres(body, builder="octree", kind=kind, levels=2)
+    bodies = (bumpy(rng), shapes.box((1.0, 2.0, 0.1)), shapes.icosphere(1))
+    for body, builder in itertools.product(bodies, ("octree", "medial")):
+        tree = build_spheres(body, builder=builder, kind=kind, levels=2)
+        assert tree.builder == builder
         detector = SphereTree(body, shapes.box(1.0), tree_a=tree, tracking="refit")
         rest = np.array(body.vertices)
         for amount in (0.0, 0.1, 0.5, 2.0) * 3:
@@ -471,11 +500,12 @@ def test_soft_bodies_and_their_bare_surfaces(rng, tracking):
 @pytest.mark.parametrize("embedding", ["barycentric", "rigid_links"])
 @pytest.mark.parametrize("kind", ["wrapped", "layered"])
 @pytest.mark.parametrize("most_controls", [40, 1000])
-def test_bound_covers_soft_bodies(rng, monkeypatch, embedding, kind, most_controls):
+@pytest.mark.parametrize("builder", ["octree", "medial"])
+def test_bound_covers_soft_bodies(rng, monkeypatch, embedding, kind, most_controls, builder):
     """Keep every piece inside of its spheres, whatever the coarse mesh does; keep radii through rigid motion."""
     monkeypatch.setattr(sphere_controls, "MOST_CONTROLS", most_controls)
     soft = impinge.SoftBody(bumpy(rng, size=0.05), shapes.tet_box(3, 3, 3, size=2.0), embedding=embedding)
-    tree = build_spheres(soft.surface, builder="octree", kind=kind, levels=2)
+    tree = build_spheres(soft.surface, builder=builder, kind=kind, levels=2)
     detector = SphereTree(soft, shapes.box(1.0), tree_a=tree)
     rest, checked, straight = np.array(soft.model.rest), 0, 0
     detector.query()
@@ -762,6 +792,11 @@ def test_small_trees(exact):
     single = build_spheres(triangle, builder="octree", levels=0)
     alone = SphereTree(triangle, far, tree_a=single, exact=exact).query()
     assert alone.complete
+    assert not alone
+    twin = impinge.TriMesh(triangle.vertices, triangle.faces)
+    both = SphereTree(triangle, twin, tree_a=single, tree_b=single, exact=exact).query()
+    assert rows(both.certain) == [(0, 0)]
+    np.testing.assert_allclose(both.published().depth, 2.0 * single.radius)
 
 
 def test_equal_bodies(rng):
@@ -1027,6 +1062,38 @@ def test_one_question(rng):
     assert side(SphereTree(a, b), 0).tree is side(SphereTree(a, b, controls=4), 0).tree
     with pytest.raises(OptionError, match="unknown option depth; expected any of tree_a"):
         impinge.sphere_contacts(a, b, depth=True)
+    with pytest.raises(OptionError, match="budget_ms is 'soon', expected a positive number of milliseconds"):
+        impinge.sphere_contacts(a, b, budget_ms="soon")
+
+
+def test_one_question_by_tests_does_not_look_at_the_clock(rng, monkeypatch):
+    """Give a question a millisecond, unless it names its tests, which then repeat, or another budget."""
+    asked, query = [], SphereTree.query
+
+    def remember(self, **options):
+        asked.append(options["budget_ms"])
+        return query(self, **options)
+
+    monkeypatch.setattr(SphereTree, "query", remember)
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    for options in ({}, {"max_tests": 50}, {"max_tests": 50, "budget_ms": 7.0}, {"budget_ms": None}):
+        impinge.sphere_contacts(a, b, **options)
+    assert asked == [1.0, None, 7.0, None]
+
+
+def test_one_question_takes_given_trees(rng):
+    """Make a quick tree for a body, unless one is given."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    given = {f"tree_{name}": build_spheres(body, levels=2) for name, body in zip("ab", (a, b))}
+    quick = impinge.sphere_contacts(a, b, budget_ms=None)
+    medial = impinge.sphere_contacts(a, b, budget_ms=None, **given)
+    for result, builder in ((quick, "octree"), (medial, "medial")):
+        for k, body in enumerate((a, b)):
+            tree = build_spheres(body, builder=builder, levels=2)
+            leaves = result.spheres[k].of(result.certain[:, k])
+            np.testing.assert_allclose(leaves[:, :3], tree.centre[result.certain[:, k]], atol=1e-6)
+            np.testing.assert_allclose(leaves[:, 3], tree.radius[result.certain[:, k]], rtol=1e-4)
+    assert min(len(quick.certain), len(medial.certain)) > 20
 
 
 def test_shared_budget(rng):
@@ -1043,12 +1110,44 @@ def test_shared_budget(rng):
     assert all(result.complete for result in impinge.share_budget(trees, 1e9, viewer=[0.0, 0.0, 5.0]))
     near = sphere_tree_sharing._by_distance(trees, [-4.0, 0.0, 0.0])
     assert (np.diff(near) < 0.0).all()
+    small, floor = shapes.box(0.1), shapes.box((50.0, 50.0, 1.0))
+    on_floor = sphere_tree_sharing._by_distance([SphereTree(small, floor), SphereTree(floor, small)], [0.0, 0.0, 20.0])
+    np.testing.assert_allclose(on_floor, 0.01 * 3.0 / 400.0)  # what the smaller one fills of the view
     for viewer in ([0.0, 0.0, 0.0], [1e300, 0.0, 0.0], [1.5, 0.0, 0.0]):
         assert np.isfinite(sphere_tree_sharing._by_distance(trees, viewer)).all()
     huge = impinge.share_budget((tree for tree in trees), 1e9, weights=[1e308] * 4)
     assert all(result.complete for result in huge)
     assert impinge.share_budget([], 1.0) == []
     assert impinge.share_budget([], 1.0, weights=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("shares", "used", "expected"),
+    [
+        ({}, [1.0, 1.0, 1.0], [2.0, 2.0, 2.0]),
+        ({}, [0.25, 1.0, 1.0], [2.0, 2.75, 2.75]),
+        ({"weights": [1.0, 2.0, 3.0]}, [1.0, 1.0, 1.0], [1.0, 2.0, 3.0]),
+        ({"weights": [3.0, 2.0, 1.0]}, [0.5, 1.0, 1.0], [3.0, 3.0, 1.5]),
+        ({"viewer": [-4.0, 0.0, 0.0]}, [1.0, 1.0, 1.0], None),
+    ],
+)
+def test_parts_of_a_shared_budget(rng, monkeypatch, shares, used, expected):
+    """Give each pair its share of what is left, so that those after it have what it does not use; more if nearer."""
+    now, given, use = [0], [], iter(used)
+
+    def spend(self, *, budget_ms):
+        given.append(budget_ms)
+        now[0] += int(1e6 * budget_ms * next(use))
+
+    monkeypatch.setattr(sphere_tree_sharing, "now_ns", lambda: now[0])
+    monkeypatch.setattr(SphereTree, "query", spend)
+    bodies = [bumpy(rng, centre=(3.0 * k, 0.0, 0.0)) for k in range(4)]
+    impinge.share_budget([SphereTree(a, b) for a, b in itertools.pairwise(bodies)], 6.0, **shares)
+    if expected is None:
+        assert given[0] > 1.5 * given[1] > 2.25 * given[2] > 0.0
+        assert sum(given) == pytest.approx(6.0)
+    else:
+        np.testing.assert_allclose(given, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-150, 1e-30, 1e30, 1e150, 1e300])

@@ -56,6 +56,19 @@ def test_sum_keeps_momentum_and_average_does_not(rng, spread):
     assert np.abs(lost.force_a).max() < np.abs(kept.force_a).max()
 
 
+@pytest.mark.parametrize("spread", [1, 4])
+def test_lost_torque_is_at_most_force_times_distance(rng, spread):
+    """Turn bodies by no more than forces times how far their vertices are from the contact points, with "sum"."""
+    contacts, x, y = some_contacts(rng), rng.random((40, 3)), rng.random((10, 3))
+    found = penalty(contacts, x, y, stiffness=10.0, combine="sum", spread=spread)
+    torque = np.cross(x, found.force_a).sum(axis=0) + np.cross(y, found.force_b).sum(axis=0)
+    reach = sum(np.sort(np.linalg.norm(contacts.point[:, None] - z, axis=2))[:, spread - 1] for z in (x, y))
+    assert 0.0 < np.linalg.norm(torque) <= (10.0 * contacts.depth * reach).sum()
+    at_vertices = penalty(contacts, contacts.point, contacts.point, stiffness=10.0, combine="sum")
+    kept = np.cross(contacts.point, at_vertices.force_a + at_vertices.force_b).sum(axis=0)
+    assert np.abs(kept).max() < 1e-9
+
+
 def test_average_of_equal_contacts_is_one_of_them():
     """Let the averaged force not depend on how many spheres stand for the same contact."""
     one = SimpleNamespace(point=[[0.0, 0.0, 0.0]], normal=[[0.0, 1.0, 0.0]], depth=[0.5])
@@ -65,6 +78,17 @@ def test_average_of_equal_contacts_is_one_of_them():
     np.testing.assert_allclose(
         penalty(many, x, y, stiffness=2.0, combine="sum").force_b, 7.0 * penalty(one, x, y, stiffness=2.0).force_b
     )
+
+
+def test_contacts_without_force_do_not_count():
+    """Average over contacts that push: those that turned out to be apart take nothing off."""
+    deep = SimpleNamespace(point=np.zeros((2, 3)), normal=np.tile([0.0, 1.0, 0.0], (2, 1)), depth=[0.5, 0.3])
+    more = SimpleNamespace(point=np.zeros((5, 3)), normal=np.tile([0.0, 1.0, 0.0], (5, 1)), depth=[0.5, 0, 0.3, 0, 0])
+    x, y = [[0.0, -1.0, 0.0]], [[0.0, 1.0, 0.0]]
+    for contacts in (deep, more):
+        found = penalty(contacts, x, y, stiffness=2.0, combine="average")
+        np.testing.assert_allclose(found.force_b, [[0.0, 0.8, 0.0]])
+        assert found.contact_count == 2
 
 
 @pytest.mark.parametrize("combine", ["average", "sum"])
@@ -143,6 +167,9 @@ def test_volumes_push_bodies_apart():
     assert np.abs(found.total).max() < 1e-9
     with pytest.raises(OptionError, match="vertices_a have 3 rows, but the gradient has 162"):
         penalty(gradient, a.vertices[:3], b.vertices, stiffness=3.0)
+    still = {"velocities_a": a.vertices, "velocities_b": b.vertices}
+    with pytest.raises(OptionError, match=r"damping is 1\.0, but a volume has no contacts to damp"):
+        penalty(gradient, a.vertices, b.vertices, stiffness=3.0, damping=1.0, **still)
 
 
 def test_overlaps_push_bodies_apart():
@@ -156,6 +183,24 @@ def test_overlaps_push_bodies_apart():
     np.testing.assert_array_equal(found.force_b, gradient.force_b(3.0))
     with pytest.raises(OptionError, match="this VolumeOverlap knows 0 bodies, expected the two that overlap"):
         penalty(pickle.loads(pickle.dumps(overlap)), a.vertices, b.vertices, stiffness=3.0)
+
+
+def test_contacts_of_all_sorts_move_a_coarse_mesh():
+    """Take contacts by the contract on other vertices than their own: those of the coarse mesh of a soft body."""
+    a, b = balls()
+    coarse = shapes.tet_box(3, 3, 3, size=2.2)
+    spheres = impinge.sphere_contacts(a, b, budget_ms=None)
+    vertices = impinge.penetrating_vertices([a, b], depth=True)
+    sorts = (
+        spheres,
+        impinge.contacts_from_spheres(spheres),
+        impinge.contacts_from_vertices(vertices),
+        impinge.contacts_from_volume(volume_gradient(a, b), a, b),
+    )
+    for contacts in sorts:
+        found = penalty(contacts, coarse.vertices, b.vertices, stiffness=3.0, combine="sum")
+        assert found.force_b[:, 0].sum() > 0.0
+        assert np.abs(found.total).max() < 1e-9 * np.abs(found.force_b).sum()
 
 
 def test_no_contacts():
@@ -184,6 +229,40 @@ def test_bad_options(rng, options, message):
     given = {"contacts": some_contacts(rng), "vertices_a": [[0, 0, 0]], "vertices_b": [[0, 0, 0]], "stiffness": 1.0}
     with pytest.raises(OptionError, match=message):
         penalty(**(given | options))
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ({"depth": [-1.0]}, OptionError, r"depth\[0\] is -1, expected a finite number from 0"),
+        ({"depth": [float("nan")]}, OptionError, r"depth\[0\] is nan, expected a finite number from 0"),
+        ({"depth": [float("inf")]}, OptionError, r"depth\[0\] is inf, expected a finite number from 0"),
+        ({"depth": [1.0, 2.0]}, OptionError, r"1 points, 1 normals and depths of shape \(2,\); expected one of each"),
+        ({"normal": np.eye(3)}, OptionError, r"1 points, 3 normals and depths of shape \(1,\); expected one of each"),
+        ({"depth": ["deep"]}, MeshError, "depth hold strings; expected real numbers"),
+        ({"depth": None}, MeshError, "depth hold Python objects; expected real numbers"),
+    ],
+)
+def test_contacts_that_are_none(columns, error, message):
+    """Refuse contacts of the caller's own that would pull, or make no number, with a sentence."""
+    given = {"point": [[0.0, 0.0, 0.0]], "normal": [[1.0, 0.0, 0.0]], "depth": [1.0]} | columns
+    with pytest.raises(error, match=message):
+        penalty(SimpleNamespace(**given), [[0, 0, 0]], [[0, 0, 0]], stiffness=1.0)
+
+
+def test_contacts_of_a_world():
+    """Take those of one pair of bodies, and refuse to put those of all on two."""
+    bodies = (*balls(), shapes.icosphere(2, center=(0.0, 1.7, 0.0)))
+    world = impinge.World()
+    for body, name in zip(bodies, "abc"):
+        world.add(body, name=name)
+    contacts = world.contacts()
+    with pytest.raises(OptionError, match="these contacts are of 2 pairs of bodies, but forces are found for one"):
+        penalty(contacts, bodies[0].vertices, bodies[1].vertices, stiffness=1.0)
+    for other, axis in ((1, 0), (2, 1)):
+        of_pair = contacts.rows((contacts.body_a == 0) & (contacts.body_b == other))
+        found = penalty(of_pair, bodies[0].vertices, bodies[other].vertices, stiffness=1.0)
+        assert found.force_b[:, axis].sum() > 0.9 * np.linalg.norm(found.force_b.sum(axis=0)) > 0.0
 
 
 def test_bad_contacts(rng):

@@ -76,6 +76,14 @@ class SphereHierarchy:
         """How many spheres there are."""
         return len(self.radius)
 
+    def __str__(self) -> str:
+        """One line; the arrays are in ``repr``."""
+        return f"SphereHierarchy: {len(self):,} spheres, {self.level_count} levels, {self.kind}, by {self.builder}"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """What a notebook shows."""
+        printer.text(str(self))
+
     @property
     def level_count(self) -> int:
         """How many levels there are, that of the root included."""

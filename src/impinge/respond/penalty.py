@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from impinge.arrays import Floats, as_length, as_positions, distinct_rows, shown
+from impinge.arrays import Floats, as_length, as_numbers, as_positions, distinct_rows, shown
 from impinge.contact.volume_gradient import VolumeGradient, volume_gradient
 from impinge.detect.results import VertexContacts
 from impinge.detect.sphere_contacts import SphereContacts
@@ -72,8 +72,8 @@ def penalty(
     ``contacts`` are a ``SphereContacts``, a ``VertexContacts`` of two bodies with depths, a ``VolumeGradient``, a
     ``VolumeOverlap``, whose gradient is then found, or anything with ``point``, ``normal`` and ``depth``. Vertices are
     those that receive forces: of soft bodies those of the coarse mesh. ``stiffness`` is force per length, of volumes
-    force per length to the fifth power (the energy is ½ k V²), whose vertices are those of the surfaces. ``damping``
-    is force per speed, and needs the velocities of those vertices.
+    force per length to the fifth power (the energy is ½ k V²), whose vertices are those of the surfaces; ``combine``
+    and ``spread`` then change nothing. ``damping`` is force per speed, and needs the velocities of those vertices.
     """
     x = (as_positions(vertices_a, name="vertices_a"), as_positions(vertices_b, name="vertices_b"))
     _check(stiffness, combine, spread, damping)
@@ -81,6 +81,11 @@ def penalty(
     if isinstance(contacts, VolumeOverlap):
         contacts = _gradient_of(contacts)
     if isinstance(contacts, VolumeGradient):
+        if v is not None:
+            raise OptionError(
+                f"damping is {shown(damping)}, but a volume has no contacts to damp; leave it out, or pass "
+                "contacts_from_volume(...)"
+            )
         return _from_volume(contacts, x, stiffness)
     (point_a, point_b), normal, depth = _contract(contacts, x)
     if not len(depth) or not len(x[0]) or not len(x[1]):
@@ -111,9 +116,30 @@ def _contract(contacts: Any, x: tuple[Floats, Floats]) -> tuple[tuple[Floats, Fl
             f"contacts are a {type(contacts).__name__}, expected SphereContacts, VertexContacts, a VolumeGradient, a "
             "VolumeOverlap, or anything with point, normal and depth"
         )
-    point = as_positions(np.atleast_2d(contacts.point), name="point")
-    normal = as_positions(np.atleast_2d(contacts.normal), name="normal")
-    return (point, point), normal, np.atleast_1d(np.asarray(contacts.depth, dtype=np.float64))
+    if hasattr(contacts, "body_pairs") and len(contacts.body_pairs) > 1:
+        raise OptionError(
+            f"these contacts are of {len(contacts.body_pairs)} pairs of bodies, but forces are found for one; pass "
+            "those of one pair, contacts.rows((contacts.body_a == i) & (contacts.body_b == j))"
+        )
+    return _from_columns(contacts.point, contacts.normal, contacts.depth)
+
+
+def _from_columns(point: Any, normal: Any, depth: Any) -> tuple[tuple[Floats, Floats], Floats, Floats]:
+    """Contacts of the caller's own making."""
+    points = as_positions(np.atleast_2d(point), name="point")
+    normals = as_positions(np.atleast_2d(normal), name="normal")
+    depths = np.atleast_1d(np.asarray(as_numbers(depth, "depth"), dtype=np.float64))
+    if depths.shape != (len(points),) or len(normals) != len(points):
+        raise OptionError(
+            f"contacts have {len(points)} points, {len(normals)} normals and depths of shape {depths.shape}; expected "
+            "one of each for every contact"
+        )
+    if not (np.isfinite(depths) & (depths >= 0.0)).all():
+        k = int(np.argmin(np.isfinite(depths) & (depths >= 0.0)))
+        raise OptionError(
+            f"depth[{k}] is {depths[k]:g}, expected a finite number from 0; leave out contacts of bodies that are apart"
+        )
+    return (points, points), normals, depths
 
 
 def _from_spheres(contacts: SphereContacts) -> tuple[tuple[Floats, Floats], Floats, Floats]:
@@ -145,7 +171,7 @@ def _from_vertices(contacts: VertexContacts, x: tuple[Floats, Floats]) -> tuple[
         if len(found) and found.max() >= counts[k]:
             raise OptionError(
                 f"vertex {int(found.max())} of body {'ab'[k]} is in contact, but vertices_{'ab'[k]} has {counts[k]} "
-                "rows; pass the vertices that the contacts are about"
+                "rows; pass the vertices that the contacts are about, or contacts_from_vertices(...) for others"
             )
     point = np.zeros((len(body), 3))
     for k in range(2):
