@@ -15,7 +15,14 @@ import pytest
 import impinge
 from impinge import shapes
 from impinge.backend.jit import thread_count
-from impinge.detect import sphere_controls, sphere_tracking, sphere_tree, sphere_tree_bodies, sphere_tree_sharing
+from impinge.detect import (
+    sphere_controls,
+    sphere_tracking,
+    sphere_tree,
+    sphere_tree_bodies,
+    sphere_tree_exact,
+    sphere_tree_sharing,
+)
 from impinge.detect.sphere_build import build_spheres
 from impinge.detect.sphere_pieces import corner_points
 from impinge.detect.sphere_tracking_kernels import AT_TOP, IS_CROWDED, STAMP, TOP
@@ -906,6 +913,34 @@ def test_looking_for_a_cancel_changes_nothing(rng, monkeypatch, order, max_tests
     assert_same(found, expected)
 
 
+class SetLater:
+    """Set once it was looked at so many times."""
+
+    def __init__(self, times):
+        self.left = times
+
+    def is_set(self):
+        """Count down."""
+        self.left -= 1
+        return self.left < 0
+
+
+def test_exact_stage_is_cancelled(rng, monkeypatch):
+    """Stop between slices of the exact stage, say so, and lose nothing of what the slices found."""
+    a, b = bumpy(rng, 3), bumpy(rng, 3, centre=(0.3, 0.1, 0.1))
+    detector = SphereTree(a, b, exact=True)
+    whole = detector.query()
+    monkeypatch.setattr(sphere_tree_exact, "SLICE_NS", 1)
+    found = detector.query(cancel=SetLater(10**9))
+    np.testing.assert_array_equal(found.pairs, whole.pairs)
+    assert found.complete
+
+    cut = detector.query(cancel=SetLater(8))
+    assert cut.reason == "cancelled"
+    assert set(rows(cut.pairs)) < set(rows(whole.pairs))
+    assert len(cut.certain) + len(cut.possible) > len(whole.certain)
+
+
 def assert_same(found, expected):
     """Compare what two searches have found."""
     np.testing.assert_array_equal(found.certain, expected.certain)
@@ -1112,13 +1147,24 @@ def test_shared_budget(rng):
     assert (np.diff(near) < 0.0).all()
     small, floor = shapes.box(0.1), shapes.box((50.0, 50.0, 1.0))
     on_floor = sphere_tree_sharing._by_distance([SphereTree(small, floor), SphereTree(floor, small)], [0.0, 0.0, 20.0])
-    np.testing.assert_allclose(on_floor, 0.01 * 3.0 / 400.0)  # what the smaller one fills of the view
+    np.testing.assert_allclose(on_floor, 0.01 * 3.0 / 400.0, rtol=1e-3)  # what the smaller one fills of the view
     for viewer in ([0.0, 0.0, 0.0], [1e300, 0.0, 0.0], [1.5, 0.0, 0.0]):
         assert np.isfinite(sphere_tree_sharing._by_distance(trees, viewer)).all()
     huge = impinge.share_budget((tree for tree in trees), 1e9, weights=[1e308] * 4)
     assert all(result.complete for result in huge)
     assert impinge.share_budget([], 1.0) == []
     assert impinge.share_budget([], 1.0, weights=[]) == []
+
+
+def test_shared_budget_of_very_many_pairs(rng, monkeypatch):
+    """Give the heaviest pairs time to be asked where there is none for all; say of the others that nothing is known."""
+    trees = [SphereTree(bumpy(rng, 1), bumpy(rng, 1)) for _ in range(6)]
+    monkeypatch.setattr(sphere_tree_sharing, "LEAST_NS", 10**12)
+    found = impinge.share_budget(trees, 3.5e6, weights=[1.0, 5.0, 2.0, 0.0, 4.0, 0.5])
+
+    assert [result.complete for result in found] == [False, True, True, False, True, True]  # the last has what is left
+    assert [rows(found[k].possible) for k in (0, 3)] == [[(0, 0)]] * 2
+    assert [result.reason for result in found][:2] == ["budget", None]
 
 
 @pytest.mark.parametrize(
@@ -1235,6 +1281,10 @@ def test_numbers_of_any_size(rng):
         (
             {"viewer": [0.0, float("nan"), 1.0]},
             r"viewer is \[0.0, nan, 1.0\], expected a point with finite coordinates",
+        ),
+        (
+            {"trees": SphereTree(shapes.box(1.0), shapes.box(1.0))},
+            "trees is one SphereTree, expected several; ask its query with the whole budget",
         ),
         ({"trees": [3]}, r"trees\[0\] is a int, expected a SphereTree, one for each pair of bodies"),
         ({"weights": [1.0], "viewer": [0, 0, 0]}, "weights and viewer were both given"),

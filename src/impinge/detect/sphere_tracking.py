@@ -328,6 +328,10 @@ class TrackedSpheres:
         """The spheres in blocks, shape (blocks, 4, 8)."""
         return self.spheres.sphere
 
+    def root(self) -> Floats:
+        """Centre and radius of the last root that a query saw."""
+        return self._motion.reshape(-1)[3 * kernels.ROOT : 3 * kernels.ROOT + 4].copy()
+
     def track_all(self, deadline: int = NEVER) -> bool:
         """Find all spheres; whether there was time to."""
         stale = self._stamp != self._now

@@ -41,7 +41,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import Ints, shown
+from impinge.arrays import Floats, Ints, shown
 from impinge.backend.clock import now_ns
 from impinge.backend.stages import NO_STAGES, start_stages
 from impinge.detect import sphere_tree_kernels as kernels
@@ -55,7 +55,7 @@ from impinge.detect.sphere_tree_bodies import Seat, steered_body
 from impinge.detect.sphere_tree_choice import ALL, Choice
 from impinge.detect.sphere_tree_desk import NO_PAIRS, Desk, Searched, Trees
 from impinge.detect.sphere_tree_exact import NO_KINDS, ExactStage
-from impinge.detect.sphere_tree_limits import Limits, check_whole, limits_of
+from impinge.detect.sphere_tree_limits import SLICE_NS, Limits, check_whole, limits_of
 from impinge.detect.sphere_tree_self import OneBody
 from impinge.errors import OptionError
 
@@ -69,8 +69,6 @@ ENTRY_NS = 50
 FOUND_NS = 30
 PAIR_NS = 100
 """What it takes to list a pair that waits in the order of depth."""
-SLICE_NS = 2_000_000
-"""How often ``cancel`` is looked at."""
 ROOTS: Ints = np.zeros((1, 2), dtype=np.int32)
 
 
@@ -359,6 +357,18 @@ class SphereTree:
             fields |= {"pairs": pairs, "kind": kind}
         fields |= {"possible": possible, "certain": certain, "level": level, "reason": reason}
         fields["complete"] = reason is None
+
+    def unasked(self) -> SphereContacts:
+        """The answer where there is no time at all: nothing is ruled out."""
+        limits = limits_of(None, None, None, None)
+        return self._no_time(limits) if all(body.live_count for body in self._bodies) else self._nothing(limits)
+
+    def roots(self) -> Floats:
+        """The spheres around both bodies as the last query saw them, at rest before the first; shape (2, 4)."""
+        seats = self._seats or self._sit_down()
+        if seats is None:
+            return np.full((2, 4), np.nan)
+        return np.stack([tracked.root() for tracked in seats.trees])
 
     def _nothing(self, limits: Limits) -> SphereContacts:
         """The answer where a body has no triangles."""

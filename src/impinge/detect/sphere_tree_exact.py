@@ -26,6 +26,7 @@ from impinge.detect.results import Reason
 from impinge.detect.sphere_hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree_bodies import Seat, leaf_triangles
 from impinge.detect.sphere_tree_choice import Choice
+from impinge.detect.sphere_tree_limits import SLICE_NS, Limits
 
 FIRST_KEYS = 1 << 14
 SETTLED_AT_ONCE = 8
@@ -69,7 +70,7 @@ class ExactStage:
         self,
         placed: tuple[Seat, Seat],
         leaves: Ints,
-        limits: Any,
+        limits: Limits,
         choice: Choice,
         deadline: int,
         stats: dict[str, Any],
@@ -84,14 +85,21 @@ class ExactStage:
         state: NDArray[np.int64] = np.zeros(3, dtype=np.int64)
         sides = [self._side(side) for side in placed]
         tests_left = limits.tests - stats["tests"]
-        why = kernels.FULL
-        while why == kernels.FULL:
+        slice_ns = SLICE_NS
+        while not limits.cancelled:
+            before, until = int(state[kernels.CURSOR]), latest
+            if limits.cancel is not None:
+                until = min(latest, now_ns() + slice_ns)
             why = kernels.examine_leaf_pairs(
-                leaves, *sides, (tests_left, latest, KEY_NS), (self._is_self, self._skips_neighbours),
+                leaves, *sides, (tests_left, until, KEY_NS), (self._is_self, self._skips_neighbours),
                 state, self._key, self._row, status,
             )  # fmt: skip
             if why == kernels.FULL:
                 self._grow(sides, leaves[state[kernels.CURSOR]])
+            elif why != kernels.OUT_OF_TIME or until == latest:
+                break
+            elif state[kernels.CURSOR] == before:
+                slice_ns *= 2  # one pair of leaves takes longer
         count, done = int(state[kernels.FOUND]), int(state[kernels.CURSOR])
         keys, rows = self._key[:count], self._row[:count]
         if not choice.is_all:
@@ -106,7 +114,7 @@ class ExactStage:
         hits = keys if not open_count else keys[~is_open]
         latest -= KEY_NS * count
         if open_count and now_ns() + self._chunk_ns < latest:
-            settled = self._settle_open(placed, keys[is_open], rows[is_open], status, done, latest)
+            settled = self._settle_open(placed, keys[is_open], rows[is_open], status, done, latest, limits)
             hits = np.concatenate([hits, settled])
         self.listing_ns = KEY_NS * count + LEAVES_NS * len(leaves)
         stopped = now_ns()
@@ -114,7 +122,8 @@ class ExactStage:
         stats["triangle_tests"], stats["exact_tests"] = int(state[kernels.TESTS]), open_count
         certain, untested = leaves[status == kernels.HIT], leaves[status == kernels.OPEN]
         order = np.argsort(certain[:, 0].astype(np.int64) << 32 | certain[:, 1])
-        return Settled(certain[order], untested, pairs, kind, "budget" if len(untested) else None, stopped)
+        reason: Reason = "cancelled" if limits.cancelled else "budget"
+        return Settled(certain[order], untested, pairs, kind, reason if len(untested) else None, stopped)
 
     def triangles_below(self, tree: SphereHierarchy, letter: str) -> tuple[Any, Ints]:
         """Triangles below the leaves of one side's tree; listed when first asked for."""
@@ -142,6 +151,7 @@ class ExactStage:
         status: NDArray[np.int8],
         done: int,
         deadline: int,
+        limits: Limits,
     ) -> NDArray[np.uint64]:
         """Keys of those open pairs of triangles that meet; also tells what that makes of the pairs of leaves."""
         distinct, place = np.unique(keys, return_inverse=True)
@@ -151,7 +161,7 @@ class ExactStage:
         found = []
         tested = 0
         now = now_ns()
-        while tested < len(distinct) and now + self._chunk_ns < deadline:
+        while tested < len(distinct) and now + self._chunk_ns < deadline and not limits.cancelled:
             chunk = distinct[tested : tested + SETTLED_AT_ONCE]
             hit = settle_self(chunk, *a) if self._is_self else settle(chunk, *a, *b)
             found.append(hit)

@@ -12,6 +12,9 @@ from impinge.detect.pair_query import Cancel, check_cancel
 from impinge.detect.sphere_tracking import NEVER
 from impinge.errors import OptionError
 
+SLICE_NS = 2_000_000
+"""How often ``cancel`` is looked at."""
+
 
 class Limits(NamedTuple):
     """What one query may take."""

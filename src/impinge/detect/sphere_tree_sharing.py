@@ -4,7 +4,11 @@ Each pair is asked in turn with its part of the time that is left: w_i / Σ w_j 
 What a pair does not need is thereby shared by those after it. Interrupting what is far away earlier is the
 proposal of [MendozaOSullivan2005], section 6.
 
-By distance, the weight of a pair is the share of the view that its smaller body fills, (size / distance)², at most 1.
+By distance, the weight of a pair is the share of the view that its smaller body fills, (size / distance)², at most 1;
+bodies are where the last query saw them, since to look at them all would take longer than the budget.
+
+Where there is not a tenth of a millisecond for each pair, which a query takes by itself, the lightest pairs get none:
+they are ``possible``, and their reason is "budget". Give these more weight in the next frame.
 """
 
 from __future__ import annotations
@@ -21,6 +25,9 @@ from impinge.detect.sphere_tree import SphereTree
 from impinge.detect.sphere_tree_limits import budget_ns
 from impinge.errors import OptionError
 
+LEAST_NS = 100_000
+"""A pair with less time than this gets none."""
+
 
 def share_budget(
     trees: Iterable[SphereTree], budget_ms: float, *, weights: Any = None, viewer: Any = None
@@ -28,6 +35,8 @@ def share_budget(
     """Query many detectors within one budget, shared evenly, by ``weights``, or by the distance to a ``viewer``."""
     began = now_ns()
     end = began + budget_ns(budget_ms)
+    if isinstance(trees, SphereTree):
+        raise OptionError("trees is one SphereTree, expected several; ask its query with the whole budget")
     trees = list(trees)
     for k, tree in enumerate(trees):
         if not isinstance(tree, SphereTree):
@@ -41,11 +50,12 @@ def share_budget(
         share = _checked(weights, len(trees))
     elif viewer is not None:
         share = _by_distance(trees, viewer)
+    share[np.argsort(-share, kind="stable")[max((end - began) // LEAST_NS, 1) :]] = 0.0
     left = np.append(np.cumsum(share[::-1])[::-1], 0.0)
     results = []
     for k, tree in enumerate(trees):
-        part = share[k] / left[k] if left[k] > 0.0 else 1.0
-        results.append(tree.query(budget_ms=max(1e-6 * (end - now_ns()) * part, 1e-6)))
+        part_ns = (end - now_ns()) * (share[k] / left[k] if left[k] > 0.0 else 1.0)
+        results.append(tree.query(budget_ms=1e-6 * float(part_ns)) if part_ns >= 1.0 else tree.unasked())
     return results
 
 
@@ -64,14 +74,13 @@ def _by_distance(trees: Sequence[SphereTree], viewer: Any) -> Floats:
         raise OptionError(f"viewer has shape {eye.shape}, expected (3,): a point")
     if not np.isfinite(eye).all():
         raise OptionError(f"viewer is {shown(eye.tolist())}, expected a point with finite coordinates")
-    share = np.zeros(len(trees))
-    for k, tree in enumerate(trees):
-        boxes = np.array([body.bounds for body in tree.bodies])
-        if not np.isfinite(boxes).all():
-            continue  # nothing to see, and nothing to search
-        unit = max(float(np.abs(boxes).max()), float(np.abs(eye).max())) or 1.0  # squares are then moderate
-        size = np.linalg.norm((boxes[:, 1] / unit - boxes[:, 0] / unit), axis=1)
-        distance = np.linalg.norm((boxes / (2.0 * unit)).sum(axis=1) - eye / unit, axis=1)
-        is_far = distance > size
-        share[k] = np.where(is_far, size / np.where(is_far, distance, 1.0), 1.0).min() ** 2
+    root = np.array([tree.roots() for tree in trees]).reshape(-1, 2, 4)
+    is_there = np.isfinite(root).all(axis=(1, 2))  # of others there is nothing to see, and nothing to search
+    root = np.where(is_there[:, None, None], root, 0.0)
+    unit = np.maximum(np.abs(root).max(axis=(1, 2)), float(np.abs(eye).max()))[:, None, None]
+    unit[unit == 0.0] = 1.0  # squares are then moderate
+    size = 2.0 * (root[:, :, 3:] / unit)[:, :, 0]
+    distance = np.linalg.norm(root[:, :, :3] / unit - eye / unit, axis=2)
+    is_far = distance > size
+    share = np.where(is_far, size / np.where(is_far, distance, 1.0), 1.0).min(axis=1) ** 2 * is_there
     return share if share.any() else np.ones(len(trees))
