@@ -249,6 +249,8 @@ class TrackedSpheres:
         self._stamp = self.table[:-1, kernels.STAMP]
         self._motion = np.zeros((8, 3))
         """A transform, as ``place`` gets it, the largest coordinates, and the last root."""
+        self.root = self._motion.reshape(-1)[3 * kernels.ROOT : 3 * kernels.ROOT + 4]
+        """Centre and radius of the last root that a query saw; changes with every query."""
         self._motion[kernels.SIZE, 1:] = kernels.largest_coordinate(steering.rest), -1.0
         self._motion[kernels.ROOT + 1, 1] = steering.triple_length.max(initial=0.0)
         self._motion[kernels.ROOT], self._motion[kernels.ROOT + 1, 0] = tree.centre[0], tree.radius[0]
@@ -327,10 +329,6 @@ class TrackedSpheres:
     def sphere(self) -> Floats:
         """The spheres in blocks, shape (blocks, 4, 8)."""
         return self.spheres.sphere
-
-    def root(self) -> Floats:
-        """Centre and radius of the last root that a query saw."""
-        return self._motion.reshape(-1)[3 * kernels.ROOT : 3 * kernels.ROOT + 4].copy()
 
     def track_all(self, deadline: int = NEVER) -> bool:
         """Find all spheres; whether there was time to."""

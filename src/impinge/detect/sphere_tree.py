@@ -70,6 +70,7 @@ FOUND_NS = 30
 PAIR_NS = 100
 """What it takes to list a pair that waits in the order of depth."""
 ROOTS: Ints = np.zeros((1, 2), dtype=np.int32)
+NO_ROOTS = np.full(4, np.nan), np.full(4, np.nan)
 
 
 class Seats(NamedTuple):
@@ -329,10 +330,7 @@ class SphereTree:
             fields |= {"is_self": True, "spheres": (spheres, spheres)}
         if self.exact or limits.level is not None or choice is not ALL:
             self._refine(fields, seats, limits, choice, deadline)
-        fields["elapsed_ms"] = 1e-6 * (now_ns() - limits.began)
-        result = object.__new__(SphereContacts)  # to call the class would take microseconds
-        object.__setattr__(result, "__dict__", fields)
-        return result
+        return _contacts(fields, limits)
 
     def _refine(self, fields: dict[str, Any], seats: Seats, limits: Limits, choice: Choice, deadline: int) -> None:
         """Do to an answer what not every query asks for: a finest level, chosen triangles, the exact stage."""
@@ -363,12 +361,10 @@ class SphereTree:
         limits = limits_of(None, None, None, None)
         return self._no_time(limits) if all(body.live_count for body in self._bodies) else self._nothing(limits)
 
-    def roots(self) -> Floats:
-        """The spheres around both bodies as the last query saw them, at rest before the first; shape (2, 4)."""
-        seats = self._seats or self._sit_down()
-        if seats is None:
-            return np.full((2, 4), np.nan)
-        return np.stack([tracked.root() for tracked in seats.trees])
+    def roots(self) -> tuple[Floats, Floats]:
+        """The spheres around both bodies as the last query saw them, at rest before the first; NaN if there is none."""
+        seats = self._seats = self._seats or self._sit_down()
+        return NO_ROOTS if seats is None else (seats.trees[0].root, seats.trees[1].root)
 
     def _nothing(self, limits: Limits) -> SphereContacts:
         """The answer where a body has no triangles."""
@@ -379,20 +375,28 @@ class SphereTree:
         return self._plain(limits, ROOTS, "cancelled" if limits.cancelled else "budget")
 
     def _plain(self, limits: Limits, possible: Ints, reason: Reason | None) -> SphereContacts:
-        return SphereContacts(
-            certain=NO_PAIRS,
-            possible=possible,
-            level=0,
-            pairs=NO_PAIRS if self.exact else None,
-            kind=NO_KINDS if self.exact else None,
-            is_self=self.is_self,
-            bodies=self.bodies,
-            complete=reason is None,
-            reason=reason,
-            method=self.name,
-            stats={"tests": 0, "outdated": reason is not None},
-            elapsed_ms=1e-6 * (now_ns() - limits.began),
-        )
+        fields: dict[str, Any] = {
+            "certain": NO_PAIRS,
+            "possible": possible,
+            "level": 0,
+            "is_self": self.is_self,
+            "bodies": self._bodies,
+            "complete": reason is None,
+            "reason": reason,
+            "method": self.name,
+            "stats": {"tests": 0, "outdated": reason is not None},
+        }
+        if self.exact:
+            fields |= {"pairs": NO_PAIRS, "kind": NO_KINDS}
+        return _contacts(fields, limits)
+
+
+def _contacts(fields: dict[str, Any], limits: Limits) -> SphereContacts:
+    """As the constructor, which would take microseconds longer."""
+    fields["elapsed_ms"] = 1e-6 * (now_ns() - limits.began)
+    result = object.__new__(SphereContacts)
+    object.__setattr__(result, "__dict__", fields)
+    return result
 
 
 def _made_again(bodies: tuple[Any, Any], options: dict[str, Any]) -> SphereTree:

@@ -7,8 +7,8 @@ proposal of [MendozaOSullivan2005], section 6.
 By distance, the weight of a pair is the share of the view that its smaller body fills, (size / distance)², at most 1;
 bodies are where the last query saw them, since to look at them all would take longer than the budget.
 
-Where there is not a tenth of a millisecond for each pair, which a query takes by itself, the lightest pairs get none:
-they are ``possible``, and their reason is "budget". Give these more weight in the next frame.
+Where there is not a fifth of a millisecond for each pair, of which a query may take half by itself, the lightest pairs
+get none: they are ``possible``, and their reason is "budget". Give these more weight in the next frame.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from impinge.detect.sphere_tree import SphereTree
 from impinge.detect.sphere_tree_limits import budget_ns
 from impinge.errors import OptionError
 
-LEAST_NS = 100_000
+LEAST_NS = 200_000
 """A pair with less time than this gets none."""
+UNASKED_NS = 8_000
+"""What it takes to say so."""
 
 
 def share_budget(
     trees: Iterable[SphereTree], budget_ms: float, *, weights: Any = None, viewer: Any = None
 ) -> list[SphereContacts]:
     """Query many detectors within one budget, shared evenly, by ``weights``, or by the distance to a ``viewer``."""
-    began = now_ns()
-    end = began + budget_ns(budget_ms)
+    end = now_ns() + budget_ns(budget_ms)
     if isinstance(trees, SphereTree):
         raise OptionError("trees is one SphereTree, expected several; ask its query with the whole budget")
     trees = list(trees)
@@ -50,7 +51,9 @@ def share_budget(
         share = _checked(weights, len(trees))
     elif viewer is not None:
         share = _by_distance(trees, viewer)
-    share[np.argsort(-share, kind="stable")[max((end - began) // LEAST_NS, 1) :]] = 0.0
+    unasked = np.argsort(-share, kind="stable")[max((end - now_ns()) // LEAST_NS, 1) :]
+    share[unasked] = 0.0
+    end -= UNASKED_NS * len(unasked)
     left = np.append(np.cumsum(share[::-1])[::-1], 0.0)
     results = []
     for k, tree in enumerate(trees):
