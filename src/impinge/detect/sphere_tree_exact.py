@@ -51,7 +51,7 @@ class Settled(NamedTuple):
     kind: NDArray[np.int8]
     reason: Reason | None
     stopped: int | None
-    """When the last test was over, None if there was none."""
+    """When the last test was over, or should have been; None if there was none."""
 
 
 class ExactStage:
@@ -77,7 +77,8 @@ class ExactStage:
     ) -> Settled:
         """Test triangles below pairs of leaves, of which there are some, until all are done or a limit is reached."""
         latest = deadline - LEAVES_NS * len(leaves)
-        if now_ns() >= latest:
+        begun = now_ns()
+        if begun >= latest:
             self.listing_ns = 0
             stats["triangle_tests"], stats["exact_tests"] = 0, 0
             return Settled(leaves[:0], leaves, leaves[:0], NO_KINDS, "budget", None)
@@ -100,7 +101,7 @@ class ExactStage:
                 break
             elif state[kernels.CURSOR] == before:
                 slice_ns *= 2  # one pair of leaves takes longer
-        count, done = int(state[kernels.FOUND]), int(state[kernels.CURSOR])
+        stopped, count, done = now_ns(), int(state[kernels.FOUND]), int(state[kernels.CURSOR])
         keys, rows = self._key[:count], self._row[:count]
         if not choice.is_all:
             kept = choice.triangles(placed, keys)
@@ -115,9 +116,9 @@ class ExactStage:
         latest -= KEY_NS * count
         if open_count and now_ns() + self._chunk_ns < latest:
             settled = self._settle_open(placed, keys[is_open], rows[is_open], status, done, latest, limits)
-            hits = np.concatenate([hits, settled])
+            stopped, hits = now_ns(), np.concatenate([hits, settled])
         self.listing_ns = KEY_NS * count + LEAVES_NS * len(leaves)
-        stopped = now_ns()
+        stopped = min(stopped, max(begun, latest))
         pairs, kind = unpack(sorted_unique(hits))
         stats["triangle_tests"], stats["exact_tests"] = int(state[kernels.TESTS]), open_count
         certain, untested = leaves[status == kernels.HIT], leaves[status == kernels.OPEN]

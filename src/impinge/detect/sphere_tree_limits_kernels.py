@@ -22,8 +22,8 @@ LONG_NS = 5_000
 FIRST_NS = 40_000
 """What it takes at first to make a result; measured from then on."""
 LEAST_NS = 10_000
-RETURN_NS = 10_000
-"""What it takes to be called and to return, with caches that others have filled."""
+RETURN_NS = 20_000
+"""What it takes to be called and to return, with caches that others have filled; and to be a little early."""
 HELD_UP_NS = 400_000
 """Beyond this, something else held the process up, which says nothing about the next query."""
 LATE_NS, LATE_SHARE = 50_000, 20
