@@ -753,13 +753,18 @@ def test_interrupt_in_a_call_from_c(monkeypatch, capfd):
 
     def app() -> None:
         ctypes.CFUNCTYPE(None)(callback)()
-        sleep(60.0)
+        for _ in range(6000):
+            sleep(0.01)  # which nothing ends but its time
 
     monkeypatch.setattr(cli, "app", app)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
     for module, name in ((sys, "unraisablehook"), (warnings, "showwarning")):
         monkeypatch.setattr(module, name, getattr(module, name))  # main replaces them
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
+    try:
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert stop.value.code == cli.INTERRUPTED
     assert capfd.readouterr().err == "stopped\n"

@@ -200,7 +200,7 @@ def test_results_are_ready_for_json(make, n):
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     lazy = {"point", "normal", "depth", "possible_point", "possible_normal", "possible_depth"}
     made = {name for name in lazy if isinstance(result, SphereContacts)}
-    assert set(plain) == ({f.name for f in dataclasses.fields(result)} | made) - {"bodies", "spheres", "facing"}
+    assert set(plain) == ({f.name for f in dataclasses.fields(result)} | made) - {"bodies", "spheres", "surfaces"}
     assert plain["stats"] == {"tests": 7, "ms": 0.5, "levels": [1, 2]}
     assert (plain["complete"], plain["reason"], plain["method"]) == (True, None, "made")
 
