@@ -137,8 +137,10 @@ def share_vertex(vertex_start, vertex, i, j):
 def are_neighbours(alone, table, slot_a, slot_b):
     """Whether two leaves of one body share a vertex and do not count for that."""
     vertex_start, vertex = alone[1], alone[2]
+    if len(vertex_start) == 0:
+        return False
     i, j = table[slot_a >> 3, NODE] + (slot_a & 7), table[slot_b >> 3, NODE] + (slot_b & 7)
-    return len(vertex_start) > 0 and share_vertex(vertex_start, vertex, i, j)
+    return share_vertex(vertex_start, vertex, i, j)
 
 
 @compiled
