@@ -9,7 +9,7 @@ Frames     A frame moves both bodies by finite elements, steers their surfaces, 
 Overshoot  How much later than its budget a query returns, update included; the paper tells nothing of it. For the last
            pair of bodies also of other kinds of queries: refitted spheres, triangles, the deepest pair first.
 Waiting    After each query a loop looks at the clock for as long as the budget. How often it is as late tells how often
-           the machine was not there: on a host that others use, no query can be in time more often.
+           the machine was not there: no query that uses its budget up can be in time more often.
 Rate       Million tests of pairs of spheres per second, which one core does: of a search through spheres that are up
            to date, and of one that tracks each sphere when it first comes to it.
 The table  of the paper cannot be in seconds per frame: at a critical time of 1 s its list is not empty, so that the
