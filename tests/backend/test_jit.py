@@ -151,6 +151,36 @@ def test_bounds_checks_have_a_cache_of_their_own():
     assert run_python(code, NUMBA_BOUNDSCHECK="0") != run_python(code, NUMBA_BOUNDSCHECK="1")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pack.room.callee",
+        "from pack.room import callee",
+        "from pack.room.callee import callee",
+        "from . import callee",
+        "from .callee import callee",
+        "from ..room import callee",
+        "from ..room.callee import callee",
+        "from ..other.link import callee",
+    ],
+)
+def test_digest_sees_every_form_of_import(tmp_path, line):
+    """Change the digest with a module imported absolutely, relatively, or through a relative import of another."""
+    for folder in ("pack", "pack/room", "pack/other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "pack/other/link.py").write_text("from ..room.callee import callee\n")
+    (tmp_path / "pack/room/caller.py").write_text(f"{line}\n")
+    digests = []
+    for number in (1, 1, 2):
+        (tmp_path / "pack/room/callee.py").write_text(f"def callee(x):\n    return x + {number}\n")
+        jit.source_digest.cache_clear()
+        jit._imported_modules.cache_clear()
+        digests.append(jit.source_digest(tmp_path / "pack/room/caller.py"))
+
+    assert digests[0] == digests[1] != digests[2]
+
+
 def test_digest_follows_imports():
     """Let the digest of a module depend on the modules that its imports import."""
     imported = jit._imported_modules(jit.PACKAGE / "detect" / "narrow_phase_kernels.py")

@@ -85,28 +85,42 @@ def cache_folder() -> Path:
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
+def _package_root(path: Path) -> Path:
+    """The outermost package folder around a module; of a lone module, its folder."""
+    folder = path.parent
+    while (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
 @functools.cache
 def _imported_modules(path: Path) -> frozenset[Path]:
-    """The files of our package that the module in ``path`` imports, itself left out."""
+    """The files of impinge and of the module's own package that the module in ``path`` imports, itself left out."""
+    own = _package_root(path)
+    here = (own.name, *path.parent.relative_to(own).parts)
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            # ``from ..b import c`` in package x.y imports from x.b: level 1 is the module's own package
+            base = here[: len(here) - node.level + 1] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names.add(module)
+            names.update(f"{module}.{alias.name}" for alias in node.names)
     found: set[Path] = set()
     for name in names:
         package, _, rest = name.partition(".")
-        if package == PACKAGE.name:
-            target = PACKAGE.joinpath(*rest.split("."))
-            found.update(file for file in (target.with_suffix(".py"), target / "__init__.py") if file.is_file())
+        for root in (PACKAGE, own):
+            if package == root.name:
+                target = root.joinpath(*rest.split("."))
+                found.update(file for file in (target.with_suffix(".py"), target / "__init__.py") if file.is_file())
     return frozenset(found - {path})
 
 
 @functools.cache
 def source_digest(path: Path) -> str:
-    """Digest of a module, of everything in the package that it imports, and of what else decides the code."""
+    """Digest of a module, of everything in its package that it imports, and of what else decides the code."""
     seen: set[Path] = set()
     front = {path}
     while front:
@@ -114,7 +128,7 @@ def source_digest(path: Path) -> str:
         front = {file for module in front for file in _imported_modules(module)} - seen
     digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {numba.config.BOUNDSCHECK}".encode())
     for file in sorted(seen):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        digest.update(file.relative_to(_package_root(file)).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
