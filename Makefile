@@ -10,9 +10,9 @@ SPREAD := --numprocesses auto --dist loadfile
 PATIENT := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0
 PYTHONS ?= 3.10 3.11 3.12 3.13
 BARE := 'pytest>=8' 'hypothesis>=6.100'
-CORE := tests/exact tests/detect/test_box_tree.py tests/detect/test_brute_force.py -m small
-UNCOMPILED := tests/exact tests/deform tests/detect tests/contact tests/mesh/test_prepare.py
-BOUNDS_CHECKED := $(UNCOMPILED) tests/backend tests/test_soft_body.py
+CORE := tests/exact tests/detect/box_tree/test_box_tree.py tests/detect/common/test_brute_force.py -m small
+UNCOMPILED := tests/exact tests/deform tests/detect tests/contact tests/world tests/mesh/test_prepare.py
+BOUNDS_CHECKED := $(UNCOMPILED) tests/backend tests/bodies/test_soft_body.py
 
 .PHONY: help demo test test-all test-wheel test-minimal test-pythons test-cuda docs lint format lock bench clean
 
@@ -25,7 +25,7 @@ help:
 	@echo "make test-pythons   the same with the newest, on every Python of PYTHONS=... that can be had"
 	@echo "make test-cuda  prove the CUDA kernels without a GPU: simulator and compilation (installs large packages)"
 	@echo "make docs       build the pages into docs/_build; a warning is an error"
-	@echo "make bench      measure: start-up, the exact triangle test, pairs against other libraries (those installed)"
+	@echo "make bench      measure everything; `python -m benchmarks NAME` measures one"
 	@echo "make format     let ruff format and fix what it can"
 	@echo "make lock       pin the newest versions of everything into constraints.txt"
 	@echo "make clean      remove .venv and what tools left behind"
@@ -89,7 +89,7 @@ docs: $(VENV)/ready
 	@echo "open docs/_build/index.html"
 
 bench: $(VENV)/ready
-	$(BIN)/impinge bench
+	$(BIN)/python -m benchmarks
 
 format: $(VENV)/ready
 	$(BIN)/ruff check --fix

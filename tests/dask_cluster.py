@@ -24,10 +24,10 @@ SETTINGS = {
 PLAIN = ""
 WITHOUT_PACKAGE = "sys.modules['impinge'] = None;"
 """Whoever imports the package is told that there is none."""
-WITHOUT_FILES = "import impinge.cluster.sources as sources; sources._stamp = lambda path: None;"
+WITHOUT_FILES = "import impinge.runs.sources as sources; sources._stamp = lambda path: None;"
 """No file is to be seen from there."""
 NOTING = (
-    "import os, time, impinge.cluster.sources as s, impinge.cluster.frame_work as w;"
+    "import os, time, impinge.runs.sources as s, impinge.runs.frame_work as w;"
     "note = lambda what: open('notes.txt', 'a').write(f'{os.getpid()} {what}\\n');"
     "s.Template.__setstate__ = lambda self, state: (note('got ' + state['name']), self.__dict__.update(state))[1];"
     "made = w.FrameWatch.__init__;"
@@ -39,7 +39,7 @@ NOTING = (
 """Each body that arrives, and each time that trees are made, is noted in a file; frames wait until two workers have
 made theirs, so that none of them takes all the work."""
 DOOMED = (
-    "import os, signal, impinge.cluster.frame_work as w; read = w.positions_in; frames = [];"
+    "import os, signal, impinge.runs.frame_work as w; read = w.positions_in; frames = [];"
     "die = lambda: os.kill(os.getpid(), signal.SIGKILL);"
     "w.positions_in = lambda *args: (frames.append(args), len(frames) > 2 and die(), read(*args))[2];"
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from impinge.bodies.soft_body import SoftBody
 from impinge.deform.materials import Material
 from impinge.mesh.shapes import box, tet_box
 from impinge.simulate.simulation import Simulation
-from impinge.soft_body import SoftBody
-from impinge.world import World
+from impinge.world.world import World
 
 EDGE = 0.1
 FIRM = Material(youngs_modulus=3e4, poisson_ratio=0.4, density=1000.0)

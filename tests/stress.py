@@ -667,7 +667,7 @@ def _tally(count: Counter[str], pair_count: int, expected: dict[tuple[int, int],
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the library's brute force and its self-collision against the oracle."""
     import impinge
-    from impinge.detect.results import Kind
+    from impinge.detect.common.results import Kind
 
     parser = argparse.ArgumentParser(description="Compare impinge with exact arithmetic on scenes made to break it.")
     parser.add_argument("--seconds", type=float, default=60.0, help="time for both halves together")

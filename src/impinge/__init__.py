@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from impinge import cluster as cluster
+    from impinge import runs as runs
     from impinge import scenes as scenes
+    from impinge.app.warmup import warmup
     from impinge.backend.jit import set_threads, thread_count
     from impinge.backend.stages import time_stages
+    from impinge.bodies.soft_body import SoftBody
     from impinge.contact.contacts import (
         ContactKind,
         Contacts,
@@ -33,22 +35,29 @@ if TYPE_CHECKING:
     from impinge.deform.fem import Corotated, GreenStrain
     from impinge.deform.materials import Material
     from impinge.deform.rigid_links import RigidLinks
-    from impinge.detect.box_tree import BoxTree
-    from impinge.detect.breadth_first import BreadthFirst
-    from impinge.detect.brute_force import BruteForce
-    from impinge.detect.gjk_cut import GjkCut, cut_along_direction
-    from impinge.detect.hull_distance import hull_distance
-    from impinge.detect.layered_depth import LayeredDepth
-    from impinge.detect.layered_depth_sources import Crossings, HeightField, Sphere
-    from impinge.detect.nearest_results import ClosestPoints, Curves, Distance, EdgeCrossings, HullDistance, Proximity
-    from impinge.detect.results import Changes, EdgeContacts, Kind, TrianglePairs, VertexContacts
-    from impinge.detect.spatial_hash import SpatialHash
-    from impinge.detect.sphere_build import build_spheres
-    from impinge.detect.sphere_contacts import SphereContacts
-    from impinge.detect.sphere_hierarchy import SphereHierarchy
-    from impinge.detect.sphere_tree import SphereTree
-    from impinge.detect.sphere_tree_sharing import share_budget
-    from impinge.detect.volume_overlap import VolumeOverlap
+    from impinge.detect.box_tree.detector import BoxTree
+    from impinge.detect.breadth_first.detector import BreadthFirst
+    from impinge.detect.common.brute_force import BruteForce
+    from impinge.detect.common.nearest_results import (
+        ClosestPoints,
+        Curves,
+        Distance,
+        EdgeCrossings,
+        HullDistance,
+        Proximity,
+    )
+    from impinge.detect.common.results import Changes, EdgeContacts, Kind, TrianglePairs, VertexContacts
+    from impinge.detect.gjk_cut.detector import GjkCut, cut_along_direction
+    from impinge.detect.gjk_cut.hull_distance import hull_distance
+    from impinge.detect.layered_depth.detector import LayeredDepth
+    from impinge.detect.layered_depth.sources import Crossings, HeightField, Sphere
+    from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
+    from impinge.detect.spatial_hash.detector import SpatialHash
+    from impinge.detect.sphere_tree.build.build import build_spheres
+    from impinge.detect.sphere_tree.contacts import SphereContacts
+    from impinge.detect.sphere_tree.detector import SphereTree
+    from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
+    from impinge.detect.sphere_tree.sharing import share_budget
     from impinge.errors import ClusterError, FileError, ImpingeError, MeshError, MeshWarning, MissingExtra, OptionError
     from impinge.io.sequence import Sequence
     from impinge.mesh import shapes as shapes
@@ -76,9 +85,7 @@ if TYPE_CHECKING:
     from impinge.respond.penalty import Penalty, penalty
     from impinge.simulate.report import FrameReport
     from impinge.simulate.simulation import Simulation, SimulationError
-    from impinge.soft_body import SoftBody
-    from impinge.warming import warmup
-    from impinge.world import World, WorldPairs
+    from impinge.world.world import World, WorldPairs
 
 _NAMES_OF = {
     "impinge.mesh.tri_mesh": ["TriMesh"],
@@ -86,8 +93,8 @@ _NAMES_OF = {
     "impinge.mesh.body": ["load", "save"],
     "impinge.mesh.transform": ["transform_points"],
     "impinge.deform.materials": ["Material"],
-    "impinge.soft_body": ["SoftBody"],
-    "impinge.cloth": ["Cloth"],
+    "impinge.bodies.soft_body": ["SoftBody"],
+    "impinge.bodies.cloth": ["Cloth"],
     "impinge.mesh.validation": ["validate", "ValidationReport"],
     "impinge.io.sequence": ["Sequence"],
     "impinge.queries": [
@@ -95,27 +102,27 @@ _NAMES_OF = {
         "closest_points", "points_inside", "distance", "penetrating_vertices", "overlap_volume",
         "sphere_contacts", "Report",
     ],
-    "impinge.detect.sphere_tree": ["SphereTree"],
-    "impinge.detect.sphere_tree_sharing": ["share_budget"],
+    "impinge.detect.sphere_tree.detector": ["SphereTree"],
+    "impinge.detect.sphere_tree.sharing": ["share_budget"],
     "impinge.respond.penalty": ["Penalty", "penalty"],
-    "impinge.detect.spatial_hash": ["SpatialHash"],
-    "impinge.detect.sphere_build": ["build_spheres"],
-    "impinge.detect.sphere_hierarchy": ["SphereHierarchy"],
-    "impinge.detect.gjk_cut": ["GjkCut", "cut_along_direction"],
-    "impinge.detect.hull_distance": ["hull_distance"],
-    "impinge.detect.layered_depth": ["LayeredDepth"],
-    "impinge.detect.layered_depth_sources": ["Crossings", "HeightField", "Sphere"],
+    "impinge.detect.spatial_hash.detector": ["SpatialHash"],
+    "impinge.detect.sphere_tree.build.build": ["build_spheres"],
+    "impinge.detect.sphere_tree.hierarchy": ["SphereHierarchy"],
+    "impinge.detect.gjk_cut.detector": ["GjkCut", "cut_along_direction"],
+    "impinge.detect.gjk_cut.hull_distance": ["hull_distance"],
+    "impinge.detect.layered_depth.detector": ["LayeredDepth"],
+    "impinge.detect.layered_depth.sources": ["Crossings", "HeightField", "Sphere"],
     "impinge.contact.volume_gradient": ["VolumeGradient", "VolumeGradients", "volume_gradient"],
     "impinge.deform.fem": ["GreenStrain", "Corotated"],
     "impinge.deform.rigid_links": ["RigidLinks"],
     "impinge.deform.barycentric": ["Barycentric"],
-    "impinge.detect.box_tree": ["BoxTree"],
-    "impinge.detect.breadth_first": ["BreadthFirst"],
-    "impinge.detect.brute_force": ["BruteForce"],
-    "impinge.detect.results": ["Kind", "Changes", "TrianglePairs", "VertexContacts", "EdgeContacts"],
-    "impinge.detect.volume_overlap": ["VolumeOverlap"],
-    "impinge.detect.sphere_contacts": ["SphereContacts"],
-    "impinge.detect.nearest_results": [
+    "impinge.detect.box_tree.detector": ["BoxTree"],
+    "impinge.detect.breadth_first.detector": ["BreadthFirst"],
+    "impinge.detect.common.brute_force": ["BruteForce"],
+    "impinge.detect.common.results": ["Kind", "Changes", "TrianglePairs", "VertexContacts", "EdgeContacts"],
+    "impinge.detect.layered_depth.volume_overlap": ["VolumeOverlap"],
+    "impinge.detect.sphere_tree.contacts": ["SphereContacts"],
+    "impinge.detect.common.nearest_results": [
         "ClosestPoints", "Distance", "Proximity", "Curves", "EdgeCrossings", "HullDistance",
     ],
     "impinge.contact.contacts": [
@@ -124,18 +131,18 @@ _NAMES_OF = {
     ],
     "impinge.backend.jit": ["set_threads", "thread_count"],
     "impinge.backend.stages": ["time_stages"],
-    "impinge.world": ["World", "WorldPairs"],
+    "impinge.world.world": ["World", "WorldPairs"],
     "impinge.simulate.simulation": ["Simulation", "SimulationError"],
     "impinge.simulate.report": ["FrameReport"],
-    "impinge.scene_file": ["read_scene", "SceneFile"],
+    "impinge.scenes.scene_file": ["read_scene", "SceneFile"],
     "impinge.simulate.particles": ["Particles"],
-    "impinge.warming": ["warmup"],
+    "impinge.app.warmup": ["warmup"],
     "impinge.errors": [
         "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
     ],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-_MODULE_OF_MODULE = {"cluster": "impinge.cluster", "scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"}
+_MODULE_OF_MODULE = {"runs": "impinge.runs", "scenes": "impinge.scenes", "shapes": "impinge.mesh.shapes"}
 
 __all__ = [
     "TriMesh", "TetMesh", "load", "save", "validate", "ValidationReport", "transform_points", "Sequence",
@@ -152,7 +159,7 @@ __all__ = [
     "contacts_from_vertices", "contacts_from_pairs", "contacts_from_volume", "contacts_from_spheres",
     "World", "WorldPairs", "Simulation", "SimulationError", "FrameReport", "read_scene", "SceneFile",
     "Cloth", "Particles",
-    "scenes", "shapes", "cluster",
+    "scenes", "shapes", "runs",
     "set_threads", "thread_count", "time_stages", "warmup",
     "ImpingeError", "MeshError", "FileError", "OptionError", "MissingExtra", "ClusterError", "MeshWarning",
 ]  # fmt: skip

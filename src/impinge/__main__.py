@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Load and run the command line; interrupted at any time, exit as shells report SIGINT."""
     try:
-        from impinge import cli
+        from impinge.app import cli
 
         cli.main()
     except KeyboardInterrupt:

@@ -9,35 +9,35 @@ from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from impinge.arrays import Bools
-from impinge.auto import choose_pairs
+from impinge.checks import Bools
 from impinge.contact.contacts import Contacts, contacts_from_vertices, contacts_from_volume
 from impinge.contact.volume_gradient import volume_gradient
-from impinge.detect.box_tree import BoxTree
-from impinge.detect.breadth_first import BreadthFirst
-from impinge.detect.brute_force import BruteForce
-from impinge.detect.closest_points import closest_points as find_closest_points
-from impinge.detect.containment import Enclosure, enclosure, has_piece_inside
-from impinge.detect.distance import distance as find_distance
-from impinge.detect.edge_crossings import edge_crossings as find_edge_crossings
-from impinge.detect.gjk_cut import GjkCut
-from impinge.detect.intersection_curves import intersection_curves as find_intersection_curves
-from impinge.detect.layered_depth import DeviceName, LayeredDepth, Rule
-from impinge.detect.layered_depth_points import points_inside_sampled
-from impinge.detect.narrow_phase import Neighbours
-from impinge.detect.nearest_results import ClosestPoints, Curves, Distance, EdgeCrossings, Proximity
-from impinge.detect.pair_query import PairOptions, Side, pair_options
-from impinge.detect.points_inside import points_inside as find_points_inside
-from impinge.detect.proximity import proximity as find_proximity
-from impinge.detect.results import Kind, TrianglePairs, VertexContacts
-from impinge.detect.spatial_hash import Depth, SpatialHash, bodies_of_one_sort
-from impinge.detect.sphere_contacts import SphereContacts
-from impinge.detect.sphere_tree import SphereTree
-from impinge.detect.vertices_in_surfaces import vertices_in_surfaces
-from impinge.detect.volume_overlap import VolumeOverlap
+from impinge.detect.box_tree.detector import BoxTree
+from impinge.detect.breadth_first.detector import BreadthFirst
+from impinge.detect.common.brute_force import BruteForce
+from impinge.detect.common.containment import Enclosure, enclosure, has_piece_inside
+from impinge.detect.common.narrow_phase import Neighbours
+from impinge.detect.common.nearest_results import ClosestPoints, Curves, Distance, EdgeCrossings, Proximity
+from impinge.detect.common.pair_query import PairOptions, Side, pair_options
+from impinge.detect.common.results import Kind, TrianglePairs, VertexContacts
+from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
+from impinge.detect.gjk_cut.detector import GjkCut
+from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Rule
+from impinge.detect.layered_depth.points import points_inside_sampled
+from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
+from impinge.detect.proximity.closest_points import closest_points as find_closest_points
+from impinge.detect.proximity.distance import distance as find_distance
+from impinge.detect.proximity.edge_crossings import edge_crossings as find_edge_crossings
+from impinge.detect.proximity.intersection_curves import intersection_curves as find_intersection_curves
+from impinge.detect.proximity.points_inside import points_inside as find_points_inside
+from impinge.detect.proximity.proximity import proximity as find_proximity
+from impinge.detect.spatial_hash.detector import Depth, SpatialHash, bodies_of_one_sort
+from impinge.detect.sphere_tree.contacts import SphereContacts
+from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
+from impinge.world.auto import choose_pairs
 
 PairMethod: TypeAlias = Callable[..., Any]
 """Makes a detector of one or two surfaces, whose ``query`` finds all pairs of triangles that meet."""

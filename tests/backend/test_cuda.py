@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from impinge import scenes
-from impinge.detect import brute_force_kernels, narrow_phase_kernels
+from impinge.detect.common import brute_force_kernels, narrow_phase_kernels
 from impinge.errors import OptionError
 from impinge.exact.triangle_triangle import error_bound
 
@@ -38,7 +38,7 @@ def small_problem():
 @simulated
 def test_simulator_fits_the_same_boxes():
     """Fit the same boxes in a grid as in a loop."""
-    from impinge.detect import narrow_phase_cuda
+    from impinge.detect.common import narrow_phase_cuda
 
     x, faces, *_ = small_problem()
     ids = np.arange(len(faces), dtype=np.int32)
@@ -53,7 +53,7 @@ def test_simulator_fits_the_same_boxes():
 @simulated
 def test_simulator_classifies_the_same_pairs():
     """Filter the same candidates to the same kinds in a grid as in a loop."""
-    from impinge.detect import narrow_phase_cuda
+    from impinge.detect.common import narrow_phase_cuda
 
     arrays = small_problem()
     on_grid, in_loop = np.full((2, len(arrays[-1])), 9, dtype=np.int8)
@@ -72,7 +72,7 @@ def test_ptx_has_no_fused_multiply_add(name, compute_capability):
     """Compile for two architectures, keeping every product and sum apart."""
     from numba import types
 
-    from impinge.detect import narrow_phase_cuda
+    from impinge.detect.common import narrow_phase_cuda
 
     x, faces, ids = types.float64[:, ::1], types.int32[:, ::1], types.int32[::1]
     signatures = {

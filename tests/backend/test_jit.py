@@ -183,7 +183,7 @@ def test_digest_sees_every_form_of_import(tmp_path, line):
 
 def test_digest_follows_imports():
     """Let the digest of a module depend on the modules that its imports import."""
-    imported = jit._imported_modules(jit.PACKAGE / "detect" / "narrow_phase_kernels.py")
+    imported = jit._imported_modules(jit.PACKAGE / "detect" / "common" / "narrow_phase_kernels.py")
     further = {file for path in imported for file in jit._imported_modules(path)}
 
     assert jit.PACKAGE / "exact" / "triangle_triangle.py" in imported

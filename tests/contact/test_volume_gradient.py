@@ -9,8 +9,8 @@ import pytest
 
 from impinge import TriMesh, shapes
 from impinge.contact.volume_gradient import VolumeGradients, volume_gradient
-from impinge.detect.layered_depth import LayeredDepth
-from impinge.detect.layered_depth_sources import Sphere
+from impinge.detect.layered_depth.detector import LayeredDepth
+from impinge.detect.layered_depth.sources import Sphere
 from impinge.errors import MeshError, OptionError
 
 

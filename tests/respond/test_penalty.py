@@ -11,7 +11,7 @@ import pytest
 import impinge
 from impinge import shapes
 from impinge.contact.volume_gradient import volume_gradient
-from impinge.detect.sphere_tree import SphereTree
+from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import MeshError, OptionError
 from impinge.respond.penalty import penalty
 

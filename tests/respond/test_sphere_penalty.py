@@ -7,7 +7,7 @@ import pytest
 
 import impinge
 from impinge import shapes
-from impinge.detect.sphere_tree import SphereTree
+from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.respond.penalty import penalty
 
 BODIES = {

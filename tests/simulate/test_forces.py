@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from impinge.bodies.soft_body import SoftBody
 from impinge.mesh.shapes import box, icosphere
 from impinge.respond.contact_forces import ContactForces, ContactRows, Memory, Sums
-from impinge.simulate.gathering import gathered
+from impinge.simulate.contact_merging import gathered
 from impinge.simulate.simulation import Simulation
-from impinge.soft_body import SoftBody
 from simulated_cubes import EDGE, FIRM, soft_cube, world_of
 
 GRAVITY = np.array([0.0, 0.0, -9.81])

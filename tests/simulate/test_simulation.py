@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import impinge
+from impinge.bodies.soft_body import SoftBody
 from impinge.deform.fem import GreenStrain
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.shapes import box, tet_box
 from impinge.simulate.simulation import Simulation, SimulationError
-from impinge.soft_body import SoftBody
-from impinge.world import World
+from impinge.world.world import World
 from simulated_cubes import EDGE, FIRM, lowest_of, soft_cube, weight, world_of
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from impinge.bodies.soft_body import SoftBody
 from impinge.errors import FileError
 from impinge.mesh.shapes import box, icosphere, tet_box
 from impinge.simulate.particles import Particles
 from impinge.simulate.simulation import Simulation
-from impinge.soft_body import SoftBody
-from impinge.world import World
+from impinge.world.world import World
 
 
 def scene(response="vertices", embedding="rigid_links", second="b", max_tests=1_000_000) -> Simulation:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from impinge.respond.contact_forces import ContactForces, no_memory
-from impinge.simulate.parts import SoftPart
-from impinge.simulate.rows import no_rows
+from impinge.simulate.constraints import no_rows
+from impinge.simulate.simulated_bodies import SoftPart
 from impinge.simulate.substeps import LostError, Substeps
 from simulated_cubes import soft_cube
 

@@ -7,7 +7,7 @@ import pytest
 
 import impinge
 from impinge import scenes, shapes
-from impinge.simulate import scenes as simulations
+from impinge.scenes import simulated as simulations
 from impinge.view.drawing import LAYERS, MOST_ARROWS, drawing_of
 from impinge.view.motions import Formula, Physics
 from impinge.view.session import METHODS, SHOWN_SCENES, SHOWN_SIMULATIONS, Session, first_hit

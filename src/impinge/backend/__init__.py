@@ -1,1 +1,5 @@
-"""The engine room: compiling, caching, threads, clocks, scans and sorts."""
+"""Compilation, kernel cache, threads, clock, scans, sorts, CUDA, raw arrays.
+
+Imports: ``errors``.
+Imports no room; every room imports it.
+"""

@@ -49,7 +49,7 @@ from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from impinge.backend.crowding import Crowding
+from impinge.backend.contention import Crowding
 from impinge.errors import OptionError
 
 __all__ = [
@@ -366,7 +366,7 @@ def _compile(function: Callable[..., Any], variant: str, **options: Any) -> Any:
         return _Cache(function, f"{variant}-called" if is_called else variant) if has_source else NullCache()
 
     if IS_LEAN:
-        from impinge.backend.dispatch import Dispatcher
+        from impinge.backend.numba_0_68 import Dispatcher
 
         return Dispatcher(function, options, cache_of)
     dispatcher = numba.njit(**options)(function)
@@ -378,7 +378,7 @@ def _compiling(target: Any) -> contextlib.AbstractContextManager[None]:
     """What surrounds compiling for a target."""
     if not IS_LEAN:
         return contextlib.nullcontext()
-    from impinge.backend.dispatch import compiling
+    from impinge.backend.numba_0_68 import compiling
 
     return compiling(target)
 

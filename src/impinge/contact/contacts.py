@@ -36,12 +36,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import NONE, Bools, Floats, Ints
+from impinge.checks import NONE, Bools, Floats, Ints
 from impinge.contact import contacts_kernels as kernels
 from impinge.contact.volume_gradient import VolumeGradient
-from impinge.detect.intersection_curves_kernels import cross_pairs
-from impinge.detect.results import Kind, Result, TrianglePairs, VertexContacts
-from impinge.detect.sphere_contacts import SphereContacts
+from impinge.detect.common.results import Kind, Result, TrianglePairs, VertexContacts
+from impinge.detect.proximity.intersection_curves_kernels import cross_pairs
+from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.errors import OptionError
 from impinge.mesh.body import as_surface
 

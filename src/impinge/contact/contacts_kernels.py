@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from impinge.backend.jit import compiled, kernel, prange
-from impinge.contact.surface_normals_kernels import is_zero, unit, write
-from impinge.detect.distance_kernels import common_points
+from impinge.detect.depth.surface_normals_kernels import is_zero, unit, write
+from impinge.detect.proximity.distance_kernels import common_points
 from impinge.exact.orientation import point
 from impinge.exact.triangle_triangle import cross, minus
 

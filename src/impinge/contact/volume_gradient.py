@@ -28,13 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from impinge.arrays import Floats
 from impinge.backend.stages import start_stages
+from impinge.checks import Floats
 from impinge.contact import volume_gradient_kernels as kernels
-from impinge.detect.layered_depth import DeviceName, LayeredDepth, Look, Rule, volume_options
-from impinge.detect.layered_depth_images import Solid
-from impinge.detect.layered_depth_spans_kernels import SIDE_A, SIDE_B
-from impinge.detect.results import Changes, Result
+from impinge.detect.common.results import Changes, Result
+from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Look, Rule, volume_options
+from impinge.detect.layered_depth.images import Solid
+from impinge.detect.layered_depth.spans_kernels import SIDE_A, SIDE_B
 from impinge.errors import OptionError
 
 Ids: TypeAlias = NDArray[np.int64]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from impinge.arrays import Floats, Ints, as_buffer, as_indices, as_positions, check_range
+from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range
 from impinge.deform import barycentric_kernels as kernels
 from impinge.deform.differential import barycentric_blocks
 from impinge.errors import MeshError

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats
+from impinge.checks import Floats
 
 FLAT = 1e-3
 """Least |n| / longest side²: below it, forces on links would grow without bound."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 
 
 class Embedding(Protocol):

@@ -45,7 +45,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats, Ints, as_buffer, as_indices, as_positions, check_range, is_buffer
+from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range, is_buffer
 from impinge.deform import fem_kernels as kernels
 from impinge.deform.materials import Material, material_of
 from impinge.errors import MeshError, OptionError

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, check_finite, shown
+from impinge.checks import Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, check_finite, shown
 from impinge.deform import integrate_kernels as kernels
 from impinge.deform.fem import ReducedModel
 from impinge.errors import ImpingeError, MeshError, OptionError

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import shown
+from impinge.checks import shown
 from impinge.errors import OptionError
 
 DAMPING_LENGTH = 0.002

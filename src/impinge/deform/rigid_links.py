@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from impinge.arrays import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
+from impinge.checks import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
 from impinge.deform import rigid_links_kernels as kernels
 from impinge.deform.differential import rigid_link_blocks
 from impinge.deform.rigid_links_kernels import FLAT_IN_MOTION

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats, Ints, as_indices, as_positions, check_range, shown
+from impinge.checks import Floats, Ints, as_indices, as_positions, check_range, shown
 from impinge.deform import springs_kernels as kernels
 from impinge.deform.fem import SAFETY, STABLE_RADIUS
 from impinge.errors import MeshError, OptionError

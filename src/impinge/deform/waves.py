@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, as_positions
+from impinge.checks import Floats, as_positions
 from impinge.errors import OptionError
 
 

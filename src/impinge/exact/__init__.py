@@ -1,1 +1,5 @@
-"""Signs that are always right: predicates on doubles whose answer is that of rational arithmetic."""
+"""Exact predicates: signs on doubles that equal those of rational arithmetic.
+
+Imports: ``backend``.
+Imports no other room.
+"""

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats, Ints, as_indices
+from impinge.checks import Floats, Ints, as_indices
 from impinge.errors import FileError, MeshError
 
 CUT_SHORT = "it is cut short or damaged, copy or write it again"

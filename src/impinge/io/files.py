@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.errors import FileError, ImpingeError
 from impinge.io import gltf, meshio_formats, ply, stl, text_formats
 from impinge.io.content import CUT_SHORT, FileContent, from_cells, from_meshio

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.errors import FileError, MissingExtra
 from impinge.io.content import CUT_SHORT, FileContent, as_float32, content_of, refuse_kind
 

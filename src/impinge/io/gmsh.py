@@ -15,7 +15,7 @@ import struct
 
 import numpy as np
 
-from impinge.arrays import NONE
+from impinge.checks import NONE
 from impinge.errors import FileError
 from impinge.io.content import CUT_SHORT, FileContent, check_promise, from_cells, refuse_kind
 

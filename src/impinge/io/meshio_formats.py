@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.errors import FileError, MissingExtra
 from impinge.io import gmsh
 from impinge.io.content import CUT_SHORT, FileContent, check_promise, from_meshio

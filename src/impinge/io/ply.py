@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.errors import FileError
 from impinge.io.content import CUT_SHORT, FileContent, content_of, fan, fan_rows, refuse_kind
 

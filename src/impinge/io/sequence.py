@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, as_indices
+from impinge.checks import Floats, Ints, as_indices
 from impinge.errors import FileError, MeshError, OptionError
 from impinge.io import ply
 from impinge.io.files import (

@@ -13,7 +13,7 @@ import struct
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.errors import FileError
 from impinge.io.content import CUT_SHORT, FileContent, as_float32, check_promise, content_of, refuse_kind
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.errors import FileError
 from impinge.io.content import CUT_SHORT, FileContent, check_promise, content_of, fan, refuse_kind
 

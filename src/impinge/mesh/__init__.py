@@ -1,1 +1,5 @@
-"""Bodies: triangle and tetrahedral meshes whose vertices move."""
+"""Triangle and tetrahedral meshes: positions, edits, adjacency, validation, shapes, preparation.
+
+Imports: ``io``.
+Imports neither ``deform`` nor any room to its right.
+"""

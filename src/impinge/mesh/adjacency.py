@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Ints
+from impinge.checks import Bools, Ints
 
 TET_FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]], dtype=np.int32)
 """The face opposite each corner, seen counter-clockwise from outside if the tet's volume is positive."""

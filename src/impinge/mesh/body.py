@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, as_numbers, distinct_rows
+from impinge.checks import Floats, Ints, as_numbers, distinct_rows
 from impinge.errors import MeshError, OptionError
 from impinge.io import files
 from impinge.mesh.tet_mesh import TetMesh

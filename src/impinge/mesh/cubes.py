@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats
+from impinge.checks import Bools, Floats
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_body
 from impinge.mesh.shapes import EVEN_CUBE_TETS, ODD_CUBE_TETS

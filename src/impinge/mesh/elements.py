@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from impinge.arrays import Bools, Ints
+from impinge.checks import Bools, Ints
 
 
 class Mark(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.arrays import Floats, address_of, check_finite
+from impinge.checks import Floats, address_of, check_finite
 
 _OWN_REFERENCES = 2
 """What ``sys.getrefcount`` says of an array that only one attribute refers to: that one, and its own argument."""

@@ -34,7 +34,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, as_length, shown
+from impinge.checks import Floats, Ints, as_length, shown
 from impinge.errors import MeshError, MissingExtra, OptionError
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.cubes import MAX_CELLS, as_count, as_surface, box_of, tets_of_cubes

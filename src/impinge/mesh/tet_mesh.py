@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from impinge.arrays import NONE, Bools, Floats, Ints, as_ids, as_positions, sorted_unique
+from impinge.checks import NONE, Bools, Floats, Ints, as_ids, as_positions, sorted_unique
 from impinge.errors import MeshError
 from impinge.mesh.adjacency import TET_FACES, tet_face_neighbours
 from impinge.mesh.elements import Elements

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, sorted_unique
+from impinge.checks import Floats, Ints, sorted_unique
 from impinge.mesh.adjacency import TET_FACES
 from impinge.mesh.tet_mesh import TetMesh
 

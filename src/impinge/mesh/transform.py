@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, as_positions, as_transform
+from impinge.checks import Floats, as_positions, as_transform
 
 
 def transform_points(matrix: Any, points: Any) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import (
+from impinge.checks import (
     Bools,
     Floats,
     Ints,

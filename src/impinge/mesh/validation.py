@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints, distinct_rows
+from impinge.checks import Bools, Floats, Ints, distinct_rows
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.body import as_body
 from impinge.mesh.tet_mesh import TetMesh

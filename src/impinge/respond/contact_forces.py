@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats
+from impinge.checks import Floats
 from impinge.respond import contact_forces_kernels as kernels
 
 TOLERANCE = 1e-3

@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from impinge.arrays import Floats, as_length, as_numbers, as_positions, distinct_rows, shown
+from impinge.checks import Floats, as_length, as_numbers, as_positions, distinct_rows, shown
 from impinge.contact.volume_gradient import VolumeGradient, volume_gradient
-from impinge.detect.results import VertexContacts
-from impinge.detect.sphere_contacts import SphereContacts
-from impinge.detect.volume_overlap import VolumeOverlap
+from impinge.detect.common.results import VertexContacts
+from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
+from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.errors import OptionError
 from impinge.mesh.tri_mesh import TriMesh
 

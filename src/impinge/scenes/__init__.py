@@ -1,8 +1,12 @@
-"""Named scenes: what a test verifies, a benchmark times and a page shows is the same."""
+"""Named scenes and scene files: tests, benchmarks, demos and pages use the same ones.
+
+Imports: ``simulate`` and rooms to its left, and ``published``.
+Imports neither ``view`` nor any room to its right.
+"""
 
 from impinge.scenes.registry import Scene, get, names
 
 __all__ = ["Scene", "get", "names", "SMALL"]
 
 SMALL = names("small")
-"""Scenes of two bodies that an exhaustive test settles in a moment."""
+"""Scenes of two bodies that an exhaustive test decides in milliseconds."""

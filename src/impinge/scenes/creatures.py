@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 

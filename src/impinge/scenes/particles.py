@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.checks import Bools, Floats, Ints
 from impinge.scenes import registry
 from impinge.scenes.registry import Scene
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints
+from impinge.checks import Bools, Floats, Ints
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
 from impinge.mesh import shapes

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import Floats
+from impinge.checks import Floats
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
 from impinge.mesh import shapes

@@ -1,1 +1,5 @@
-"""Bodies in motion: detect, respond, step, steer."""
+"""Bodies that move: detect, respond, step.
+
+Imports: ``queries`` and rooms to its left.
+Imports neither ``scenes`` nor any room to its right.
+"""

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats
 from impinge.backend.stages import Stages
-from impinge.detect.broad_phase import overlapping_boxes
+from impinge.checks import Bools, Floats
+from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.errors import ImpingeError, OptionError
 from impinge.respond.contact_forces import ContactForces, ContactRows, Memory
-from impinge.simulate.parts import GivenPart, Part, SimulationError, SoftPart, boxes_of, is_sheet, thickness
+from impinge.simulate.cloth_contacts import AHEAD, sheet_rows
+from impinge.simulate.constraints import joined_rows, no_rows
+from impinge.simulate.pair_scheduler import Pair
 from impinge.simulate.report import FrameReport
-from impinge.simulate.rows import joined_rows, no_rows
 from impinge.simulate.searches import Bodies, Search, ground_rows
-from impinge.simulate.sheets import AHEAD, sheet_rows
+from impinge.simulate.simulated_bodies import GivenPart, Part, SimulationError, SoftPart, boxes_of, is_sheet, thickness
 from impinge.simulate.substeps import LostError, Substeps
-from impinge.simulate.turns import Pair
 
 REACH = 0.008
 """Share of the smallest body's size by which things move against each other between two searches, at most."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, as_numbers, shown
+from impinge.checks import Floats, as_numbers, shown
 from impinge.errors import OptionError
 
 STRONGEST = 1e100

@@ -24,11 +24,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Bools, Floats, as_numbers, as_positions, shown
+from impinge.checks import Bools, Floats, as_numbers, as_positions, shown
 from impinge.errors import FileError, OptionError
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.queries import closest_points, points_inside
-from impinge.world import World
+from impinge.world.world import World
 
 Source: TypeAlias = Callable[[int, int], Any]
 """Number of the call and how many particles begin anew, to their positions (n, 3)."""

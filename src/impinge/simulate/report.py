@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from impinge.arrays import Floats
+from impinge.checks import Floats
 
 
 @dataclass(frozen=True)

@@ -27,18 +27,18 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import bsr_array, csr_array, diags_array, eye_array, kron
 
-from impinge.arrays import Floats
+from impinge.checks import Floats
 from impinge.contact.contacts import ContactKind, body_key, contact_ids
 from impinge.contact.volume_gradient import VolumeGradients
-from impinge.detect.sphere_tree import SphereTree
+from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import MeshError
 from impinge.respond.contact_forces import RELEASE, ContactRows, Sums
-from impinge.simulate.gathering import counted, gathered
-from impinge.simulate.parts import Part, SoftPart, is_sheet, thickness
-from impinge.simulate.rows import GROUND, Ids, Side, joined_rows, no_rows, relative_motion, rows_of_points
+from impinge.simulate.constraints import GROUND, Ids, Side, joined_rows, no_rows, relative_motion, rows_of_points
+from impinge.simulate.contact_merging import counted, gathered
+from impinge.simulate.pair_scheduler import Turns
+from impinge.simulate.simulated_bodies import Part, SoftPart, is_sheet, thickness
 from impinge.simulate.sphere_patches import Patches, PatchMaker, leaf_patch_pairs
-from impinge.simulate.turns import Turns
-from impinge.world import World
+from impinge.world.world import World
 
 RESOLUTION = 64
 """Rays along each side of an overlap."""

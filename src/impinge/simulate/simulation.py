@@ -35,24 +35,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.arrays import Floats, shown
+from impinge.bodies.soft_body import EARTH, SoftBody
+from impinge.checks import Floats, shown
 from impinge.deform.integrate import as_seconds
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, OptionError
 from impinge.respond.contact_forces import no_memory
+from impinge.simulate.constraints import no_rows
 from impinge.simulate.frame import Clock, Frame, Resting, Scene
-from impinge.simulate.governor import Governor
+from impinge.simulate.frame_rate import Governor
 from impinge.simulate.options import Option, as_gravity, as_ground, as_limits, as_number, numeric
+from impinge.simulate.pair_scheduler import Turns
 from impinge.simulate.particles import Particles
-from impinge.simulate.parts import GivenPart, Motion, Part, SimulationError, SoftPart, boxes_of, motion_of
 from impinge.simulate.report import FrameReport
-from impinge.simulate.rows import no_rows
 from impinge.simulate.searches import SEARCHES, Bodies, Search
+from impinge.simulate.simulated_bodies import GivenPart, Motion, Part, SimulationError, SoftPart, boxes_of, motion_of
 from impinge.simulate.sleep import Sleep
 from impinge.simulate.state_file import State, put_back, read, write
-from impinge.simulate.turns import Turns
-from impinge.soft_body import EARTH, SoftBody
-from impinge.world import World
+from impinge.world.world import World
 
 __all__ = ["Simulation", "SimulationError"]
 

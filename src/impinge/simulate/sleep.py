@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats
-from impinge.detect.broad_phase import overlapping_boxes
-from impinge.simulate.parts import GivenPart, Part, SoftPart
+from impinge.checks import Bools, Floats
+from impinge.detect.boxes.broad_phase import overlapping_boxes
+from impinge.simulate.simulated_bodies import GivenPart, Part, SoftPart
 
 SLOW = 0.01
 """Sizes of a body per second, below which it counts as quiet."""

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats
-from impinge.detect.sphere_hierarchy import SphereHierarchy
+from impinge.checks import Floats
+from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 
 Ids = NDArray[np.int64]
 DIRECTIONS = 6

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.arrays import Floats, shown
+from impinge.checks import Floats, shown
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError
 from impinge.respond.contact_forces import COLUMNS, ContactRows, Memory, Sums
 from impinge.simulate.frame import Clock, Resting
-from impinge.simulate.parts import Part, SoftPart
+from impinge.simulate.simulated_bodies import Part, SoftPart
 
 FORMAT = "impinge simulation"
 VERSION = 3

@@ -22,12 +22,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, as_positions
-from impinge.deform.crowd import Crowd, can_join
+from impinge.checks import Floats, Ints, as_positions
+from impinge.deform.batch import Crowd, can_join
 from impinge.errors import ImpingeError
 from impinge.respond.contact_forces import ContactForces
 from impinge.simulate import substeps_kernels as kernels
-from impinge.simulate.parts import SoftPart
+from impinge.simulate.simulated_bodies import SoftPart
 
 SHARE = 0.59
 """Sub-step of bodies that touch, relative to the longest that their models bear."""

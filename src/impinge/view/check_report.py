@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from impinge.detect.results import Kind
+from impinge.detect.common.results import Kind
 from impinge.queries import Report
 from impinge.view.drawing import drawing_of
 from impinge.view.picture import draw_parts, parts_of_pairs, write_picture

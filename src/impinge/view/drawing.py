@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints, sorted_unique
+from impinge.checks import Floats, Ints, sorted_unique
 from impinge.contact.contacts import (
     ContactKind,
     Contacts,
@@ -23,11 +23,11 @@ from impinge.contact.contacts import (
     contacts_from_volume,
 )
 from impinge.contact.volume_gradient import volume_gradient
-from impinge.detect.intersection_curves import intersection_curves
-from impinge.detect.nearest_results import Curves
-from impinge.detect.results import Result, TrianglePairs, VertexContacts
-from impinge.detect.sphere_contacts import SphereContacts
-from impinge.detect.volume_overlap import VolumeOverlap
+from impinge.detect.common.nearest_results import Curves
+from impinge.detect.common.results import Result, TrianglePairs, VertexContacts
+from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
+from impinge.detect.proximity.intersection_curves import intersection_curves
+from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.errors import ImpingeError, OptionError
 from impinge.queries import collides
 from impinge.view.picture import columns_of_spans

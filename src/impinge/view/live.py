@@ -25,7 +25,7 @@ from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
-from impinge.detect.results import Result
+from impinge.detect.common.results import Result
 from impinge.errors import FileError, ImpingeError, OptionError
 from impinge.view.drawing import LAYERS, Drawing, drawing_of
 from impinge.view.motions import Physics

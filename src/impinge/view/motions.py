@@ -19,12 +19,12 @@ from typing import Protocol
 
 import numpy as np
 
-from impinge.arrays import Floats
+from impinge.bodies.soft_body import SoftBody
+from impinge.checks import Floats
 from impinge.deform.waves import Wave
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.scenes.registry import Scene
 from impinge.simulate.simulation import Simulation
-from impinge.soft_body import SoftBody
 
 PULL_S = 0.15
 """Seconds in which a body that is pulled would be where it is pulled to."""

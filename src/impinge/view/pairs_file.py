@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from impinge.detect.results import Kind, TrianglePairs
+from impinge.detect.common.results import Kind, TrianglePairs
 from impinge.errors import FileError
 from impinge.view.targets import obstacle, write_whole
 

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.arrays import Bools, Floats, Ints, sorted_unique
+from impinge.checks import Bools, Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind, Contacts
-from impinge.detect.nearest_results import Curves
-from impinge.detect.results import TrianglePairs, VertexContacts
-from impinge.detect.sphere_contacts import SphereContacts
-from impinge.detect.sphere_hierarchy import SphereHierarchy
-from impinge.detect.volume_overlap import VolumeOverlap
+from impinge.detect.common.nearest_results import Curves
+from impinge.detect.common.results import TrianglePairs, VertexContacts
+from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
+from impinge.detect.sphere_tree.contacts import SphereContacts
+from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.errors import FileError, MissingExtra
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.view.targets import obstacle, write_whole

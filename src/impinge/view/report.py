@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import impinge
-from impinge.arrays import Floats
+from impinge.checks import Floats
 from impinge.errors import FileError, MissingExtra
 from impinge.view.targets import obstacle, write_whole
 

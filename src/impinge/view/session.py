@@ -23,22 +23,22 @@ from typing import Any
 import numpy as np
 
 from impinge import scenes
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.contact.contacts import Contacts
-from impinge.detect.box_tree import BoxTree
-from impinge.detect.breadth_first import BreadthFirst
-from impinge.detect.gjk_cut import GjkCut
-from impinge.detect.layered_depth import LayeredDepth
-from impinge.detect.spatial_hash import SpatialHash
-from impinge.detect.sphere_tree import SphereTree
-from impinge.detect.vertices_in_surfaces import vertices_in_surfaces
+from impinge.detect.box_tree.detector import BoxTree
+from impinge.detect.breadth_first.detector import BreadthFirst
+from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
+from impinge.detect.gjk_cut.detector import GjkCut
+from impinge.detect.layered_depth.detector import LayeredDepth
+from impinge.detect.spatial_hash.detector import SpatialHash
+from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import ImpingeError, OptionError
 from impinge.mesh.tri_mesh import TriMesh
-from impinge.simulate import scenes as simulations
+from impinge.scenes import simulated as simulations
 from impinge.view.drawing import LAYERS, Drawing, bodies_alone, drawing_of
 from impinge.view.motions import Formula, Motion, Physics
 from impinge.view.words import counted
-from impinge.world import World
+from impinge.world.world import World
 
 SHOWN_SCENES = (
     "bumpy_spheres_20k",

@@ -17,7 +17,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.view.drawing import Drawing
 
 Thing: TypeAlias = Literal["mesh", "lines", "arrows", "balls"]

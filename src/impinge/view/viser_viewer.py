@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.arrays import Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.errors import MissingExtra
 from impinge.mesh.shapes import icosphere
 from impinge.view.viewer import Style, Thing

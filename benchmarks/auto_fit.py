@@ -1,0 +1,334 @@
+"""What each method for triangle pairs costs over all scenes, the model that ``method="auto"`` goes by, and how it does.
+
+States    Every scene, its first two bodies, in all states that the model tells apart:
+              one-shot   bodies that nobody asked about before,
+              deforming  frames in which both have new positions,
+              rigid      frames in which b is moved by a transform,
+              edited     frames in which a hundredth of the triangles is removed and added again,
+              remeshed   frames in which half of them are, and all get new ids,
+              alone      the first of these and the second, of one body with itself.
+Measured  All methods and auto itself, in turns, each with bodies of its own; what is timed is the question, not the
+          change of the bodies. Brute force is left out where it would take seconds. Methods must find the same number
+          of pairs.
+Judged    What auto takes beside the best method, minima of all rounds; the last row is the worst of all.
+Contacts  What a pair of near bodies costs in a world by vertices, and by spheres; for budgets in milliseconds.
+Fit       Costs of at least 0 for each term of ``auto`` that make the relative errors of all sums small (least squares).
+          These follow all times, not the few that decide; so each cost is then moved up and down as long as the
+          choices get better: the sum over all samples of how much slower the choice is than the best method, to
+          the fourth power, since one bad choice is worse than many fair ones.
+
+    python -m benchmarks.auto_fit src/impinge/world/auto_costs.json
+
+measures, writes the costs that the package ships, and prints how far from the best the choice by these costs is.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import mul
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.measure import Row, machine
+from impinge import queries, scenes
+from impinge.deform.waves import Wave
+from impinge.detect.common.pair_query import pair_options
+from impinge.detect.common.results import TrianglePairs
+from impinge.errors import ImpingeError
+from impinge.mesh.tri_mesh import TriMesh
+from impinge.world import auto
+from impinge.world.world import World
+
+METHODS = ("box_tree", "breadth_first", "brute_force", "gjk_cut", "spatial_hash")
+MOST_PAIRS = 10_000_000
+"""Pairs of triangles that brute force is asked about."""
+QUICK = ("crossing_triangles", "boxes_overlapping_by_half", "nested_spheres")
+ROUNDS = 7
+SHORT = 0.02
+"""Seconds: rounds that take less are repeated five times as often, for the least of few short times is chance."""
+FACTORS = (0.25, 0.5, 0.7, 0.9, 1.1, 1.4, 2.0, 4.0)
+"""What a cost is multiplied by to see whether choices get better."""
+SMALLEST = 1e-3
+"""What a cost of 0 is taken for in such trials, as a share of the time of the largest question."""
+MOST_TESTS = 100_000_000
+"""Tests of worlds that contacts are timed in; scenes with more are left out."""
+LEAST_COST = 1e-4
+"""Microseconds below which nothing is fitted: a cost of 0 would promise any number of pairs."""
+
+
+class Sample(NamedTuple):
+    """One scene in one state."""
+
+    name: str
+    terms: auto.Terms
+    """How often each term of the model occurs."""
+    milliseconds: dict[str, list[float]]
+    """Of all rounds, by method, and of auto."""
+    chosen: str
+    """What auto took."""
+
+    def best(self) -> str:
+        """The method that was quickest."""
+        return min(METHODS, key=lambda method: min(self.milliseconds.get(method, [np.inf])))
+
+    def ratio(self, candidate: str) -> float:
+        """Least time of a candidate over that of the best method."""
+        return min(self.milliseconds[candidate]) / min(self.milliseconds[self.best()])
+
+
+def run(*, quick: bool = False) -> list[Row]:
+    """Time all methods and auto on all scenes in all states, and tell how far auto is from the best."""
+    samples = list(_samples(QUICK if quick else scenes.names(), rounds=2 if quick else ROUNDS))
+    rows = [row for sample in samples for row in _rows(sample)]
+    worst = max(samples, key=lambda sample: sample.ratio("auto"))
+    times = worst.milliseconds["auto"]
+    note = f"auto is at most this many times slower than the best method in {len(samples)} states; here {worst.best()}"
+    return [
+        *rows,
+        Row(f"worst: {worst.name}", "auto", min(times), statistics.median(times), worst.ratio("auto"), note),
+    ]
+
+
+def _rows(sample: Sample) -> list[Row]:
+    note = f"auto takes {sample.chosen}, {sample.ratio('auto'):.2f} times the best, {sample.best()}"
+    return [
+        Row(sample.name, each, min(times), statistics.median(times), sample.ratio(each), note if each == "auto" else "")
+        for each, times in sample.milliseconds.items()
+    ]
+
+
+# states -------------------------------------------------------------------------------------------------------
+
+
+class Case:
+    """Two bodies of one candidate, which change from frame to frame; the same changes for every candidate."""
+
+    def __init__(self, scene: scenes.Scene) -> None:
+        self._scene = scene
+        self._rest = scene.surfaces[:2]
+        self.bodies = self._copies()
+        self.options: dict[str, Any] = {}
+        self._rng = np.random.default_rng(1)
+
+    def _copies(self) -> list[TriMesh]:
+        return [TriMesh(body.vertices, body.faces[body.alive], validate="trust") for body in self._rest]
+
+    def one_shot(self, _: int) -> None:
+        """Bodies that nobody knows."""
+        self.bodies = self._copies()
+
+    def deforming(self, frame: int) -> None:
+        """New positions of all that moves in the scene; waves through both bodies, if nothing does."""
+        positions = self._scene.positions(0.1 * (frame + 1))[:2]
+        if self._scene.motion is None:
+            size = float(np.ptp(self._rest[0].bounds, axis=0).max())
+            wave = Wave(0.01 * size, 6.0 / size, angular_speed=2.0)
+            positions = tuple(wave(body.vertices, 0.1 * frame + 1.7 * k) for k, body in enumerate(self._rest))
+        for body, x in zip(self.bodies, positions):
+            if x is not None:
+                body.update(x)
+
+    def rigid(self, frame: int) -> None:
+        """A turn of b about its centre."""
+        c, s = np.cos(0.02 * (frame + 1)), np.sin(0.02 * (frame + 1))
+        matrix, centre = np.eye(4), self._rest[1].bounds.mean(axis=0)
+        matrix[:2, :2] = (c, -s), (s, c)
+        matrix[:3, 3] = centre - matrix[:3, :3] @ centre
+        self.options = {"transform_b": matrix}
+
+    def edited(self, _: int) -> None:
+        """Triangles removed and added again, under new ids."""
+        self._replace(0.01)
+
+    def remeshed(self, _: int) -> None:
+        """Half of the triangles replaced, and all renumbered."""
+        self._replace(0.5)
+        for body in self.bodies:
+            body.compact()
+
+    def one_shot_alone(self, _: int) -> None:
+        """One body that nobody knows."""
+        self.bodies = self._copies()[:1]
+
+    def deforming_alone(self, frame: int) -> None:
+        """New positions of one body."""
+        self.bodies = self.bodies[:1]
+        self.deforming(frame)
+
+    def ask(self, method: str) -> TrianglePairs:
+        """The question that is timed."""
+        if len(self.bodies) == 1:
+            return queries.self_pairs(self.bodies[0], method=method)
+        return queries.triangle_pairs(*self.bodies, method=method, **self.options)
+
+    def terms(self) -> auto.Terms:
+        """How often each term of the model occurs in the question."""
+        b = self.bodies[1] if len(self.bodies) > 1 else None
+        return auto.features(self.bodies[0], b, pair_options(self.options))
+
+    def _replace(self, share: float) -> None:
+        for body in self.bodies:
+            live = np.flatnonzero(body.alive)
+            gone = np.sort(self._rng.choice(live, max(1, int(share * len(live))), replace=False))
+            faces = body.faces[gone]
+            body.remove_triangles(gone)
+            body.add_triangles(faces)
+
+
+STATES: dict[str, Callable[[Case, int], None]] = {
+    "one-shot": Case.one_shot,
+    "deforming": Case.deforming,
+    "rigid": Case.rigid,
+    "edited": Case.edited,
+    "remeshed": Case.remeshed,
+    "alone, one-shot": Case.one_shot_alone,
+    "alone, deforming": Case.deforming_alone,
+}
+
+
+# measuring ------------------------------------------------------------------------------------------------------
+
+
+def _samples(names: Sequence[str], rounds: int) -> Iterator[Sample]:
+    for name in names:
+        scene = scenes.get(name)
+        for state, change in STATES.items():
+            yield _sample(f"{name}, {state}", scene, change, rounds)
+
+
+def _sample(name: str, scene: scenes.Scene, change: Callable[[Case, int], None], rounds: int) -> Sample:
+    trial = Case(scene)
+    change(trial, 0)
+    methods = [m for m in METHODS if m != "brute_force" or len(trial.bodies[0]) * len(trial.bodies[-1]) <= MOST_PAIRS]
+    cases = {each: Case(scene) for each in ["auto", *methods]}
+    times: dict[str, list[float]] = {each: [] for each in cases}
+    frame = -2  # the first two compile, and tell auto that there are frames
+    while frame < rounds:
+        counts, began_round = {}, perf_counter()
+        for each, case in list(cases.items())[:: 1 if frame % 2 else -1]:  # nobody always comes after the same one
+            change(case, frame + 2)
+            if each == "auto":
+                terms = case.terms()
+            began = perf_counter()
+            found = case.ask(each)
+            if frame >= 0:
+                times[each].append(1e3 * (perf_counter() - began))
+            counts[each] = len(found)
+            if each == "auto":
+                chosen = found.method
+        if len(set(counts.values())) > 1:
+            raise ImpingeError(f"methods disagree about {name}: {counts}; times would mean nothing")
+        frame += 1
+        if frame == 0 and perf_counter() - began_round < SHORT:
+            rounds *= 5
+    return Sample(name, terms, times, chosen)
+
+
+# fitting --------------------------------------------------------------------------------------------------------
+
+
+def fit(samples: Sequence[Sample]) -> dict[str, auto.Terms]:
+    """Microseconds of each term, by method."""
+    from scipy.optimize import nnls
+
+    fitted = {}
+    for method in METHODS:
+        known = [sample for sample in samples if method in sample.milliseconds]
+        times = np.array([1e3 * min(sample.milliseconds[method]) for sample in known])
+        terms = np.array([sample.terms for sample in known], dtype=np.float64)
+        scale = np.maximum(terms.max(axis=0), 1.0)  # numbers of one size for the solver
+        found, _ = nnls(terms / scale / times[:, None], np.ones(len(times)))
+        fitted[method] = auto.Terms(*(float(f"{value:.4g}") for value in found / scale))
+    return fitted
+
+
+def improved(costs: dict[str, auto.Terms], samples: Sequence[Sample]) -> dict[str, auto.Terms]:
+    """Costs by which better methods are chosen for the samples: one cost after the other, while that helps."""
+    terms = np.array([sample.terms for sample in samples], dtype=np.float64)
+    slower = np.array([[s.ratio(m) if m in s.milliseconds else np.inf for m in METHODS] for s in samples])
+    cost = np.array([costs[method] for method in METHODS])
+
+    def regret() -> float:
+        estimate = np.where(np.isfinite(slower), terms @ cost.T, np.inf)
+        chosen = slower[np.arange(len(samples)), estimate.argmin(axis=1)]
+        return float(((chosen - 1.0) ** 4).sum())
+
+    least, before = regret(), np.inf
+    while least < before:
+        before = least
+        for place in np.ndindex(*cost.shape):
+            kept = cost[place]
+            base = kept if kept > 0.0 else SMALLEST * (terms @ cost.T).max() / max(terms[:, place[1]].max(), 1.0)
+            for factor in FACTORS:
+                cost[place] = float(f"{factor * base:.4g}")
+                now = regret()
+                if now < least:
+                    least, kept = now, cost[place]
+            cost[place] = kept
+    return {method: auto.Terms(*map(float, row)) for method, row in zip(METHODS, cost)}
+
+
+def chosen_by(costs: dict[str, auto.Terms], sample: Sample) -> str:
+    """What auto takes by given costs, of the methods that were measured."""
+    known = [method for method in METHODS if method in sample.milliseconds]
+    return min(known, key=lambda method: sum(map(mul, sample.terms, costs[method])))
+
+
+def fit_contacts(names: Sequence[str], rounds: int) -> dict[str, float]:
+    """Microseconds of a near pair and of a test by vertices, and of a pair by spheres, in worlds of all scenes."""
+    from scipy.optimize import nnls
+
+    terms, times, spheres = [], [], []
+    for name in names:
+        world = World()
+        for body in scenes.get(name).bodies:
+            world.add(body)
+        found = world.contacts(method="vertices", max_tests=MOST_TESTS)
+        near = found.stats["body_pairs"]
+        if near and found.complete:
+            terms.append((near, found.stats["tests_wanted"]))
+            times.append(_least(partial(world.contacts, method="vertices"), rounds))
+            ask = partial(world.contacts, method="spheres", max_tests=near)
+            ask()
+            spheres.append(_least(ask, rounds) / near)
+    scaled = np.array(terms) / np.array(times)[:, None]
+    scale = scaled.max(axis=0)
+    pair, test = np.maximum(nnls(scaled / scale, np.ones(len(times)))[0] / scale, LEAST_COST)
+    costs = {"pair": pair, "test": test, "spheres": min(spheres)}
+    return {name: float(f"{value:.4g}") for name, value in costs.items()}
+
+
+def _least(ask: Callable[[], object], rounds: int) -> float:
+    """Microseconds of the quickest of several calls."""
+    times = []
+    for _ in range(rounds):
+        began = perf_counter()
+        ask()
+        times.append(1e6 * (perf_counter() - began))
+    return min(times)
+
+
+def main(path: str) -> None:
+    """Measure, fit, write, and print how good the choice by the new costs is."""
+    samples = list(_samples(scenes.names(), rounds=ROUNDS))
+    fitted = improved(fit(samples), samples)
+    shipped = {
+        "machine": machine(),
+        "microseconds": {method: cost._asdict() for method, cost in fitted.items()},
+        "contacts": fit_contacts(scenes.names(), ROUNDS),
+    }
+    Path(path).write_text(json.dumps(shipped, indent=2) + "\n", encoding="utf-8")
+    ratios = [(sample.ratio(chosen_by(fitted, sample)), sample) for sample in samples]
+    for ratio, sample in sorted(ratios, key=lambda each: -each[0]):
+        sys.stdout.write(f"{ratio:5.2f}  {sample.name}: {chosen_by(fitted, sample)}, best {sample.best()}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,161 @@
+"""What a repeated experiment leaves behind: figures, tables of counters, claims with verdicts, a page and a picture.
+
+Times differ between machines, so that a claim is judged by order and growth within one run and not by milliseconds,
+but for those that the paper itself claims, such as frames per second; a machine of today is no peer of the paper's.
+The rule that decides is fixed before the run and stands in the code that makes the verdict; the page tells the
+figures it was applied to.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from benchmarks.measure import Row, machine, write_csv
+from impinge.backend import jit
+from impinge.errors import FileError, MissingExtra
+
+NOISE = 0.03
+"""Differences of times below this share count as none."""
+
+Verdict: TypeAlias = Literal["held", "not held", "not testable here"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, what was found about it, and whether that agrees."""
+
+    text: str
+    measured: str
+    verdict: Verdict
+
+
+def judged(text: str, measured: str, holds: bool) -> Claim:
+    """A claim that the figures decide."""
+    return Claim(text, measured, "held" if holds else "not held")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures that go into the page, and into a CSV of their own."""
+
+    name: str
+    """Part of the file's name."""
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture: ``draw`` gets a matplotlib figure."""
+
+    size: tuple[float, float]
+    """Inches."""
+    draw: Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One paper's figure or section, measured here."""
+
+    name: str
+    title: str
+    protocol: str
+    """What was done, and with which bodies, in Markdown."""
+    rows: list[Row]
+    claims: list[Claim]
+    tables: list[Table]
+    plot: Plot
+    quick: bool = False
+    source: str = "the paper"
+    """Who makes the claims."""
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write times, tables, picture and page side by side, named by machine; return the files."""
+        times = write_csv(self.rows, folder, self.name)
+        page = times.with_suffix(".md")
+        try:
+            tables = [_write_table(table, _named(times, self.name, table)) for table in self.tables]
+            picture = _draw(self.plot, times.with_suffix(".png"))
+            page.write_text("\n".join(self._lines(picture)) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"results could not be written to {folder} ({error}); choose another folder") from error
+        return [times, *tables, picture, page]
+
+    def _lines(self, picture: Path) -> Iterator[str]:
+        yield f"# {self.title}\n"
+        if self.quick:
+            yield "A quick run on tiny bodies: it shows that everything works, and measures nothing.\n"
+        yield f"{machine()}, {_versions()}; {jit.thread_count()} threads ({jit.thread_layer()})\n"
+        yield f"{self.protocol.strip()}\n"
+        yield "## Claims\n"
+        yield from _markdown(
+            (self.source, "here", "verdict"), [(claim.text, claim.measured, claim.verdict) for claim in self.claims]
+        )
+        yield f"![{self.title}]({picture.name})\n"
+        yield "## Times\n"
+        yield "Least and median of all rounds; ratios are those of the least to the first candidate of the scene.\n"
+        yield from _markdown(
+            ("scene", "candidate", "least ms", "median ms", "ratio", "note"),
+            [(row.scene, row.candidate, row.min_ms, row.median_ms, row.ratio, row.note) for row in self.rows],
+        )
+        for table in self.tables:
+            yield f"## {table.title}\n"
+            yield from _markdown(table.columns, table.rows)
+
+
+def check_plotting() -> None:
+    """Refuse before the work, not after it, if pictures cannot be drawn."""
+    _figure((1.0, 1.0))
+
+
+def _named(times: Path, name: str, table: Table) -> Path:
+    return times.with_name(times.name.replace(name, f"{name}_{table.name}", 1))
+
+
+def _write_table(table: Table, path: Path) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        file.write(f"# {machine()}\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table.columns)
+        writer.writerows([_shown(value) for value in row] for row in table.rows)
+    return path
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(map(_shown, row))} |"
+    yield ""
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _versions() -> str:
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "numba"))
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("plots need matplotlib; install impinge[picture]") from error
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _draw(plot: Plot, path: Path) -> Path:
+    figure = _figure(plot.size)
+    plot.draw(figure)
+    figure.savefig(path, dpi=110)
+    return path

@@ -1,0 +1,212 @@
+"""Frames of [HatabKheddar2006], section VI: each candidate is brought to each frame, and asked; times by frame.
+
+A round takes all candidates through all frames, another one first at each frame; each has bodies of its own, made anew
+for each round. What a candidate does to be ready (``prepare``) is not timed, what it does to answer (``step``) is: what
+stands on which side is what some experiments are about. The first round, which may compile, is not timed; its pairs
+are compared, candidate by candidate, and if any differ, no time is returned.
+
+The time of a frame is the least of all rounds: the machine's, without what disturbed it. A row has the means of those
+over all frames, and the means of the medians.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.measure import Row
+from benchmarks.papers.experiment import NOISE
+from benchmarks.papers.p000_bodies import Frame, Pair
+from benchmarks.papers.p000_refit_tree import RefitTree
+from impinge.backend import jit
+from impinge.checks import Ints
+from impinge.detect.box_tree.detector import BoxTree
+from impinge.detect.common.results import TrianglePairs
+from impinge.detect.gjk_cut.detector import GjkCut
+
+PUBLISHED: dict[str, Any] = {
+    "stop": "and", "split": "median", "leaf_pairs": 1, "worth": 0.0, "box_first": False, "threads": 1,
+}  # fmt: skip
+"""The recursion as printed: on while both lists get shorter at all, medians of corners, single triangles, one thread,
+and nothing that is ours before it."""
+COUNTERS = ("nodes", "cuts", "leaves", "box_tests", "triangle_tests")
+"""What detectors count, if they do."""
+
+
+class Session(NamedTuple):
+    """One candidate with bodies of its own."""
+
+    prepare: Callable[[Any], None]
+    """Go to a frame; not timed."""
+    step: Callable[[], TrianglePairs]
+    """Answer; timed."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Who is asked."""
+
+    name: str
+    begin: Callable[[], Session]
+    threads: int | None = None
+    """None for all."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One candidate over all frames."""
+
+    row: Row
+    ms: list[float]
+    """Of each frame."""
+    pairs: list[int]
+    counters: dict[str, float]
+    """Means over the frames, by the names in ``COUNTERS``."""
+
+    @property
+    def mean_ms(self) -> float:
+        """Of all frames."""
+        return self.row.min_ms
+
+
+def measure(label: str, candidates: Sequence[Candidate], frames: Sequence[Any], *, rounds: int) -> dict[str, Series]:
+    """Take all candidates through all frames; by name."""
+    answers = _round(label, candidates, frames, first=0)
+    taken = [_round(label, candidates, frames, first=1 + n) for n in range(rounds)]
+    found: dict[str, Series] = {}
+    for n, candidate in enumerate(candidates):
+        ms = [[each[n][frame].ms for each in taken] for frame in range(len(frames))]
+        least, median = [min(each) for each in ms], [statistics.median(each) for each in ms]
+        counters = {
+            name: statistics.fmean(answer.counters.get(name, 0.0) for answer in answers[n])
+            for name in COUNTERS
+            if any(name in answer.counters for answer in answers[n])
+        }
+        pairs = [len(answer.pairs) for answer in answers[n]]
+        mean = statistics.fmean(least)
+        base = next(iter(found.values())).mean_ms if found else mean
+        told = [
+            f"{statistics.fmean(pairs):,.1f} pairs",
+            *(f"{v:,.0f} {k.replace('_', ' ')}" for k, v in counters.items()),
+        ]
+        row = Row(label, candidate.name, mean, statistics.fmean(median), mean / base, "; ".join(told))
+        found[candidate.name] = Series(row, least, pairs, counters)
+    return found
+
+
+class _Answer(NamedTuple):
+    ms: float
+    pairs: Ints
+    counters: dict[str, float]
+
+
+def _round(label: str, candidates: Sequence[Candidate], frames: Sequence[Any], *, first: int) -> list[list[_Answer]]:
+    sessions = [candidate.begin() for candidate in candidates]
+    answers: list[list[_Answer]] = [[] for _ in candidates]
+    for k, frame in enumerate(frames):
+        for turn in range(len(candidates)):
+            n = (first + k + turn) % len(candidates)
+            sessions[n].prepare(frame)
+            with _threads(candidates[n].threads):
+                began = perf_counter()
+                result = sessions[n].step()
+                ms = 1e3 * (perf_counter() - began)
+            counters = {name: float(result.stats[name]) for name in COUNTERS if name in result.stats}
+            answers[n].append(_Answer(ms, result.pairs, counters))
+        _check_agreement(f"{label}, frame {k}", candidates, [each[-1].pairs for each in answers])
+    return answers
+
+
+def _check_agreement(where: str, candidates: Sequence[Candidate], pairs: Sequence[Ints]) -> None:
+    for candidate, found in zip(candidates, pairs):
+        if not np.array_equal(found, pairs[0]):
+            raise AssertionError(
+                f"{where}: {candidate.name} finds {len(found)} pairs and {candidates[0].name} {len(pairs[0])}, "
+                "or others, so that no time counts"
+            )
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = jit.thread_count()
+    jit.set_threads(count or before)
+    try:
+        yield
+    finally:
+        jit.set_threads(before)
+
+
+# Candidates on bodies that move ---------------------------------------------------------------------------------
+
+
+def cut(name: str, pair: Pair, *, threads: int | None = None, **options: Any) -> Candidate:
+    """GJK with cut."""
+    return _moving(name, pair, lambda a, b: GjkCut(a, b, **options), threads)
+
+
+def box_tree(name: str, pair: Pair, *, threads: int | None = None) -> Candidate:
+    """Our tree, which refits in the query."""
+    return _moving(name, pair, BoxTree, threads)
+
+
+def _moving(name: str, pair: Pair, make: Callable[..., GjkCut | BoxTree], threads: int | None) -> Candidate:
+    def begin() -> Session:
+        a, b = pair.make()
+        detector = make(a, b)
+        detector.query()  # makes room
+
+        def prepare(frame: Frame) -> None:
+            a.update(frame.a)
+            b.update(frame.b)
+
+        return Session(prepare, detector.query)
+
+    return Candidate(name, begin, threads)
+
+
+def refit_tree(name: str, pair: Pair, *, timed: Iterable[str]) -> Candidate:
+    """The tree of [vandenBergen1997]; ``timed`` are those of "build", "refit" that are part of the answer."""
+    timed = frozenset(timed)
+
+    def begin() -> Session:
+        a, b = pair.make()
+        tree = RefitTree(a, b)
+
+        def prepare(frame: Frame) -> None:
+            a.update(frame.a)
+            b.update(frame.b)
+            if not timed:
+                tree.refit()
+
+        def step() -> TrianglePairs:
+            if "build" in timed:
+                tree.build()
+            elif "refit" in timed:
+                tree.refit()
+            return tree.query()
+
+        return Session(prepare, step)
+
+    return Candidate(name, begin, threads=1)
+
+
+# What experiments tell of them -----------------------------------------------------------------------------------
+
+
+def is_faster(one: Series, other: Series) -> bool:
+    """Whether ``one`` takes less time, by more than the noise."""
+    return one.mean_ms < (1.0 - NOISE) * other.mean_ms
+
+
+def against(one: Series, other: Series) -> str:
+    """Who wins, and by how much, in words: "is 1.80 times as fast as" or "takes 3.20 times as long as"."""
+    ratio = one.mean_ms / other.mean_ms
+    if ratio > 1.0 + NOISE:
+        return f"takes {ratio:.2f} times as long as"
+    return f"is {1.0 / ratio:.2f} times as fast as" if ratio < 1.0 - NOISE else "is as fast as"

@@ -1,0 +1,350 @@
+"""What each part of [HatabKheddar2006] is worth: GJK with cut with one thing changed at a time.
+
+Protocol   The frames of ``p000_deforming``; the candidates of a group differ in one option. Nodes, cuts and tests stand
+           beside the times.
+Bodies     The substitutes of ``p000_bodies``, 13,000 triangles each.
+Groups     vertex sharing (IV), the direction of the next cut (III), the first direction searched for (IV), when to stop
+           cutting and how far to recurse (V), how to split (V), hints from the frame before (ours), threads.
+Claims     Those of sections III to V that one can measure.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, judged
+from benchmarks.papers.p000_bodies import LARGE, LARGE_KNOT, Frame, Pair, blobs, knots
+from benchmarks.papers.p000_frames import PUBLISHED, Candidate, Series, Session, cut, measure
+from impinge.backend import jit
+from impinge.checks import Floats
+from impinge.detect.common.results import TrianglePairs
+from impinge.detect.gjk_cut.detector import LEAF_PAIRS, GjkCut, cut_along_direction
+from impinge.mesh.tri_mesh import TriMesh
+
+DIRECTIONS = 64
+"""Among which the best first direction is searched."""
+CLOSE_FRAMES = 600
+"""Frames of the whole approach, of which hints see a few: at the rate of a haptic loop it takes 0.6 s."""
+PLAIN, SEARCHED, KNOWN = "centre to centre", "best of many, search timed", "best of many, search not timed"
+
+PROTOCOL = """
+Same protocol, substitute geometry: the frames of p000_deforming ({count} of them, {rounds} rounds), with bodies of
+13,000 triangles. In each group one option is changed; all candidates find the same pairs in every frame. Times are
+means over the frames. "as published" stands for the paper's recursion: lists are cut while both get shorter, split at
+the median of their corners, down to single triangles, on one thread.
+
+Hints see neighbouring frames of the same approach made in {close}. The search for a first direction projects all
+vertices on {directions} directions, evenly spread, in one matrix product, takes the one along which the bodies
+overlap least, cuts along it (`cut_along_direction`) and goes on with the triangles that remain; all three of that group
+leave out the cut along the axes, which would come before any direction.
+"""
+
+Found = dict[tuple[str, str], dict[str, Series]]
+"""By group and bodies, then by candidate."""
+
+
+# Groups ---------------------------------------------------------------------------------------------------------
+
+
+def _sharing(pair: Pair) -> list[Candidate]:
+    return [cut("indexed", pair), _soup("soup", pair)]
+
+
+def _direction(pair: Pair) -> list[Candidate]:
+    return [cut("Chung and Wang", pair), cut("simplices (GJK)", pair, direction="gjk")]
+
+
+def _direction_published(pair: Pair) -> list[Candidate]:
+    return [
+        cut("Chung and Wang", pair, **PUBLISHED),
+        cut("simplices (GJK)", pair, **PUBLISHED, direction="gjk"),
+    ]
+
+
+def _stop(pair: Pair) -> list[Candidate]:
+    return [cut("or", pair), cut("and", pair, stop="and")]
+
+
+def _stop_published(pair: Pair) -> list[Candidate]:
+    return [cut("or", pair, **{**PUBLISHED, "stop": "or"}), cut("and", pair, **PUBLISHED)]
+
+
+def _split(pair: Pair) -> list[Candidate]:
+    return [cut("rank", pair), cut("median", pair, split="median")]
+
+
+def _leaf(pair: Pair) -> list[Candidate]:
+    return [cut(f"{count:,} pairs", pair, leaf_pairs=count) for count in (LEAF_PAIRS, 1, 64, 1024, 2**14, 2**16, 2**18)]
+
+
+def _hints(pair: Pair) -> list[Candidate]:
+    return [cut("without", pair), cut("with", pair, coherent=True)]
+
+
+def _hints_published(pair: Pair) -> list[Candidate]:
+    return [cut("without", pair, **PUBLISHED), cut("with", pair, **PUBLISHED, coherent=True)]
+
+
+def _threads(pair: Pair) -> list[Candidate]:
+    return [cut("one thread", pair, threads=1), cut("all threads", pair)]
+
+
+def _first_direction(pair: Pair) -> list[Candidate]:
+    return [
+        cut(PLAIN, pair, box_first=False),
+        _with_search(SEARCHED, pair, timed=True),
+        _with_search(KNOWN, pair, timed=False),
+    ]
+
+
+GROUPS: dict[str, Callable[[Pair], list[Candidate]]] = {
+    "vertex sharing": _sharing,
+    "next direction": _direction,
+    "next direction, as published": _direction_published,
+    "first direction": _first_direction,
+    "stop": _stop,
+    "stop, as published": _stop_published,
+    "split": _split,
+    "leaf": _leaf,
+    "hints": _hints,
+    "hints, as published": _hints_published,
+    "threads": _threads,
+}
+
+
+# Candidates of this experiment only -----------------------------------------------------------------------------
+
+
+def _soup(name: str, pair: Pair) -> Candidate:
+    """Each triangle has vertices of its own."""
+
+    def begin() -> Session:
+        bodies = pair.make()
+        soups = [TriMesh(_unshared(body, body.vertices), np.arange(3 * len(body)).reshape(-1, 3)) for body in bodies]
+        detector = GjkCut(*soups)
+        detector.query()
+
+        def prepare(frame: Frame) -> None:
+            for soup, body, x in zip(soups, bodies, (frame.a, frame.b)):
+                soup.update(_unshared(body, x))
+
+        return Session(prepare, detector.query)
+
+    return Candidate(name, begin)
+
+
+def _unshared(body: TriMesh, x: Floats) -> Floats:
+    return x[body.faces].reshape(-1, 3)
+
+
+def _with_search(name: str, pair: Pair, *, timed: bool) -> Candidate:
+    """Cut along the direction of least overlap first; its search and cut are timed or not."""
+
+    def begin() -> Session:
+        a, b = pair.make()
+        detector = GjkCut(a, b, box_first=False)
+        detector.query()
+        many = evenly_spread(DIRECTIONS)
+        remaining: tuple[Any, Any] = (None, None)
+
+        def search() -> None:
+            nonlocal remaining
+            remaining = cut_along_direction(a, b, least_overlap(a.vertices, b.vertices, many))
+
+        def prepare(frame: Frame) -> None:
+            a.update(frame.a)
+            b.update(frame.b)
+            if not timed:
+                search()
+
+        def step() -> TrianglePairs:
+            if timed:
+                search()
+            return detector.query(active_a=remaining[0], active_b=remaining[1])
+
+        return Session(prepare, step)
+
+    return Candidate(name, begin)
+
+
+def evenly_spread(count: int) -> Floats:
+    """Unit directions on a spiral of equal areas, shape (count, 3)."""
+    z = 1.0 - (2.0 * np.arange(count) + 1.0) / count
+    angle = np.pi * (3.0 - math.sqrt(5.0)) * np.arange(count)
+    radius = np.sqrt(1.0 - z * z)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
+
+
+def least_overlap(x_a: Floats, x_b: Floats, directions: Floats) -> Floats:
+    """The direction from a to b along which the bodies overlap least: that of minimum penetration, among these."""
+    overlap = (x_a @ directions.T).max(axis=0) - (x_b @ directions.T).min(axis=0)
+    best: Floats = directions[int(np.argmin(overlap))]
+    return best
+
+
+# Run ------------------------------------------------------------------------------------------------------------
+
+
+def run(*, quick: bool = False) -> Experiment:
+    """Measure all groups; ``quick`` takes tiny bodies and few frames."""
+    pairs, count, rounds = ([blobs(8, 7)], 4, 1) if quick else ([blobs(*LARGE), knots(*LARGE_KNOT)], 12, 5)
+    found: Found = {}
+    for group, candidates in GROUPS.items():
+        for pair in pairs:
+            label = f"{group}: {pair.name}"
+            frames = _close_frames(pair, count) if group.startswith("hints") else pair.frames(count)
+            found[group, pair.name] = measure(label, candidates(pair), frames, rounds=rounds)
+    return Experiment(
+        name="p000_variants",
+        title="GJK with cut: what each part is worth",
+        protocol=PROTOCOL.format(count=count, rounds=rounds, directions=DIRECTIONS, close=CLOSE_FRAMES),
+        rows=[series.row for each in found.values() for series in each.values()],
+        claims=_claims(found),
+        tables=[],
+        plot=_plot(found),
+        quick=quick,
+    )
+
+
+def _close_frames(pair: Pair, count: int) -> list[Frame]:
+    """Frames of a slow approach, while the bodies are in contact: hints are for bodies that hardly moved meanwhile."""
+    slow = pair.frames(CLOSE_FRAMES)
+    return slow[CLOSE_FRAMES // 3 :][:count]
+
+
+# Claims ---------------------------------------------------------------------------------------------------------
+
+
+def _claims(found: Found) -> list[Claim]:
+    return [
+        _claim_on_sharing(found),
+        _claim_on_search(found),
+        _claim_on_formula(found),
+        _claim_on_stop(found),
+        _claim_on_leaves(found),
+        _claim_on_hints(found),
+        _claim_on_threads(found),
+    ]
+
+
+def _ratio(found: Found, group: str, name: str, base: str) -> float:
+    """Time of one candidate over that of another, averaged over bodies."""
+    return statistics.geometric_mean(
+        each[name].mean_ms / each[base].mean_ms for (of, _), each in found.items() if of == group
+    )
+
+
+def _work(found: Found, group: str, counter: str, name: str, base: str) -> float:
+    """The same for a counter."""
+    return statistics.geometric_mean(
+        max(each[name].counters[counter], 1.0) / max(each[base].counters[counter], 1.0)
+        for (of, _), each in found.items()
+        if of == group
+    )
+
+
+def _claim_on_sharing(found: Found) -> Claim:
+    ratio = _ratio(found, "vertex sharing", "soup", "indexed")
+    return judged(
+        "Where neighbours share vertices there are fewer of them, and the cut is faster (4).",
+        f"a soup of the same triangles takes {ratio:.2f} times as long",
+        ratio > 1.0 + NOISE,
+    )
+
+
+def _claim_on_search(found: Found) -> Claim:
+    timed = _ratio(found, "first direction", SEARCHED, PLAIN)
+    known = _ratio(found, "first direction", KNOWN, PLAIN)
+    return judged(
+        "The search for the direction of minimum penetration is not compensated by its better cut (4).",
+        f"with the search the time is {timed:.2f} times that without it; if the search were free, {known:.2f} times",
+        timed > 1.0 + NOISE,
+    )
+
+
+def _claim_on_formula(found: Found) -> Claim:
+    told = [
+        f"{way} simplices take {_ratio(found, group, 'simplices (GJK)', 'Chung and Wang'):.2f} times as long, with "
+        f"{_work(found, group, 'cuts', 'simplices (GJK)', 'Chung and Wang'):.2f} times the cuts"
+        for way, group in (("as published,", "next direction, as published"), ("by default,", "next direction"))
+    ]
+    return judged(
+        "The formula of Chung and Wang spares solving simplices, which is a gain (3; here: as published).",
+        "; ".join(told),
+        _ratio(found, "next direction, as published", "simplices (GJK)", "Chung and Wang") > 1.0 + NOISE,
+    )
+
+
+def _claim_on_stop(found: Found) -> Claim:
+    group = "stop, as published"
+    ratio = _ratio(found, group, "or", "and")
+    return judged(
+        'Cutting should stop when a cut fails (5; here: as published, "and" stops when either list stays as it is, '
+        '"or" when both do).',
+        f'"or" takes {ratio:.2f} times as long as "and", with {_work(found, group, "nodes", "or", "and"):.2f} times '
+        f"the nodes; by default {_ratio(found, 'stop', 'or', 'and'):.2f} times",
+        ratio > 1.0 + NOISE,
+    )
+
+
+def _claim_on_leaves(found: Found) -> Claim:
+    each = list(next(each for (group, _), each in found.items() if group == "leaf"))
+    times = {name: _ratio(found, "leaf", name, "1 pairs") for name in each}
+    best = min(times, key=lambda name: times[name])
+    return judged(
+        "Typically each leaf contains one triangle only (5; here: that is the fastest).",
+        ", ".join(f"{name}: {ratio:.2f} times the time of 1" for name, ratio in times.items() if name != "1 pairs")
+        + f"; the fastest is {best}",
+        best == "1 pairs",
+    )
+
+
+def _claim_on_hints(found: Found) -> Claim:
+    told = [
+        f"{way} hints make the time {_ratio(found, group, 'with', 'without'):.2f} times that without, with "
+        f"{_work(found, group, 'cuts', 'with', 'without'):.2f} times the cuts"
+        for way, group in (("by default,", "hints"), ("as published,", "hints, as published"))
+    ]
+    return judged(
+        "Not the paper's: directions kept from the frame before are worth it (here: by default).",
+        "; ".join(told),
+        _ratio(found, "hints", "with", "without") < 1.0 - NOISE,
+    )
+
+
+def _claim_on_threads(found: Found) -> Claim:
+    text = "Not the paper's: threads are worth it."
+    ratio = _ratio(found, "threads", "one thread", "all threads")
+    if jit.thread_count() == 1:
+        return Claim(text, "there is one thread only", "not testable here")
+    return judged(text, f"{jit.thread_count()} threads are {ratio:.2f} times as fast as one", ratio > 1.0 + NOISE)
+
+
+def _plot(found: Found) -> Plot:
+    """One panel per group: bars of the ratio to the first candidate, one for each body."""
+    groups = list(GROUPS)
+    columns = 3
+    rows = math.ceil(len(groups) / columns)
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for panel, group in zip(panels, groups):
+            bars = [
+                (f"{name} ({bodies.split()[0]})", series.row.ratio)
+                for (of, bodies), each in found.items()
+                if of == group
+                for name, series in each.items()
+            ]
+            panel.barh([name for name, _ in bars], [ratio for _, ratio in bars])
+            panel.invert_yaxis()
+            panel.axvline(1.0, color="black", linewidth=0.8)
+            panel.set(title=group, xlabel="time over that of the first")
+        for panel in panels[len(groups) :]:
+            panel.set_visible(False)
+
+    return Plot((6.0 * columns, 2.8 * rows), draw)

@@ -1,0 +1,314 @@
+"""How far contacts of spheres are from the exact ones: what [MendozaOSullivan2005] left open (section 6).
+
+"Future work includes the evaluation of the accuracy of our approach for large deformations and force computation using
+reduced models." Here it is, as curves.
+
+Truth      Exact contact regions (``p001_regions``): point and normal of each. Forces: those of all dense vertices
+           inside of the other body, with their depths, by the same response (``penalty``).
+Budget     Errors over the number of tests, which repeats on any machine, in every tracking mode.
+Amplitude  Errors over how far bodies deform, and what a whole search misses: "bound" and "refit" promise nothing.
+Controls   Coarse vertices that a sphere follows in "paper" and "affine": what is missed, and what it costs.
+Memory     of the queue, and of what each mode keeps for its spheres.
+Headline   A budget of 1 ms on two bodies of 70 thousand triangles or more: angle of normals by region, and whether
+           every crossing of triangles is near the contact point of spheres that it is below.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tracemalloc
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import impinge
+from benchmarks.measure import Row
+from benchmarks.papers.experiment import Experiment
+from benchmarks.papers.p001_bodies import SIZE, Pair, bunny_like, make_pair, make_shape
+from benchmarks.papers.p001_errors_claims import (
+    Controls,
+    Found,
+    Headline,
+    Kept,
+    Point,
+    claims,
+    plot_of,
+    tables_of,
+)
+from benchmarks.papers.p001_regions import Errors, Push, Regions, all_contacts, errors_of, exact_regions
+from impinge.checks import Floats
+from impinge.detect.sphere_tree.contacts import SphereContacts
+from impinge.detect.sphere_tree.detector import SphereTree
+from impinge.detect.sphere_tree.track.tracking import Tracking
+from impinge.respond.penalty import penalty
+
+MODES: tuple[Tracking, ...] = ("bound", "refit", "affine", "paper")
+PUSHED = 0.2
+"""How far the bodies are in each other at rest."""
+AMPLITUDE = 0.03
+"""Where the budget, not the deformation, is varied."""
+
+PROTOCOL = """
+Substitute geometry. {bodies}. {regions} exact contact regions in {poses} poses, with {pairs:,} pairs of crossing
+triangles. Points and distances are shares of the longest side of a body at rest, amplitudes too. Forces are those of
+`penalty(..., combine="average")` on coarse vertices, summed over b. Trees of the curves are of the quick builder;
+the headline has both builders. A mode is timed after a motion, {timed:,} tests.
+"""
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    subdivisions: int
+    cells: int
+    levels: int
+    medial: dict[str, int]
+    """Options of the other builder."""
+    poses: int
+    headline_poses: int
+    tests: tuple[int, ...]
+    amplitudes: tuple[float, ...]
+    controls: tuple[int, ...]
+    timed: int
+    """Tests of a query whose time is told."""
+
+
+FULL = _Sizes(
+    6, 14, 4, {"levels": 4, "samples": 4000}, 4, 12, (30, 100, 300, 1_000, 3_000, 10_000, 100_000),
+    (0.0, 0.01, 0.02, 0.05, 0.1, 0.15), (1, 2, 4, 8, 16, 32), 10_000,
+)  # fmt: skip
+QUICK = _Sizes(3, 5, 2, {"levels": 1, "samples": 100}, 1, 1, (30, 3_000, 1_000_000), (0.0, 0.05), (1, 4), 300)
+BUDGETS_MS = (0.1, 1.0, 10.0)
+"""Of the headline."""
+
+
+def run(*, quick: bool = False) -> Experiment:
+    """Measure errors over budgets, amplitudes and controls; ``quick`` takes small bodies."""
+    sizes = QUICK if quick else FULL
+    pair = _pair(sizes, builder="octree", levels=sizes.levels)
+    kept = [_kept(pair, mode) for mode in MODES]
+    found = Found(
+        budget=_over_budget(pair, sizes),
+        amplitude=_over_amplitude(pair, sizes),
+        controls=_over_controls(_pair(sizes, builder="octree", levels=sizes.levels), sizes),
+        kept=kept,
+        spheres=len(pair.tree_a) + len(pair.tree_b),
+        headline=[
+            *_headline("clusters", pair, sizes),
+            *_headline("medial axis", _pair(sizes, builder="medial", **sizes.medial), sizes),
+        ],
+    )
+    truths = [_truth(pair, AMPLITUDE, pose)[0] for pose in range(sizes.poses)]
+    return Experiment(
+        name="p001_errors",
+        title="An interruptible algorithm: how accurate contacts are",
+        protocol=PROTOCOL.format(
+            bodies=pair.told(),
+            regions=sum(map(len, truths)),
+            pairs=sum(len(truth.pairs) for truth in truths),
+            poses=sizes.poses,
+            timed=sizes.timed,
+        ),
+        rows=_rows(pair, sizes),
+        claims=claims(found),
+        tables=tables_of(found),
+        plot=plot_of(found),
+        quick=quick,
+    )
+
+
+def _pair(sizes: _Sizes, **options: Any) -> Pair:
+    shape = make_shape("bunny-like", bunny_like(sizes.subdivisions), cells=sizes.cells, **options)
+    return make_pair(shape, shape, (SIZE - PUSHED, 0.1, 0.0))
+
+
+# Truth ----------------------------------------------------------------------------------------------------------
+
+
+def _truth(pair: Pair, amplitude: float, pose: int) -> tuple[Regions, Floats]:
+    """Deform the bodies; the regions and the force on b that are then right."""
+    pair.deform(amplitude * SIZE, 1.3 * pose)
+    regions = exact_regions(pair.a.surface, pair.b.surface)
+    assert len(regions), "bodies that do not touch show nothing"
+    return regions, _force(pair, _vertices_inside(pair))
+
+
+def _vertices_inside(pair: Pair) -> Push:
+    """Every dense vertex inside of the other body as a contact."""
+    surfaces = (pair.a.surface, pair.b.surface)
+    inside = impinge.penetrating_vertices(list(surfaces), depth=True)
+    assert inside.depth is not None
+    assert inside.direction is not None
+    of_b = inside.body == 1
+    point = np.where(
+        of_b[:, None],
+        surfaces[1].vertices[np.where(of_b, inside.vertex, 0)],
+        surfaces[0].vertices[np.where(of_b, 0, inside.vertex)],
+    )
+    return Push(point, np.where(of_b, 1.0, -1.0)[:, None] * inside.direction, inside.depth)
+
+
+def _force(pair: Pair, contacts: SphereContacts | Push) -> Floats:
+    """The force that pushes b, summed over its coarse vertices."""
+    push = penalty(contacts, pair.a.coarse.vertices, pair.b.coarse.vertices, stiffness=1.0)
+    return np.asarray(push.force_b.sum(axis=0))
+
+
+# Curves ---------------------------------------------------------------------------------------------------------
+
+
+def _compare(pair: Pair, result: SphereContacts, regions: Regions) -> Errors:
+    listed = np.concatenate([result.certain, result.possible])
+    return errors_of(regions, listed, all_contacts(result), pair.trees, SIZE)
+
+
+def _over_budget(pair: Pair, sizes: _Sizes) -> list[Point]:
+    detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
+    taken: dict[tuple[str, int], list[tuple[Errors, Floats, Floats, int]]] = {}
+    for pose in range(sizes.poses):
+        regions, force = _truth(pair, AMPLITUDE, pose)
+        for mode, detector in detectors.items():
+            for tests in sizes.tests:
+                result = detector.query(max_tests=tests)
+                one = (_compare(pair, result, regions), _force(pair, result), force, result.stats["queue_peak"])
+                taken.setdefault((mode, tests), []).append(one)
+    return [_point(mode, tests, each) for (mode, tests), each in taken.items()]
+
+
+def _over_amplitude(pair: Pair, sizes: _Sizes) -> list[Point]:
+    detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
+    taken: dict[tuple[str, float], list[tuple[Errors, Floats, Floats, int]]] = {}
+    for amplitude in sizes.amplitudes:
+        for pose in range(sizes.poses):
+            regions, force = _truth(pair, amplitude, pose)
+            for mode, detector in detectors.items():
+                result = detector.query()
+                one = (_compare(pair, result, regions), _force(pair, result), force, result.stats["queue_peak"])
+                taken.setdefault((mode, amplitude), []).append(one)
+    return [_point(mode, amplitude, each) for (mode, amplitude), each in taken.items()]
+
+
+def _point(mode: str, at: float, taken: list[tuple[Errors, Floats, Floats, int]]) -> Point:
+    angle = np.concatenate([errors.angle for errors, *_ in taken])
+    distance = np.concatenate([errors.distance for errors, *_ in taken])
+    reach = np.concatenate([errors.reach for errors, *_ in taken])
+    return Point(
+        mode,
+        at,
+        float(np.median(angle)),
+        float(np.percentile(angle, 95)),
+        float(np.median(distance)),
+        statistics.median(_relative(found, right) for _, found, right, _ in taken),
+        statistics.median(_between(found, right) for _, found, right, _ in taken),
+        float(np.mean(~np.isfinite(reach))),
+        max(peak for *_, peak in taken),
+    )
+
+
+def _relative(found: Floats, right: Floats) -> float:
+    """By how much of the right force the other differs; infinite where there should be none."""
+    size = float(np.linalg.norm(right))
+    return float(np.linalg.norm(found - right)) / size if size > 0.0 else np.inf
+
+
+def _between(found: Floats, right: Floats) -> float:
+    """Degrees between two forces, 180 if either is none."""
+    size = float(np.linalg.norm(right) * np.linalg.norm(found))
+    return float(np.degrees(np.arccos(np.clip(found @ right / size, -1.0, 1.0)))) if size > 0.0 else 180.0
+
+
+def _over_controls(pair: Pair, sizes: _Sizes) -> list[Controls]:
+    """What each number of controls does; the pair is a new one, that has kept nothing yet."""
+    found = []
+    for mode in ("paper", "affine"):
+        for count in sizes.controls:
+            kept = _kept(pair, mode, controls=count)
+            detector = pair.detector(tracking=mode, controls=count)
+            missed, angle, times = [], [], []
+            for pose in range(sizes.poses):
+                regions, _ = _truth(pair, max(sizes.amplitudes) / 2.0, pose)
+                times.append(_query_ms(detector, sizes.timed))
+                errors = _compare(pair, detector.query(), regions)
+                missed.append(errors.missed)
+                angle.append(float(np.median(errors.angle)))
+            found.append(
+                Controls(mode, count, statistics.mean(missed), statistics.median(angle), min(times), kept.bytes)
+            )
+    return found
+
+
+def _query_ms(detector: SphereTree, tests: int) -> float:
+    began = perf_counter()
+    detector.query(max_tests=tests)
+    return 1e3 * (perf_counter() - began)
+
+
+def _kept(pair: Pair, mode: str, **options: Any) -> Kept:
+    """Bytes that stay when spheres of both bodies are prepared in a mode."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        pair.detector(tracking=mode, **options)
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    return Kept(mode, kept)
+
+
+# Headline and times ---------------------------------------------------------------------------------------------
+
+
+def _headline(builder: str, pair: Pair, sizes: _Sizes) -> list[Headline]:
+    """Budgets in milliseconds: normals of regions, and how near contacts of spheres are to crossing triangles."""
+    detector = pair.detector()
+    for turn in range(3):  # what a budget needs apart from the search is learnt by the first queries
+        pair.deform(AMPLITUDE * SIZE, 0.1 * turn)
+        detector.query(budget_ms=1.0)
+    taken: dict[float, list[tuple[Errors, Floats, int]]] = {budget: [] for budget in BUDGETS_MS}
+    for pose in range(sizes.headline_poses):
+        pair.deform(AMPLITUDE * SIZE, 0.7 * pose)
+        regions = exact_regions(pair.a.surface, pair.b.surface)
+        for budget in BUDGETS_MS:
+            pair.deform(AMPLITUDE * SIZE, 0.7 * pose)  # the same place, but spheres are to be tracked again
+            result = detector.query(budget_ms=budget)
+            area = np.linalg.norm(regions.area, axis=1)
+            taken[budget].append((_compare(pair, result, regions), area, result.stats["tests"]))
+    return [_headline_of(builder, budget, pair, each) for budget, each in taken.items()]
+
+
+def _headline_of(builder: str, budget: float, pair: Pair, taken: list[tuple[Errors, Floats, int]]) -> Headline:
+    angle = np.concatenate([errors.angle for errors, *_ in taken])
+    area = np.concatenate([area for _, area, _ in taken])
+    reach = np.concatenate([errors.reach for errors, *_ in taken])
+    order = np.argsort(angle)
+    share = np.cumsum(area[order]) / max(float(area.sum()), np.finfo(np.float64).tiny)
+    by_area = [float(angle[order][min(int(np.searchsorted(share, at)), len(order) - 1)]) for at in (0.5, 0.95)]
+    return Headline(
+        builder,
+        budget,
+        len(pair.a.surface),
+        len(angle),
+        float(np.median(angle)),
+        float(np.percentile(angle, 95)),
+        by_area[0],
+        by_area[1],
+        float(reach.max()),
+        float(np.mean(reach <= 0.05)),
+        statistics.median(tests for *_, tests in taken),
+    )
+
+
+def _rows(pair: Pair, sizes: _Sizes) -> list[Row]:
+    """Times of queries after a motion, mode by mode, in turns."""
+    detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
+    times: dict[str, list[float]] = {mode: [] for mode in MODES}
+    for turn in range(3 * sizes.poses):
+        for mode, detector in detectors.items():
+            pair.deform(AMPLITUDE * SIZE, 0.1 * turn)
+            times[mode].append(_query_ms(detector, sizes.timed))
+    base = min(times[MODES[0]])
+    return [
+        Row(f"{sizes.timed:,} tests", f"tracking={mode}", min(taken), statistics.median(taken), min(taken) / base)
+        for mode, taken in times.items()
+    ]

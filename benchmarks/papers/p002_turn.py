@@ -1,0 +1,232 @@
+"""The turn of [GressZachmann2004] (section 7): two identical objects, one turns once, every detector at every step.
+
+Object a stays. Object b is moved by a matrix per query, never by new vertices: it turns about a fixed axis through the
+centre of its bounding box, which is ``distance`` away from that of a. The first angle is half a step, so that no step
+puts one object parallel to the other; the axis is askew for the same reason.
+
+Each candidate has bodies of its own, since detectors of one body share its trees. Candidates take turns, one whole turn
+each; the first, which may compile, is not timed. In a last one, not timed either, the pairs of all candidates are
+compared at every step, and counters collected: if any differ, no time is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from benchmarks.measure import Row, interleaved
+from benchmarks.papers.p002_bodies import Body
+from impinge.backend import jit
+from impinge.backend.stages import time_stages
+from impinge.checks import Floats
+from impinge.detect.box_tree.detector import BoxTree
+from impinge.detect.breadth_first.detector import BreadthFirst, query_many
+from impinge.detect.common.results import TrianglePairs
+
+AXIS = np.array([1.0, 2.0, 3.0]) / np.sqrt(14.0)
+"""What b turns about."""
+STAGES = ("refit", "expand", "test", "triangles")
+"""Of a breadth-first query: fit boxes, make the node pair index map, test boxes, test triangles."""
+
+STAGE_COLUMNS = ("refit ms", "index map ms", "box tests ms", "triangles ms", "share of map")
+
+Answer: TypeAlias = TrianglePairs | int
+Turn: TypeAlias = Callable[[list[Floats]], list[Answer]]
+
+
+def poses(distance: float, steps: int) -> list[Floats]:
+    """The matrices of b, one per step."""
+    return [_pose(distance, 2.0 * np.pi * (step + 0.5) / steps) for step in range(steps)]
+
+
+def _pose(distance: float, angle: float) -> Floats:
+    """Turn about ``AXIS`` (Rodrigues), then move along x."""
+    x, y, z = AXIS
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    pose = np.eye(4)
+    pose[:3, :3] += np.sin(angle) * cross + (1.0 - np.cos(angle)) * (cross @ cross)
+    pose[0, 3] = distance
+    return pose
+
+
+# Candidates ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Who takes turns."""
+
+    name: str
+    turn: Turn
+    is_joint: bool = False
+    """All steps are one traversal, so that each answer has the counters of all."""
+
+
+def breadth_first(name: str, body: Body, **options: Any) -> Candidate:
+    """Step by step, level by level."""
+    return _stepwise(name, BreadthFirst(body.copy(), body.copy(), **options))
+
+
+def depth_first(name: str, body: Body) -> Candidate:
+    """Step by step, by the depth-first box tree."""
+    return _stepwise(name, BoxTree(body.copy(), body.copy()))
+
+
+def counting(name: str, body: Body, **options: Any) -> Candidate:
+    """Step by step, the number of pairs alone: the paper's occlusion query."""
+    detector = BreadthFirst(body.copy(), body.copy(), **options)
+    return Candidate(name, lambda matrices: [detector.count(transform_b=matrix) for matrix in matrices])
+
+
+def all_steps_at_once(name: str, body: Body) -> Candidate:
+    """The steps as that many object pairs in one traversal, each with an entry in the palette of matrices."""
+    a, b = body.copy(), body.copy()
+    return Candidate(name, lambda matrices: [*query_many([(a, b, None, matrix) for matrix in matrices])], is_joint=True)
+
+
+def on_one_thread(candidate: Candidate, name: str) -> Candidate:
+    """The same without threads."""
+
+    def turn(matrices: list[Floats]) -> list[Answer]:
+        before = jit.thread_count()
+        jit.set_threads(1)
+        try:
+            return candidate.turn(matrices)
+        finally:
+            jit.set_threads(before)
+
+    return replace(candidate, name=name, turn=turn)
+
+
+def _stepwise(name: str, detector: BreadthFirst | BoxTree) -> Candidate:
+    return Candidate(name, lambda matrices: [detector.query(transform_b=matrix) for matrix in matrices])
+
+
+# Work ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Work:
+    """Counts of one turn, per step; the same on every machine. Those that a detector does not keep are None."""
+
+    pairs: float
+    box_tests: float | None
+    triangle_tests: float | None
+    exact_tests: float | None
+    entry_level: float | None
+    level_tests: list[float]
+    """Box tests on each level, from the root down."""
+    level_overlaps: list[float]
+
+    def __str__(self) -> str:
+        counts = {
+            "pairs": self.pairs,
+            "box tests": self.box_tests,
+            "triangle tests": self.triangle_tests,
+            "exact tests": self.exact_tests,
+        }
+        told = [f"{count:,.1f} {name}" for name, count in counts.items() if count is not None]
+        return "; ".join(told if self.entry_level is None else [*told, f"entry level {self.entry_level:.1f}"])
+
+
+def _work(candidate: Candidate, answers: list[Answer]) -> Work:
+    steps = len(answers)
+    stats = [answer.stats for answer in answers if isinstance(answer, TrianglePairs)]
+    shared = stats[:1] if candidate.is_joint else stats
+
+    def mean(name: str) -> float | None:
+        return sum(each[name] for each in shared) / steps if shared and name in shared[0] else None
+
+    def level_means(name: str) -> list[float]:
+        rows = [each[name] for each in shared if name in each]
+        return (np.sum(rows, axis=0) / steps).tolist() if rows else []
+
+    return Work(
+        pairs=sum(map(_pair_count, answers)) / steps,
+        box_tests=mean("box_tests"),
+        triangle_tests=mean("triangle_tests"),
+        exact_tests=mean("exact_tests"),
+        entry_level=mean("entry_level"),
+        level_tests=level_means("tests_per_level"),
+        level_overlaps=level_means("overlaps_per_level"),
+    )
+
+
+def _pair_count(answer: Answer) -> int:
+    return answer if isinstance(answer, int) else len(answer)
+
+
+# Measuring ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Time and work of one candidate, per step of the turn."""
+
+    row: Row
+    work: Work
+
+
+def measure(scene: str, candidates: list[Candidate], matrices: list[Floats], *, rounds: int) -> dict[str, Measured]:
+    """Time candidates in turns; then, with entry levels learnt, let them agree on every step, and count; by name."""
+    turns: dict[str, Callable[[], object]] = {each.name: partial(each.turn, matrices) for each in candidates}
+    rows = interleaved(scene, turns, rounds=rounds)
+    answers = {each.name: each.turn(matrices) for each in candidates}
+    check_agreement(scene, answers)
+    steps = len(matrices)
+    found = {}
+    for candidate, row in zip(candidates, rows):
+        work = _work(candidate, answers[candidate.name])
+        per_step = replace(row, min_ms=row.min_ms / steps, median_ms=row.median_ms / steps, note=str(work))
+        found[candidate.name] = Measured(per_step, work)
+    return found
+
+
+def check_agreement(scene: str, answers: dict[str, list[Answer]]) -> None:
+    """Compare the answers of all candidates with those of the first, step by step."""
+    first, expected = next(iter(answers.items()))
+    for name, found in answers.items():
+        for step, (answer, right) in enumerate(zip(found, expected)):
+            agrees = _pair_count(answer) == _pair_count(right)
+            if agrees and isinstance(answer, TrianglePairs) and isinstance(right, TrianglePairs):
+                agrees = np.array_equal(answer.pairs, right.pairs)
+            if not agrees:
+                raise AssertionError(
+                    f"{scene}, step {step}: {name} finds {_pair_count(answer)} pairs and {first} "
+                    f"{_pair_count(right)}, or others, so that no time counts"
+                )
+
+
+def stage_ms(candidate: Candidate, matrices: list[Floats], *, rounds: int) -> dict[str, float]:
+    """Milliseconds per step of each stage: of a few turns the one that took least in all."""
+    candidate.turn(matrices)
+    turns = []
+    with _timed_stages():
+        for _ in range(rounds):
+            stats = [answer.stats for answer in candidate.turn(matrices) if isinstance(answer, TrianglePairs)]
+            turns.append({name: sum(each.get(f"{name}_ms", 0.0) for each in stats) / len(stats) for name in STAGES})
+    return min(turns, key=lambda turn: sum(turn.values()))
+
+
+def stage_cells(ms: dict[str, float]) -> tuple[float, ...]:
+    """A row below ``STAGE_COLUMNS``."""
+    return (*(ms[stage] for stage in STAGES), map_share(ms))
+
+
+def map_share(ms: dict[str, float]) -> float:
+    """Part of a query without its refit that goes into making node pair index maps."""
+    return ms["expand"] / (ms["expand"] + ms["test"] + ms["triangles"])
+
+
+@contextmanager
+def _timed_stages() -> Iterator[None]:
+    time_stages(True)
+    try:
+        yield
+    finally:
+        time_stages(False)

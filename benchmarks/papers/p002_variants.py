@@ -1,0 +1,215 @@
+"""What each part of [GressZachmann2004] is worth: the scheme with one thing changed at a time.
+
+Protocol   The turn of ``p002_distance`` at one distance, where the bodies meet; candidates of a group differ in one
+           option. Counters stand beside the times.
+Bodies     The substitutes "lock" and "car" of ``p002_bodies``; for brute force, where work grows with m x n, tiny ones.
+Groups     expansion (4.4), the last pass fused with the test (end of 4.4), boxes in one space or between spaces
+           (Appendix A), the entry level (5), bounding volumes and many object pairs at once (8), block size, counting
+           alone (the occlusion query of 3), threads, depth-first, and all m x n triangle pairs (3), moved once per
+           triangle or once per pair.
+Claims     Those on transforms, brute force, fusing and the entry level; parallel tests against scalar ones by threads
+           against one thread, since there is no GPU; AABBs and joint traversals, which section 8 leaves open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.papers.experiment import Experiment, Plot, Table
+from benchmarks.papers.p002_bodies import Body, car, lock
+from benchmarks.papers.p002_turn import (
+    STAGE_COLUMNS,
+    Candidate,
+    all_steps_at_once,
+    breadth_first,
+    counting,
+    depth_first,
+    measure,
+    on_one_thread,
+    poses,
+    stage_cells,
+    stage_ms,
+)
+from benchmarks.papers.p002_variants_claims import Found, Stages, claims
+
+PROTOCOL = """
+Same protocol, substitute geometry: the turn of p002_distance ({steps} steps, {rounds} timed turns) at distance
+{distance:g}, brute force with {brute_steps} steps. In each group one option is changed; all candidates of a group find
+the same pairs at every step, those that only count the same numbers. "lock" (drilled plates, a coil, a bolt) and "car"
+(a hull crowded towards its ends, wheels, slivers) stand in for the paper's models.
+
+Threads are used on levels with enough node pairs for a launch to pay. Triangles that are moved pair by pair are moved
+by NumPy, into arrays as long as the list of pairs, and not inside the test. Many object pairs at once are the steps of
+the turn, each a pair of objects with a matrix of its own.
+"""
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    bodies: tuple[Callable[[], Body], ...]
+    brute_bodies: tuple[Callable[[], Body], ...]
+    distance: float
+    steps: int
+    brute_steps: int
+    rounds: int
+
+
+FULL = _Sizes((lambda: lock(6), lambda: car(4)), (lambda: car(1), lambda: lock(1), lambda: car(2)), 1.0, 16, 2, 5)
+QUICK = _Sizes((lambda: car(1),), (lambda: car(1),), 1.0, 3, 1, 1)
+
+
+# Groups -------------------------------------------------------------------------------------------------------
+
+
+def _expansion(body: Body) -> list[Candidate]:
+    return [breadth_first("scan", body), breadth_first("pyramid", body, mode="histopyramid")]
+
+
+def _last_pass(body: Body) -> list[Candidate]:
+    return [
+        breadth_first("scan, fused", body),
+        breadth_first("scan, apart", body, fuse=False),
+        breadth_first("pyramid, fused", body, mode="histopyramid"),
+        breadth_first("pyramid, apart", body, mode="histopyramid", fuse=False),
+    ]
+
+
+def _transform(body: Body) -> list[Candidate]:
+    return [
+        breadth_first("vertices moved once, refit", body),
+        breadth_first("boxes and triangles moved pair by pair", body, transform="boxes"),
+    ]
+
+
+def _entry_level(body: Body) -> list[Candidate]:
+    shares = [breadth_first(f"above {share:.0%}", body, entry_threshold=share) for share in (0.1, 0.25, 0.5, 0.75)]
+    return [breadth_first("from the roots", body, entry_threshold=None), *shares]
+
+
+def _volume(body: Body) -> list[Candidate]:
+    return [breadth_first(volume, body, volume=volume) for volume in ("aabb", "14-dop", "18-dop")]
+
+
+def _block_size(body: Body) -> list[Candidate]:
+    return [breadth_first(f"{1 << log2:,} node pairs", body, block_pairs=1 << log2) for log2 in (20, 16, 14, 12, 10)]
+
+
+def _answer(body: Body) -> list[Candidate]:
+    return [breadth_first("pairs", body), counting("count only", body)]
+
+
+def _many(body: Body) -> list[Candidate]:
+    return [
+        breadth_first("one by one, boxes between spaces", body, transform="boxes", entry_threshold=None),
+        breadth_first("one by one, refit", body, entry_threshold=None),
+        all_steps_at_once("all in one traversal", body),
+    ]
+
+
+def _threads(body: Body) -> list[Candidate]:
+    return [
+        breadth_first("all threads", body),
+        on_one_thread(breadth_first("", body), "one thread"),
+        depth_first("depth-first, all threads", body),
+        on_one_thread(depth_first("", body), "depth-first, one thread"),
+    ]
+
+
+def _brute_force(body: Body) -> list[Candidate]:
+    return [
+        counting("m x n, each triangle moved once", body, mode="exhaustive"),
+        counting("m x n, moved pair by pair", body, mode="exhaustive", transform="boxes"),
+        counting("tree", body),
+        breadth_first("m x n, pairs listed", body, mode="exhaustive"),
+    ]
+
+
+GROUPS: dict[str, Callable[[Body], list[Candidate]]] = {
+    "expansion": _expansion,
+    "last pass": _last_pass,
+    "transform": _transform,
+    "entry level": _entry_level,
+    "volume": _volume,
+    "block size": _block_size,
+    "answer": _answer,
+    "many object pairs": _many,
+    "threads": _threads,
+}
+
+
+# Run ----------------------------------------------------------------------------------------------------------
+
+
+def run(*, quick: bool = False) -> Experiment:
+    """Measure all groups; ``quick`` takes tiny bodies and few steps."""
+    sizes = QUICK if quick else FULL
+    bodies = [make() for make in sizes.bodies]
+    matrices = poses(sizes.distance, sizes.steps)
+    found: Found = {}
+    for group, candidates in GROUPS.items():
+        for body in bodies:
+            scene = f"{group}: {body.name}"
+            found[group, body.name] = measure(scene, candidates(body), matrices, rounds=sizes.rounds)
+    for body in (make() for make in sizes.brute_bodies):
+        few = poses(sizes.distance, sizes.brute_steps)
+        scene = f"brute force: {body.name}"
+        found["brute force", body.name] = measure(scene, _brute_force(body), few, rounds=sizes.rounds)
+    stages = _stages(bodies, sizes)
+    return Experiment(
+        name="p002_variants",
+        title="Breadth-first interference detection: what each part is worth",
+        protocol=PROTOCOL.format(
+            steps=sizes.steps, rounds=sizes.rounds, distance=sizes.distance, brute_steps=sizes.brute_steps
+        ),
+        rows=[each.row for group in found.values() for each in group.values()],
+        claims=claims(found, stages),
+        tables=[_stage_table(stages)],
+        plot=_plot(found),
+        quick=quick,
+    )
+
+
+def _stages(bodies: list[Body], sizes: _Sizes) -> Stages:
+    """Stages with the last pass apart, so that the whole index map is made in the stage that is called so."""
+    matrices = poses(sizes.distance, sizes.steps)
+    found = {}
+    for body in bodies:
+        for name, mode in (("scan", "scan"), ("pyramid", "histopyramid")):
+            candidate = breadth_first(name, body, mode=mode, fuse=False)
+            for threads, each in (("all", candidate), ("one", on_one_thread(candidate, name))):
+                found[body.name, name, threads] = stage_ms(each, matrices, rounds=sizes.rounds)
+    return found
+
+
+def _stage_table(stages: Stages) -> Table:
+    rows = [(*key, *stage_cells(ms)) for key, ms in stages.items()]
+    columns = ("body", "mode", "threads", *STAGE_COLUMNS)
+    return Table("stages", "Stages of a step (last pass not fused)", columns, rows)
+
+
+def _plot(found: Found) -> Plot:
+    """One panel per group: bars of the ratio to the first candidate, one for each body."""
+    groups = list(dict.fromkeys(group for group, _ in found))
+    columns = min(3, len(groups))
+    rows = math.ceil(len(groups) / columns)
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for panel, group in zip(panels, groups):
+            bars = [
+                (f"{name} ({body.removesuffix(' triangles')})", each.row.ratio)
+                for (of, body), candidates in found.items()
+                if of == group
+                for name, each in candidates.items()
+            ]
+            panel.barh([name for name, _ in bars], [ratio for _, ratio in bars])
+            panel.invert_yaxis()
+            panel.axvline(1.0, color="black", linewidth=0.8)
+            panel.set(title=group, xlabel="time over that of the first")
+        for panel in panels[len(groups) :]:
+            panel.set_visible(False)
+
+    return Plot((6.0 * columns, 3.0 * rows), draw)

@@ -1,0 +1,290 @@
+"""Points in a body: Table 2 and Fig. 10 of [Heidelberger2003].
+
+Protocol   A body deforms in every frame; its whole image is drawn (stages 1 and 2), then 100,000 random points of its
+           box are looked up (stage 3b).
+Bodies     A tube along a torus knot for each object of the paper (``p004_bodies``), and spheres of as many faces, which
+           differ in nothing but how finely they are cut.
+Candidates One pass over all triangles, and one per layer as in the paper; the look-up is the same.
+Checked    Some points against the exact answer: those told wrongly, and how far they are from the surface.
+Claims     The look-up does not depend on the body; images grow with faces and layers; rigid bodies keep their image.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import Row
+from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, Table, judged
+from benchmarks.papers.p004_bodies import TABLE_2, ObjectRow, knot_of, sphere_of
+from benchmarks.papers.p004_frames import RESOLUTION
+from benchmarks.papers.p004_volumes import MOST_RESIDUAL, MOST_SPREAD, PEELING, SINGLE, STEP, straight_line
+from impinge.checks import Floats
+from impinge.deform.waves import Wave
+from impinge.detect.layered_depth.detector import find_device, layers_of, views
+from impinge.detect.layered_depth.images import Image, Passes
+from impinge.detect.layered_depth.points import points_inside_sampled
+from impinge.mesh.tri_mesh import TriMesh
+from impinge.queries import closest_points
+
+WAVE = Wave(0.03, 4.0, angular_speed=2.0)
+"""That of the scenes ``knots_*``."""
+LOOKUP = "100,000 points"
+PASSES: dict[str, Passes] = {SINGLE: "single", PEELING: "peeling"}
+KNOTS, SPHERES = "knot", "sphere"
+
+PROTOCOL = """
+Same protocol; substitute geometry. A tube along a torus knot of exactly as many faces stands in for each object of the
+paper, so that depth complexities differ; and a sphere of as many faces, so that sizes can be compared that differ in
+nothing else. {resolution} x {resolution} pixels over the box of the body; waves run through it; all bodies take turns,
+{frames} frames each are timed, after one that is not. {points:,} random points of the box are looked up.
+
+"{single}" and "{peeling}": stages 1 and 2, bounds and the whole image, drawn in one pass, as a user gets it, or as the
+paper does. "{lookup}": stage 3b; crossings near a point are moved along their plane to the point's own ray, which the
+paper does not do. All on all threads.
+"""
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    objects: tuple[ObjectRow, ...]
+    points: int
+    checked: int
+    """How many points are compared with the exact answer."""
+    frames: int
+
+
+FULL = _Sizes(TABLE_2, 100_000, 5000, 20)
+QUICK = _Sizes(TABLE_2[:3], 2000, 500, 2)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One body."""
+
+    rows: dict[str, Row]
+    """By candidate."""
+    depth: int
+    image_bytes: int
+    wrong: float
+    """Share of points told wrongly."""
+    farthest: float
+    """Distance of these from the surface in diagonals of a pixel, the largest."""
+    is_same_image: bool
+    """Whether asking again without a movement finds the image that is there."""
+
+
+Found = Mapping[tuple[str, str], Measured]
+"""By shape and object."""
+
+
+def run(*, quick: bool = False) -> Experiment:
+    """Measure all bodies; ``quick`` takes few and few points."""
+    sizes = QUICK if quick else FULL
+    makers: dict[str, Callable[[ObjectRow], TriMesh]] = {KNOTS: knot_of, SPHERES: sphere_of}
+    bodies = {
+        (shape, row.name): _Body(f"{shape} of {row.faces:,} faces for {row.name}", make(row), sizes)
+        for shape, make in makers.items()
+        for row in sizes.objects
+    }
+    for frame in range(1 + sizes.frames):
+        for body in bodies.values():
+            body.take(frame)
+    found = {key: body.measured() for key, body in bodies.items()}
+    return Experiment(
+        name="p004_points",
+        title="Layered depth images: points in deforming bodies",
+        protocol=PROTOCOL.format(
+            resolution=RESOLUTION,
+            frames=sizes.frames,
+            points=sizes.points,
+            single=SINGLE,
+            peeling=PEELING,
+            lookup=LOOKUP,
+        ),
+        rows=[row for each in found.values() for row in each.rows.values()],
+        claims=claims(found, sizes.objects),
+        tables=[_table_2(found, sizes.objects)],
+        plot=_plot(found, sizes.objects),
+        quick=quick,
+    )
+
+
+class _Body:
+    """One body, its points, and the milliseconds of all frames by candidate."""
+
+    def __init__(self, label: str, body: TriMesh, sizes: _Sizes) -> None:
+        self.label, self.body, self.checked = label, body, sizes.checked
+        self.rest = body.vertices.copy()
+        low, high = body.bounds
+        self.points = np.random.default_rng(10).uniform(low, high, (sizes.points, 3))
+        self.ms: dict[str, list[float]] = {SINGLE: [], PEELING: [], LOOKUP: []}
+
+    def take(self, frame: int) -> None:
+        """Draw and look up once."""
+        for name, passes in PASSES.items():
+            self.body.update(WAVE(self.rest, STEP * frame))
+            began = perf_counter()
+            image_of(self.body, passes)
+            self.ms[name].append(1e3 * (perf_counter() - began))
+        points_inside_sampled(self.body, self.points[:1], RESOLUTION)  # draws what the next line finds
+        began = perf_counter()
+        points_inside_sampled(self.body, self.points, RESOLUTION)
+        self.ms[LOOKUP].append(1e3 * (perf_counter() - began))
+
+    def measured(self) -> Measured:
+        """All frames but the first."""
+        image = image_of(self.body, "single")
+        wrong, farthest = _judged_exactly(self.body, self.points[: self.checked], image)
+        base = min(self.ms[SINGLE][1:])
+        depth = int(np.diff(image.pixel_start).max())
+        note = f"depth complexity {depth}; {image.count:,} fragments"
+        rows = {
+            name: Row(self.label, name, min(taken[1:]), statistics.median(taken[1:]), min(taken[1:]) / base, note)
+            for name, taken in self.ms.items()
+        }
+        size = sum(array.nbytes for array in (image.pixel_start, image.depth, image.face))
+        return Measured(rows, depth, size, wrong, farthest, image_of(self.body, "single") is image)
+
+
+def image_of(body: TriMesh, passes: Passes) -> Image:
+    """The image that ``points_inside`` looks into: of the whole body, along the shortest side of its box."""
+    layers = layers_of(body)
+    solid = layers.solid(body, None, None, "a")
+    image: Image = layers.image(
+        find_device("cpu"), solid, views(solid.bounds, solid.bounds, RESOLUTION, True)[0][0], passes
+    )
+    return image
+
+
+def _judged_exactly(body: TriMesh, points: Floats, image: Image) -> tuple[float, float]:
+    """Share of points told wrongly, and the largest distance of these from the surface, in diagonals of a pixel."""
+    exact = closest_points(body, points)
+    wrong = points_inside_sampled(body, points, RESOLUTION) != exact.inside
+    return float(wrong.mean()), float(exact.distance[wrong].max(initial=0.0)) / image.view.diagonal
+
+
+# Table and picture --------------------------------------------------------------------------------------------
+
+
+def _table_2(found: Found, objects: tuple[ObjectRow, ...]) -> Table:
+    rows: list[tuple[Any, ...]] = []
+    for row in objects:
+        paper = ("the paper (Pentium 4, GeForce 4 Ti 4600)", row.depth, row.images_ms, row.images_ms, row.points_ms)
+        rows.append((row.name, row.faces, *paper, "", "", ""))
+        for shape in (KNOTS, SPHERES):
+            each = found[shape, row.name]
+            ms = [each.rows[name].median_ms for name in (SINGLE, PEELING, LOOKUP)]
+            told = (f"{each.wrong:.2%}", each.farthest, each.image_bytes // 1024)
+            rows.append((row.name, row.faces, shape, each.depth, *ms, *told))
+    columns = (
+        "object", "faces", "who", "depth complexity", "1 + 2 ms", "1 + 2 ms, a pass per layer", "3b ms",
+        "points told wrongly", "farthest of these, pixel diagonals", "image, KiB",
+    )  # fmt: skip
+    return Table("table_2", "Table 2: images and points (medians)", columns, rows)
+
+
+def _plot(found: Found, objects: tuple[ObjectRow, ...]) -> Plot:
+    """Times over faces, the paper's beside ours."""
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(1, 2)
+        faces = [row.faces for row in objects]
+        for panel, shape in zip(panels, (KNOTS, SPHERES)):
+            for name in (SINGLE, PEELING, LOOKUP):
+                ms = [found[shape, row.name].rows[name].median_ms for row in objects]
+                panel.plot(faces, ms, marker="." if name != LOOKUP else "x", label=name)
+            panel.plot(faces, [row.images_ms for row in objects], ":", color="black", label="the paper, image")
+            panel.plot(faces, [row.points_ms for row in objects], ":", color="grey", label="the paper, points")
+            panel.set(title=f"{shape}s", xlabel="faces", ylabel="ms", xscale="log", yscale="log")
+            panel.legend(fontsize=7)
+
+    return Plot((10.5, 4.4), draw)
+
+
+# Claims -------------------------------------------------------------------------------------------------------
+
+
+def claims(found: Found, objects: tuple[ObjectRow, ...]) -> list[Claim]:
+    """The verdicts; rules are about order and growth."""
+    return [
+        _claim_on_lookup(found, objects),
+        _claim_on_faces(found, objects),
+        _claim_on_layers(found, objects),
+        _claim_on_accuracy(found),
+        _claim_on_rigid_bodies(found),
+    ]
+
+
+def _least(found: Found, shape: str, objects: tuple[ObjectRow, ...], name: str) -> list[float]:
+    return [found[shape, row.name].rows[name].min_ms for row in objects]
+
+
+def _claim_on_lookup(found: Found, objects: tuple[ObjectRow, ...]) -> Claim:
+    spread, told = {}, []
+    for shape in (SPHERES, KNOTS):
+        ms = _least(found, shape, objects, LOOKUP)
+        spread[shape] = max(ms) / min(ms)
+        told.append(f"{shape}s {', '.join(f'{each:.2f}' for each in ms)} ms, spread {spread[shape]:.2f}")
+    return judged(
+        "Stage 3b takes 26 to 28 ms for 100,000 points, whatever the body (Table 2; here: least times of all knots "
+        f"within {MOST_SPREAD:g} times, and those of all spheres).",
+        "; ".join(told),
+        max(spread.values()) <= MOST_SPREAD,
+    )
+
+
+def _claim_on_faces(found: Found, objects: tuple[ObjectRow, ...]) -> Claim:
+    ms = _least(found, SPHERES, objects, SINGLE)
+    constant, slope, residual = straight_line([float(row.faces) for row in objects], ms)
+    paper = straight_line([float(row.faces) for row in objects], [row.images_ms / row.depth for row in objects])
+    return judged(
+        "The images depend on the geometric complexity (3.2; here: a constant and a term linear in the faces of "
+        f"spheres, off by {MOST_RESIDUAL:.0%} at most).",
+        f"{constant:.2f} ms + {1e6 * slope:.1f} ns per face, off by {residual:.0%} at most (the paper's times per "
+        f"layer: {paper[0]:.2f} ms + {1e6 * paper[1]:.0f} ns, off by {paper[2]:.0%})",
+        residual <= MOST_RESIDUAL,
+    )
+
+
+def _claim_on_layers(found: Found, objects: tuple[ObjectRow, ...]) -> Claim:
+    rows = [found[KNOTS, row.name] for row in objects]
+    ratios = [each.rows[PEELING].min_ms / each.rows[SINGLE].min_ms for each in rows]
+    told = ", ".join(f"depth {each.depth}: {ratio:.1f} times one pass" for each, ratio in zip(rows, ratios))
+    flat = [found[SPHERES, row.name] for row in objects]
+    flat_ratios = [each.rows[PEELING].min_ms / each.rows[SINGLE].min_ms for each in flat]
+    return judged(
+        "The images depend on the depth complexity, since bodies are rendered n_max times (3.2; here: a pass per layer "
+        "costs more over one pass for every knot than for the sphere of as many faces, which has depth 2).",
+        f"knots of {told}; spheres of depth 2: {', '.join(f'{ratio:.1f}' for ratio in flat_ratios)}",
+        all(knot > (1.0 + NOISE) * sphere for knot, sphere in zip(ratios, flat_ratios)),
+    )
+
+
+def _claim_on_accuracy(found: Found) -> Claim:
+    told = ", ".join(
+        f"{shape} for {name} {each.wrong:.2%}, at most {each.farthest:.2f}" for (shape, name), each in found.items()
+    )
+    return judged(
+        "Accuracy across the rays is that of the image's resolution (3.2; here: points told wrongly are within 1 / √2 "
+        "of a pixel's diagonal, which is the width of a square pixel).",
+        f"share told wrongly, and how far from the surface in diagonals: {told}",
+        all(each.farthest <= 0.5**0.5 * (1.0 + 2.0**-12) for each in found.values()),
+    )
+
+
+def _claim_on_rigid_bodies(found: Found) -> Claim:
+    share = [
+        each.rows[LOOKUP].min_ms / (each.rows[LOOKUP].min_ms + each.rows[SINGLE].min_ms) for each in found.values()
+    ]
+    return judged(
+        "For rigid bodies stages 1 and 2 can be computed beforehand (Table 2; here: a body that stands still is not "
+        "drawn again).",
+        f"then a query costs {min(share):.0%} to {max(share):.0%} of that of a deforming body",
+        all(each.is_same_image for each in found.values()),
+    )

@@ -1,0 +1,92 @@
+"""What a user could install instead: one adapter for each, so that all can be asked the same question.
+
+An adapter offers a peer at its best: it keeps what can be kept between frames, refits where the peer can refit and
+builds anew where it cannot, and asks for detection only. Peers are optional packages (``pip install impinge[bench]``),
+imported when they are used. Not all of them are free for every purpose: MeshLib's licence excludes commercial use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+from typing import Any, ClassVar
+
+import numpy as np
+
+from impinge.checks import Floats, Ints
+from impinge.mesh.tri_mesh import TriMesh
+
+MODULES = ("embree", "meshlib", "igl", "coal", "fcl", "warp", "ipctk")
+"""The adapters, quickest peer first."""
+
+
+class Peer:
+    """One peer, asked about two bodies or, where it can, about one with itself.
+
+    Call ``prepare`` once, then ``update`` and ``query`` (or ``self_query``) for each frame.
+    """
+
+    name: ClassVar[str]
+    package: ClassVar[str]
+    """As pip knows it."""
+    module: ClassVar[str]
+    """As Python imports it."""
+    how: ClassVar[str]
+    """What happens in a frame, a few words."""
+    has_self_query: ClassVar[bool] = False
+
+    def available(self) -> str | None:
+        """Why the peer cannot be asked here, one sentence; None if it can."""
+        if importlib.util.find_spec(self.module.partition(".")[0]) is None:
+            return f"{self.name} is not installed; pip install {self.package}"
+        try:
+            importlib.import_module(self.module)
+        except ImportError as error:
+            return f"{self.name} is installed but cannot be imported ({error}); reinstall {self.package}"
+        return None
+
+    def version(self) -> str:
+        """The installed version."""
+        return importlib.metadata.version(self.package)
+
+    def threads(self) -> int:
+        """How many threads it uses; one unless the adapter says otherwise."""
+        return 1
+
+    def prepare(self, a: TriMesh, b: TriMesh | None = None) -> None:
+        """Take over faces and first positions; without ``b`` only ``self_query`` can be asked."""
+        raise NotImplementedError
+
+    def update(self, xa: Floats, xb: Floats | None = None) -> None:
+        """Take new positions; ``None`` only where there is no ``b``."""
+        raise NotImplementedError
+
+    def query(self) -> Ints | bool:
+        """Pairs of intersecting triangles, shape (k, 2), in any order; True or False from a peer that tells no more."""
+        raise NotImplementedError
+
+    def self_query(self) -> Ints:
+        """Pairs of intersecting triangles of the first body, each once, shape (k, 2), in any order."""
+        raise NotImplementedError
+
+
+def all_peers() -> list[Peer]:
+    """One of each, installed or not."""
+    return [importlib.import_module(f"{__name__}.{module}").Adapter() for module in MODULES]
+
+
+def faces_of(body: TriMesh, dtype: Any) -> Any:
+    """All faces, contiguous, in the peer's own type."""
+    return np.ascontiguousarray(body.faces, dtype=dtype)
+
+
+def as_pairs(rows: Any) -> Ints:
+    """Turn a list of pairs, perhaps an empty one, into an array of shape (k, 2)."""
+    return np.asarray(rows, dtype=np.int32).reshape(-1, 2)
+
+
+def cores() -> int:
+    """Threads of a peer that takes all there are."""
+    return os.cpu_count() or 1

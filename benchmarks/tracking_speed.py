@@ -1,0 +1,173 @@
+"""Tracking spheres against refitting boxes: what it costs to bring a structure up to date after bodies have deformed.
+
+Scene      Two soft bodies of some 2,000 coarse vertices that drive 50,000 dense ones each. Asked for: the spheres that
+           a query of 1 ms visits take at most 20 ns each, and all of them less than a fifth of refitting the boxes of
+           the dense vertices, from single triangles up (``whole_tree``). ``BoxTree.refit`` is told besides: it leaves
+           boxes inside of blocks to the searches that come there.
+Protocol   The number of tests that a query of 1 ms does is found first. A search of as many tests is timed after the
+           bodies have moved, when it tracks every sphere that it comes to, and again after other bodies of the same
+           kind have moved, when it tracks none: the difference is tracking. Both find caches full of dense vertices
+           that were just written. Boxes are refitted after motions like these. Moving is not timed. All take turns;
+           differences are those of medians.
+Warm       The same where only coarse vertices move, which is all that these modes look at: caches keep the tree.
+Threads    Queries of spheres use one; ``refit`` uses all.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+import impinge
+from benchmarks.measure import Row
+from benchmarks.papers.p001_bodies import Pair, make_pair, make_shape
+from impinge.backend import jit
+from impinge.detect.box_tree.detector import BoxTree
+from impinge.detect.boxes.tree import TreeOfBoxes, fit_trees, place
+from impinge.detect.boxes.whole_tree import whole_tree
+from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
+from impinge.mesh import shapes
+
+ROUNDS, ROUNDS_QUICK = 200, 3
+NS_A_SPHERE = 20.0
+"""What is asked for [ns]."""
+SHARE = 0.2
+AMPLITUDE = 0.02
+BUDGET_MS = 1.0
+MODES = ("bound", "paper", "affine", "refit")
+COARSE_MODES = MODES[:3]
+"""Those that look at coarse vertices alone."""
+
+
+@dataclass
+class Tracked:
+    """Times of one mode."""
+
+    moved_ms: list[float] = field(default_factory=list)
+    """Searches that track."""
+    still_ms: list[float] = field(default_factory=list)
+    """Searches that do not."""
+    blocks: int = 0
+    tests: int = 0
+
+    @property
+    def tracking_ms(self) -> float:
+        """What tracking adds."""
+        return max(statistics.median(self.moved_ms) - statistics.median(self.still_ms), 0.0)
+
+
+@dataclass
+class Refits:
+    """Times of refitting boxes."""
+
+    all_ms: list[float] = field(default_factory=list)
+    lazy_ms: list[float] = field(default_factory=list)
+
+
+def run(*, quick: bool = False) -> list[Row]:
+    """Time tracking in every mode, and refitting; ``quick`` takes small bodies and few rounds."""
+    pair, others = _pair(quick=quick), _pair(quick=quick)
+    rounds = ROUNDS_QUICK if quick else ROUNDS
+    boxes = BoxTree(pair.a.surface, pair.b.surface)
+    boxes.refit()
+    _refit_all(pair)
+    scene = (
+        f"{len(pair.a.coarse.vertices):,} coarse and {len(pair.a.surface.vertices):,} dense vertices each, "
+        f"queries of {BUDGET_MS:g} ms"
+    )
+    refits = Refits()
+    impinge.time_stages(True)
+    try:
+        found = {mode: _measure(pair, others, mode, boxes, refits, rounds) for mode in MODES}
+        warm = {f"{mode}, warm": _measure_warm(pair, mode, found[mode].tests, rounds) for mode in COARSE_MODES}
+    finally:
+        impinge.time_stages(False)
+    every, lazy = statistics.median(refits.all_ms), statistics.median(refits.lazy_ms)
+    threads = f"{jit.thread_count()} threads"
+    rows = [
+        Row(scene, "all boxes", min(refits.all_ms), every, 1.0, f"{threads}; ratio: to this"),
+        Row(scene, "BoxTree.refit", min(refits.lazy_ms), lazy, lazy / every, f"{threads}; blocks and above"),
+    ]
+    lanes = _spheres_a_block(pair.tree_a)
+    return rows + [_row(scene, mode, each, lanes, every) for mode, each in (found | warm).items()]
+
+
+def _pair(*, quick: bool) -> Pair:
+    nu, nv, cells, levels = (24, 13, 4, 2) if quick else (250, 201, 14, 4)
+    shape = make_shape("ball", shapes.uv_sphere(nu, nv), cells=cells, builder="octree", levels=levels)
+    return make_pair(shape, shape, (1.8, 0.1, 0.0))
+
+
+def _refit_all(pair: Pair) -> None:
+    """Fit the boxes of both surfaces, from single triangles up."""
+    for body in pair.bodies:
+        placed = place(body.surface, body.surface.structure("boxes", TreeOfBoxes), None, None, "a")
+        fit_trees(placed)
+        whole_tree(placed)
+
+
+def _measure(pair: Pair, others: Pair, mode: str, boxes: BoxTree, refits: Refits, rounds: int) -> Tracked:
+    found = Tracked()
+    detector = pair.detector(tracking=mode)
+    for turn in range(4):  # what a budget needs apart from the search is learnt by the first queries
+        pair.deform(AMPLITUDE, 0.1 * turn)
+        found.tests = max(found.tests, detector.query(budget_ms=BUDGET_MS).stats["tests"], 1)
+    for turn in range(rounds):
+        pair.deform(AMPLITUDE, 0.1 * turn)
+        moved = detector.query(max_tests=found.tests).stats
+        others.deform(AMPLITUDE, 0.1 * turn)
+        still = detector.query(max_tests=found.tests).stats
+        found.moved_ms.append(moved["search_ms"])
+        found.still_ms.append(still["search_ms"])
+        found.blocks = moved["tracked_blocks"]
+        pair.deform(AMPLITUDE, 0.1 * turn + 0.03)
+        refits.lazy_ms.append(_timed(boxes.refit))
+        pair.deform(AMPLITUDE, 0.1 * turn + 0.06)
+        refits.all_ms.append(_timed(lambda: _refit_all(pair)))
+    return found
+
+
+def _measure_warm(pair: Pair, mode: str, tests: int, rounds: int) -> Tracked:
+    found = Tracked(tests=tests)
+    detector = pair.detector(tracking=mode)
+    for turn in range(rounds + 1):
+        for phase, body in enumerate(pair.bodies):
+            rest = body.model.rest
+            x = rest + AMPLITUDE * np.sin(rest[:, [1, 2, 0]] + 0.1 * turn + 2.0 * phase)
+            body.coarse.positions.update(x, copy=True, check=False)  # its surface is not told
+        moved, still = (detector.query(max_tests=tests).stats for _ in range(2))
+        if turn == 0:
+            continue  # the first search brings the tree into the caches
+        found.moved_ms.append(moved["search_ms"])
+        found.still_ms.append(still["search_ms"])
+        found.blocks = moved["tracked_blocks"]
+    return found
+
+
+def _timed(run: Callable[[], object]) -> float:
+    began = perf_counter()
+    run()
+    return 1e3 * (perf_counter() - began)
+
+
+def _spheres_a_block(tree: SphereHierarchy) -> float:
+    """Spheres that are tracked at once: siblings, up to eight; on average."""
+    return (len(tree) - 1) / max(int(np.count_nonzero(-(-tree.child_count // 8))), 1)
+
+
+def _row(scene: str, mode: str, found: Tracked, lanes: float, refit: float) -> Row:
+    spheres = lanes * found.blocks
+    ns = 1e6 * found.tracking_ms / spheres if spheres else math.nan
+    verdicts = [
+        f"{ns:.1f} ns a sphere: {'held' if ns <= NS_A_SPHERE else 'not held'} (asked: {NS_A_SPHERE:g})",
+        f"{found.tracking_ms / refit:.3f} of refitting all boxes: "
+        f"{'held' if found.tracking_ms < SHARE * refit else 'not held'} (asked: {SHARE:g})",
+    ]
+    note = f"{found.tests:,} tests, {spheres:,.0f} spheres tracked; {'; '.join(verdicts)}"
+    least = max(min(found.moved_ms) - min(found.still_ms), 0.0)
+    return Row(scene, f"tracking={mode}", least, found.tracking_ms, found.tracking_ms / refit, note)

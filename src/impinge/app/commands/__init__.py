@@ -1,0 +1,5 @@
+"""One module per family of commands; ``impinge.app.cli`` registers them.
+
+Imports: every room.
+Imports nothing of ``benchmarks``.
+"""

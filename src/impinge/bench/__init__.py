@@ -1,1 +1,0 @@
-"""Measurements that anybody can repeat: ``impinge bench``."""

@@ -1,0 +1,76 @@
+"""The two meshes of a soft body: one whose update moves the other, and one that only follows."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from impinge.checks import Floats, Ints, as_positions
+from impinge.errors import MeshError
+from impinge.mesh.tet_mesh import TetMesh
+from impinge.mesh.tri_mesh import TriMesh
+
+if TYPE_CHECKING:
+    from impinge.bodies.soft_body import SoftBody
+
+
+class DrivingTets(TetMesh):
+    """The coarse mesh of a soft body: whoever updates it moves the surface too."""
+
+    def __init__(self, vertices: Floats, tets: Ints, body: SoftBody) -> None:
+        super().__init__(vertices, tets)
+        self._body = body
+
+    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:
+        """Set new positions, shape (n, 3), as ``TetMesh.update`` does, and steer the dense surface: both or neither.
+
+        An update from another thread waits for the step that goes on.
+        """
+        x = as_positions(vertices, count=len(self.vertices), check=check)
+        with self._body.alone():
+            dense = self._body.steered_by(x)
+            with self._positions.lock:  # which those take who look at both
+                super().update(x, copy=copy, check=False)
+                self._body.surface.follow(dense)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the body with its coarse mesh."""
+        return operator.attrgetter("coarse"), (self._body,)
+
+    def remove_tets(self, ids: Any) -> NoReturn:  # noqa: ARG002
+        """Refuse: the model has a copy of the tets."""
+        raise MeshError("the coarse mesh of a soft body cannot lose tets; make a new SoftBody of what is left")
+
+    def compact(self) -> NoReturn:
+        """Refuse: the model has a copy of the tets."""
+        raise MeshError("the coarse mesh of a soft body has no dead tets to forget; make a new SoftBody to renumber")
+
+
+class SteeredSurface(TriMesh):
+    """The dense surface of a soft body: its triangles may come and go, its vertices follow the coarse mesh."""
+
+    def __init__(self, surface: TriMesh) -> None:
+        snapshot = surface.snapshot()
+        super().__init__(snapshot.vertices, snapshot.elements, validate="trust")
+        if len(snapshot.live) < len(snapshot.elements):
+            self.remove_triangles(np.setdiff1d(np.arange(len(snapshot.elements)), snapshot.live))
+
+    def follow(self, vertices: Floats) -> None:
+        """Take the positions that the embedding gave, which are finite."""
+        super().update(vertices, check=False)
+
+    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> NoReturn:  # noqa: ARG002
+        """Refuse: the coarse mesh owns the motion."""
+        raise MeshError(
+            "this surface is steered by a soft body and cannot be updated by itself; update the soft body's coarse mesh"
+        )
+
+    def add_vertices(self, vertices: Any) -> NoReturn:  # noqa: ARG002
+        """Refuse: a new vertex would have no link."""
+        raise MeshError("this surface is steered by a soft body and cannot gain vertices; make a new SoftBody")
+
+    def add_triangles(self, faces: Any, vertices: Any = None) -> Ints:
+        """Add triangles between vertices that are there; new vertices are refused."""
+        return self.add_vertices(vertices) if vertices is not None else super().add_triangles(faces)

@@ -1,1 +1,0 @@
-"""The commands of the command line, by family; ``impinge.cli`` joins them."""

@@ -1,0 +1,5 @@
+"""The tree of boxes that several methods share, the broad phase, and mesh features in tree order.
+
+Imports: ``detect.common`` and rooms to its left.
+Imports no detector.
+"""

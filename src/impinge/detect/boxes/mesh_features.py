@@ -1,0 +1,114 @@
+"""Vertices, edges and faces of a body in the order of its tree, each once, in groups of eight.
+
+A vertex or an edge is given to the first triangle in the order of the tree that has it, so that it is met once however
+many triangles share it. The features of a block are packed into groups of eight, and the groups into nodes, so that
+boxes around them are compared eight by eight (``backend.simd``). All of this depends on the faces only: it is kept with
+the tree, and made anew, in sorting passes over the mesh, after edits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.backend.simd.boxes import WIDTH
+from impinge.checks import Ints
+from impinge.detect.boxes.tree import Placed
+from impinge.detect.boxes.tree_kernels import BLOCK
+from impinge.mesh.adjacency import grouped
+
+Around = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Triangles that have each feature: (start, triangle), a CSR list."""
+
+
+class Layout(NamedTuple):
+    """Features of one sort, by blocks, in groups of eight; see ``proximity_kernels``."""
+
+    group_start: NDArray[np.int64]
+    top_start: NDArray[np.int64]
+    lane_id: Ints
+    corner: Ints
+    box: NDArray[np.float32]
+    top: NDArray[np.float32]
+
+
+class Features(NamedTuple):
+    """What the live and active triangles of a body consist of."""
+
+    edges: Ints
+    """Two vertices, the lower first; sorted, shape (e, 2)."""
+    slots: NDArray[np.int64]
+    """Where in the order of the tree the triangles are."""
+    of_vertices: Layout
+    of_edges: Layout
+    of_faces: Layout
+
+
+def features_of(placed: Placed) -> Features:
+    """Features of a tree as it is now, kept until an edit or another choice of active triangles."""
+    key = placed.frame.mark, None if placed.active is None else placed.active.tobytes()
+    kept = placed.tree.derived.get("features")
+    if kept is None or kept[0] != key:
+        kept = placed.tree.derived["features"] = (key, _make_features(placed))
+    features: Features = kept[1]
+    return features
+
+
+def _make_features(placed: Placed) -> Features:
+    tree, x = placed.tree, placed.x
+    slots = np.flatnonzero(tree.slot_tri >= 0)
+    if placed.active is not None:
+        slots = slots[placed.active[tree.slot_tri[slots]]]
+    faces, block = tree.slot_face[slots], slots // BLOCK
+    vertices, first_corner = np.unique(faces, return_index=True)
+    side, proper = _sides(faces)
+    keys, first_side = np.unique(side[:, 0] * len(x) + side[:, 1], return_index=True)
+    edges = np.stack(np.divmod(keys, max(len(x), 1)), axis=1).astype(np.int32)
+    edges.flags.writeable = False  # results hold it
+    return Features(
+        edges,
+        slots,
+        _lay_out(vertices, vertices[:, None][:, [0, 0, 0]], first_corner, block, tree.block_count),
+        _lay_out(np.arange(len(edges)), edges[:, [0, 1, 1]], proper[first_side], block, tree.block_count),
+        _lay_out(tree.slot_tri[slots], faces, 3 * np.arange(len(slots)), block, tree.block_count),
+    )
+
+
+def _lay_out(ids: Any, corner: Ints, owner: Any, block_of_slot: Any, block_count: int) -> Layout:
+    """Put features into the blocks of their owners (corners of listed slots), in the order of these."""
+    order = np.argsort(owner, kind="stable")
+    block = block_of_slot[owner[order] // 3]
+    count = np.bincount(block, minlength=block_count)
+    group_start, first = _starts(-(-count // WIDTH)), _starts(count)
+    lane = WIDTH * group_start[block] + np.arange(len(order)) - first[block]
+    top_start = _starts(-(-np.diff(group_start) // WIDTH))
+    lane_id = np.full(WIDTH * group_start[-1], -1, dtype=np.int32)
+    lane_corner = np.zeros((len(lane_id), 3), dtype=np.int32)
+    lane_id[lane], lane_corner[lane] = ids[order], corner[order]
+    box, top = (np.zeros((start[-1], 6, WIDTH), dtype=np.float32) for start in (group_start, top_start))
+    return Layout(group_start, top_start, lane_id, lane_corner, box, top)
+
+
+def _starts(count: Any) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+
+
+def triangles_around(features: Features, placed: Placed) -> tuple[Around, Around, Around]:
+    """Triangles that have each vertex, each edge, and each face (itself)."""
+    faces, tri = placed.tree.slot_face[features.slots], placed.tree.slot_tri[features.slots].astype(np.int64)
+    start, corner = grouped(faces.reshape(-1).astype(np.int64), len(placed.x))
+    side, proper = _sides(faces)
+    table = features.edges.astype(np.int64)
+    number = np.searchsorted(table[:, 0] * len(placed.x) + table[:, 1], side[:, 0] * len(placed.x) + side[:, 1])
+    edge_start, position = grouped(number, len(table))
+    each = np.arange(len(placed.frame.faces) + 1)
+    return (start, tri[corner // 3]), (edge_start, tri[proper[position] // 3]), (each, each[:-1])
+
+
+def _sides(faces: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sides of all faces, the lower vertex first, and which they are, three per face; not those with one vertex."""
+    side = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1).astype(np.int64)
+    proper = np.flatnonzero(side[:, 0] != side[:, 1])
+    return side[proper], proper

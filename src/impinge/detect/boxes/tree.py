@@ -1,0 +1,319 @@
+"""The balanced tree of boxes of one body: made once, refitted when the body moves, patched when it is edited.
+
+Order.   Triangles are ordered so that every aligned run of 2^h of them is compact [GressZachmann2004, 4.1: level counts
+         n(l) = ceil(n(l + 1) / 2)]. The tree is that order: eight triangles are a group, eight groups a block, eight
+         blocks a node of the lowest level, eight of those a node of the next, and so on; no pointers.
+Nodes.   A node holds the boxes of its eight children side by side, ``box[node, 6, 8]``, so that one box is compared
+         with all eight in a few instructions. All trees have equally many levels; the topmost of a small one hold
+         a single child.
+Refit.   The boxes of blocks come from their distinct vertices, those above from below. What is inside of a block
+         (groups, triangles) is not kept: whoever reaches a block fits its inside then and there
+         [LarssonAkenineMoller2001: lower levels when they are reached], into nodes of its own (``fit_inside``), which
+         stay in the cache of the core that uses them.
+Edits.   A removed triangle leaves an empty slot. Added triangles, ordered in the same way among themselves, fill new
+         blocks at the end of the order: wherever they are, each block of them is compact. When a
+         quarter of the slots is empty or late, the tree is built anew; so too when the blocks have grown to five times
+         the area, measured against the whole body, that they had when it was built.
+
+Boxes of blocks and above are doubles, and need no rounding. Boxes inside of blocks are float32, which compare twice as
+fast, counted from a vertex of a body: the same for both bodies of a query, so that subtracting and rounding, which keep
+the order of numbers, cannot lose an overlap; and a body 1e6 away from the origin is culled as well as any.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.backend.simd.boxes import WIDTH
+from impinge.checks import Bools, Floats, Ints, as_ids, as_transform
+from impinge.detect.boxes import tree_kernels as kernels
+from impinge.detect.boxes.rank_split_kernels import split_by_rank
+from impinge.detect.boxes.tree_kernels import BLOCK
+from impinge.detect.common.pair_query import moved
+from impinge.mesh.tri_mesh import Frame, TriMesh
+
+Made = TypeVar("Made")
+Lock = AbstractContextManager[bool]
+
+LEVELS = 8
+"""Levels of every tree: 64 times eight to this power is half of all the triangles that a body can have."""
+NO_ORIGIN: Floats = np.zeros(3)
+NO_ORIGIN.flags.writeable = False  # as a vertex is: Numba compiles anew for the other kind
+REBUILD_GROWTH = 5.0
+"""Blocks may grow to this times their relative area at build before the tree is built anew. To build costs as much as
+some sixty frames; of 2, 3, 5 and never, 5 was best or near it for bodies that twist, explode and turn inside out."""
+REBUILD_SHARE = 0.25
+"""Empty and late slots, as a share of the triangles at build, from which the tree is built anew."""
+
+
+class TreeOfBoxes:
+    """The tree of one body, shared by all detectors that use the body. Use it under its lock."""
+
+    def __init__(self, body: TriMesh) -> None:
+        self.lock = threading.RLock()
+        self.builds = 0
+        self._body = body
+        self._build(body.frame())
+
+    # structure: changes with edits -------------------------------------------------------------------
+
+    def _build(self, frame: Frame) -> None:
+        """Order the live triangles and cut the order into blocks, with room for triangles that come later."""
+        order = np.flatnonzero(frame.live()).astype(np.int32)
+        _make_runs_compact(order, frame)
+        self._built = len(order)
+        self.built_blocks = max(-(-len(order) // BLOCK), 1)
+        late = 2 + int(min(REBUILD_SHARE, 1.0) * len(order)) // BLOCK
+        self.slot_tri: Ints = np.full((self.built_blocks + late) * BLOCK, -1, dtype=np.int32)
+        self.slot_face: Ints = np.zeros((len(self.slot_tri), 3), dtype=np.int32)
+        self.vertex_start: NDArray[np.int64] = np.zeros(self.built_blocks + late + 1, dtype=np.int64)
+        self.vertex: Ints = np.zeros(3 * (len(order) + late * BLOCK), dtype=np.int32)
+        self.tri_slot: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._seen_in: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._put_count = 0
+        self.misplaced = 0
+        self.builds += 1
+        self.derived: dict[str, Any] = {}
+        self.block_count = 0
+        self._token: object = None
+        self._put(order, frame)
+        self.block_count = self.built_blocks
+        self._lay_out_levels()
+        self._mark = frame.mark
+        self._growth_base: float | None = None
+        self.growth = 1.0
+
+    def _put(self, order: Ints, frame: Frame) -> None:
+        """Put triangles into new blocks behind the last one, in the given order."""
+        first, block_count = self.block_count * BLOCK, self.block_count - (-len(order) // BLOCK)
+        self.slot_tri[first : first + len(order)] = order
+        self.slot_face[first : first + len(order)] = frame.faces[order]
+        self.tri_slot = _grown(self.tri_slot, len(frame.faces))
+        self.tri_slot[order] = first + np.arange(len(order))
+        self._seen_in = _grown(self._seen_in, len(frame.vertices))
+        kernels.list_block_vertices(
+            self.slot_face, self.slot_tri, self.block_count, block_count, self._seen_in, self._put_count,
+            self.vertex_start, self.vertex,
+        )  # fmt: skip
+        self._put_count += block_count - self.block_count
+        self.block_count = block_count
+
+    def _lay_out_levels(self) -> None:
+        counts = [-(-len(self.slot_tri) // BLOCK // WIDTH)]
+        while len(counts) < LEVELS:
+            counts.append(-(-counts[-1] // WIDTH))
+        self.level_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.box = np.zeros((self.level_start[-1], 6, WIDTH))
+        self.box[:, :3], self.box[:, 3:] = np.inf, -np.inf
+
+    def follow_edits(self, frame: Frame) -> None:
+        """Take over what was added and removed since the last query, at a cost that follows the edit."""
+        old, new = self._mark, frame.mark
+        if old == new:
+            return
+        if old.epoch != new.epoch:
+            self._build(frame)
+            return
+        removed = frame.removed_since(old)
+        added: Ints = np.arange(old.added, new.added, dtype=np.int32)
+        added = added[~np.isin(added, removed)]
+        slots = self.tri_slot[removed[removed < old.added]]
+        self.misplaced += len(slots) + len(added)
+        if self.misplaced > REBUILD_SHARE * max(self._built, BLOCK) or len(added) > self._room():
+            self._build(frame)
+            return
+        self.slot_tri[slots] = -1
+        if len(added):
+            late = np.concatenate([self._take_last_late(), added])
+            _make_runs_compact(late, frame)
+            first = self.block_count
+            self._put(late, frame)
+            self._fit_late(first, frame)
+        self._mark = new
+
+    def _fit_late(self, first: int, frame: Frame) -> None:
+        """Fit the blocks from ``first`` on where the others are fitted to these very positions, else none."""
+        if self._token != (frame.motion, b""):
+            self._token = None
+            return
+        tree = frame.vertices, self.vertex_start, self.vertex, self.box, self.level_start
+        for b in range(first, self.block_count):
+            kernels.fit_block(b, tree)
+        kernels.fit_upper_levels(self.box, self.level_start)
+
+    def _room(self) -> int:
+        """How many triangles can be added, whatever is taken from the last block."""
+        return len(self.slot_tri) - (self.block_count + 1) * BLOCK
+
+    def _take_last_late(self) -> Ints:
+        """Triangles of the last block, if it holds late ones; the block is taken away, to be filled up."""
+        if self.block_count == self.built_blocks:
+            return np.zeros(0, dtype=np.int32)
+        self.block_count -= 1
+        last = self.slot_tri[self.block_count * BLOCK :][:BLOCK]
+        live = last[last >= 0]
+        last[:] = -1
+        return live
+
+    def derive(self, name: str, make: Callable[[], Made]) -> Made:
+        """What depends on the order of the triangles and is kept until the tree is built anew."""
+        if name not in self.derived:
+            self.derived[name] = make()
+        made: Made = self.derived[name]
+        return made
+
+    # boxes: change with every frame ------------------------------------------------------------------
+
+    def needs_fit(self, token: object) -> int:
+        """How many blocks have to be fitted for the positions that ``token`` stands for."""
+        return 0 if token == self._token else self.block_count
+
+    def close(self, token: object, frame: Frame) -> bool:
+        """Close the upper levels over fitted blocks; False if the tree was built anew and has to be fitted again."""
+        if token == self._token:
+            return True
+        return self.closed(token, frame, kernels.fit_upper_levels(self.box, self.level_start))
+
+    def closed(self, token: object, frame: Frame, area: float) -> bool:
+        """Note that all boxes are fitted, with this relative area of the blocks; False if that called for a rebuild."""
+        self._token = token
+        if self._growth_base is None:
+            self._growth_base = area
+        self.growth = area / self._growth_base if self._growth_base > 0.0 else 1.0
+        if self.growth > REBUILD_GROWTH:
+            self._build(frame)
+            return False
+        return True
+
+    @property
+    def bounds(self) -> Any:
+        """Lowest and highest corner of the fitted boxes, shape (2, 3)."""
+        top = self.box[-1]
+        return np.stack([top[:3].min(axis=1), top[3:].max(axis=1)])
+
+    def assert_valid(self) -> None:
+        """Check the structure: every live triangle in one slot, level counts, boxes that contain what is below."""
+        frame = self._body.frame()
+        live = np.flatnonzero(frame.live())
+        filled = np.flatnonzero(self.slot_tri >= 0)
+        assert self._mark == frame.mark
+        assert np.array_equal(np.sort(self.slot_tri[filled]), live)
+        assert np.array_equal(self.tri_slot[self.slot_tri[filled]], filled)
+        assert np.array_equal(self.slot_face[filled], frame.faces[self.slot_tri[filled]])
+        counts = np.diff(self.level_start)
+        assert counts[-1] == 1
+        assert np.array_equal(counts, -(-np.array([len(self.slot_tri) // BLOCK, *counts[:-1]]) // WIDTH))
+        assert (self.slot_tri[self.block_count * BLOCK :] < 0).all()
+        for b in range(self.block_count):
+            of_slots = self.slot_face[b * BLOCK : (b + 1) * BLOCK][self.slot_tri[b * BLOCK : (b + 1) * BLOCK] >= 0]
+            listed = self.vertex[self.vertex_start[b] : self.vertex_start[b + 1]]
+            assert np.isin(of_slots, listed).all()
+            if self._token == (frame.motion, b"") and len(listed):
+                x, box = frame.vertices[listed], self.box[b // WIDTH, :, b % WIDTH]
+                assert np.array_equal(box, [*x.min(axis=0), *x.max(axis=0)])
+        if self._token is not None:
+            self._assert_boxes_contain()
+
+    def _assert_boxes_contain(self) -> None:
+        """Check that each box is the one around the boxes below it."""
+        lo, hi = (self.box[:, side].transpose(0, 2, 1) for side in (slice(0, 3), slice(3, 6)))  # (node, lane, axis)
+        for level in range(LEVELS - 1):
+            node = np.arange(self.level_start[level], self.level_start[level + 1])
+            above, lane = np.divmod(np.arange(len(node)), WIDTH)
+            above += self.level_start[level + 1]
+            assert np.array_equal(lo[node].min(axis=1), lo[above, lane])
+            assert np.array_equal(hi[node].max(axis=1), hi[above, lane])
+
+
+def _make_runs_compact(order: Ints, frame: Frame) -> None:
+    """Order triangles so that every aligned run of 2^h of them is compact."""
+    corners = frame.vertices[frame.faces[order]]
+    centre = np.zeros((3, len(frame.faces)))
+    with np.errstate(over="ignore"):
+        centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
+    split_by_rank(centre, order, WIDTH)
+
+
+def _grown(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The same with room for at least ``count`` numbers, new ones -1; doubled, so that small additions are cheap."""
+    if count <= len(numbers):
+        return numbers
+    return np.concatenate([numbers, np.full(max(count, 2 * len(numbers)) - len(numbers), -1, dtype=np.int64)])
+
+
+class Placed(NamedTuple):
+    """A tree and the positions that a query sees it in."""
+
+    tree: TreeOfBoxes
+    frame: Frame
+    x: Floats
+    token: object
+    """Stands for the positions that the tree has to be fitted to."""
+    active: Bools | None
+    matrix: Floats | None
+    """The transform, if it is left to the query; None if there is none, or if ``x`` is moved already."""
+
+    @property
+    def vertex_arrays(self) -> tuple[Any, ...]:
+        """What fitting blocks needs; read anew after a rebuild."""
+        return self.x, self.tree.vertex_start, self.tree.vertex, self.tree.box, self.tree.level_start
+
+    @property
+    def slots(self) -> tuple[Any, ...]:
+        """What fitting insides and joining need."""
+        return self.x, self.tree.slot_face, self.tree.slot_tri
+
+    @property
+    def origin(self) -> Floats:
+        """A vertex of the body: what its boxes inside of blocks are counted from."""
+        middle = self.tree.vertex_start[self.tree.built_blocks // 2]
+        return self.x[self.tree.vertex[middle]] if len(self.x) else NO_ORIGIN
+
+    @property
+    def upper(self) -> tuple[Any, ...]:
+        """Boxes of blocks and above."""
+        return self.tree.box, self.tree.level_start
+
+
+def locks_of(tree_a: TreeOfBoxes, tree_b: TreeOfBoxes) -> tuple[Lock, Lock]:
+    """The locks of two trees in the one order in which every query takes them: nobody waits in a circle."""
+    first, second = sorted((tree_a.lock, tree_b.lock), key=id)
+    return first, second
+
+
+def place(body: TriMesh, tree: TreeOfBoxes, transform: Any, active: Any, letter: str) -> Placed:
+    """Bring a tree up to date with its body's edits, and look at the options."""
+    frame = body.frame()
+    tree.follow_edits(frame)
+    matrix = as_transform(transform, f"transform_{letter}")
+    mask = None
+    if active is not None:
+        mask = np.zeros(len(frame.faces), dtype=np.bool_)
+        mask[as_ids(active, name=f"active_{letter}", count=len(frame.faces))] = True
+    return Placed(tree, frame, frame.vertices, (frame.motion, b""), mask, matrix)
+
+
+def with_moved_vertices(placed: Placed, letter: str) -> Placed:
+    """The same with the vertices moved by the transform, if there is one, and a tree to be fitted to them."""
+    if placed.matrix is None:
+        return placed
+    x = moved(placed.matrix, placed.frame.vertices, f"transform_{letter}")
+    return placed._replace(x=x, token=(placed.frame.motion, placed.matrix.tobytes()), matrix=None)
+
+
+def fit_trees(a: Placed, b: Placed | None = None) -> None:
+    """Fit the boxes of all blocks that moved, and close the levels above; again where that rebuilt a tree."""
+    b = a if b is None else b
+    fitted = False
+    while not fitted:
+        count_a = a.tree.needs_fit(a.token)
+        count_b = 0 if b is a else b.tree.needs_fit(b.token)
+        if count_a + count_b:
+            kernels.fit_blocks.over(count_a + count_b)(count_a, a.vertex_arrays, count_b, b.vertex_arrays)
+        fitted = a.tree.close(a.token, a.frame) and (b is a or b.tree.close(b.token, b.frame))

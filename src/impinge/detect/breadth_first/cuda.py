@@ -1,0 +1,162 @@
+"""The bodies of ``breadth_first_kernels`` on a CUDA grid, and the device that ``BreadthFirst`` sees."""
+
+# mypy: ignore-errors
+
+import numpy as np
+
+from impinge.backend.cuda import cuda, grid_kernel, require_device
+from impinge.detect.breadth_first import kernels as bodies
+from impinge.detect.breadth_first.traversal import sum_pyramid
+from impinge.detect.common.narrow_phase_cuda import classify_pairs
+from impinge.detect.common.narrow_phase_kernels import classify_self_pair
+
+__all__ = ["Cuda", "classify_pairs"]
+
+
+@grid_kernel
+def fit_leaves(x, faces, order, directions, box):
+    """Fit all leaves."""
+    i = cuda.grid(1)
+    if i < len(order):
+        bodies.fit_leaf(i, x, faces, order, directions, box)
+
+
+@grid_kernel
+def fit_nodes(count, first_child, child_count, first, box):
+    """Fit the nodes of a level."""
+    i = cuda.grid(1)
+    if i < count:
+        bodies.fit_node(i, first_child, child_count, first, box)
+
+
+@grid_kernel
+def test_pairs(height, pairs, level_a, box_a, level_b, box_b, is_self, children):
+    """Test all node pairs of a level in a common space."""
+    k = cuda.grid(1)
+    if k < len(children):
+        bodies.test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children)
+
+
+@grid_kernel
+def test_moved_pairs(height, pairs, level_a, box_a, level_b, box_b, palette, children):
+    """Test all node pairs of a level, each in the space of its object pair."""
+    k = cuda.grid(1)
+    if k < len(children):
+        bodies.test_moved_pair(k, height, pairs, level_a, box_a, level_b, box_b, palette, children)
+
+
+@grid_kernel
+def expand_scan(chunk_count, start, first, source, child):
+    """Write all outputs of the expansion from ``first`` on."""
+    c = cuda.grid(1)
+    if c < chunk_count:
+        bodies.expand_chunk(c, start, first, source, child)
+
+
+@grid_kernel
+def sum_neighbours(count, sums, fine, fine_count, coarse):
+    """Make one level of the pyramid from the one below."""
+    i = cuda.grid(1)
+    if i < count:
+        bodies.sum_two(i, sums, fine, fine_count, coarse)
+
+
+@grid_kernel
+def spread_starts(count, sums, level_first, coarse_first, start):
+    """Make one level of prefix sums from the one above: a right child starts where its left sibling ends."""
+    i = cuda.grid(1)
+    if i < count:
+        before = sums[level_first + i - 1] if i % 2 == 1 else 0
+        start[level_first + i] = start[coarse_first + i // 2] + before
+
+
+@grid_kernel
+def descend_pyramid(sums, level_first, first, source, child):
+    """Find the inputs of all outputs from ``first`` on."""
+    i = cuda.grid(1)
+    if i < len(source):
+        bodies.descend(i, sums, level_first, first, source, child)
+
+
+@grid_kernel
+def locate_pairs(height, parents, source, child, fan, level_a, pairs):
+    """Write all node pairs of a level."""
+    k = cuda.grid(1)
+    if k < len(pairs):
+        bodies.locate_pair(k, height, parents, source, child, fan, level_a, pairs)
+
+
+@grid_kernel
+def locate_and_test_pairs(
+    height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children
+):
+    """Write and test all node pairs of a level in one pass."""
+    k = cuda.grid(1)
+    if k < len(pairs):
+        bodies.locate_pair(k, height, parents, source, child, fan, level_a, pairs)
+        bodies.test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children)
+
+
+@grid_kernel
+def locate_and_test_moved_pairs(
+    height, parents, source, child, fan, level_a, box_a, level_b, box_b, palette, pairs, children
+):
+    """The same, each pair in the space of its object pair."""
+    k = cuda.grid(1)
+    if k < len(pairs):
+        bodies.locate_pair(k, height, parents, source, child, fan, level_a, pairs)
+        bodies.test_moved_pair(k, height, pairs, level_a, box_a, level_b, box_b, palette, children)
+
+
+@grid_kernel
+def classify_self_pairs(x, faces, pair_a, pair_b, skip_neighbours, bound, kind):
+    """Filter all candidates of one body."""
+    i = cuda.grid(1)
+    if i < len(kind):
+        classify_self_pair(i, x, faces, pair_a, pair_b, skip_neighbours, bound, kind)
+
+
+class Cuda:
+    """A CUDA device; arrays stay there from one kernel to the next."""
+
+    name = "cuda"
+
+    def __init__(self):
+        require_device()
+
+    def upload(self, array):
+        """A copy on the device."""
+        return cuda.to_device(array)
+
+    def download(self, array):
+        """A copy on the host."""
+        return array.copy_to_host()
+
+    def empty(self, shape, dtype):
+        """A new array with arbitrary contents."""
+        return cuda.device_array(shape, dtype)
+
+    def concatenate(self, arrays):
+        """Rows of all arrays, one after the other."""
+        joined = self.empty((sum(map(len, arrays)), *arrays[0].shape[1:]), arrays[0].dtype)
+        first = 0
+        for array in arrays:
+            joined[first : first + len(array)] = array
+            first += len(array)
+        return joined
+
+    def run(self, kernel, work, *args):
+        """Launch a kernel with one thread per index."""
+        globals()[kernel].launch(work, *args)
+
+    def scan(self, counts):
+        """Exclusive prefix sums by Blelloch's two sweeps: the pyramid of sums up, starts down."""
+        size = len(counts) + 1  # a last count of zero, whose start is the total
+        level_first, sums = sum_pyramid(self, counts, size)
+        start = self.empty(sums.shape, np.int64)
+        start[len(sums) - 1 :] = np.zeros(1, dtype=np.int64)
+        ends = [*level_first[1:].tolist(), len(sums)]
+        for level in range(len(level_first) - 2, -1, -1):
+            first, end = int(level_first[level]), ends[level]
+            spread_starts.launch(end - first, end - first, sums, first, end, start)
+        return start[:size], int(self.download(start[size - 1 : size])[0])

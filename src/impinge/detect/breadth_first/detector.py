@@ -1,0 +1,420 @@
+"""Interference of two trees, all node pairs of a level at once: [GressZachmann2004], on CPU threads and on CUDA.
+
+Tree (4.1)       Balanced and binary: the leaves are the triangles in an order that keeps neighbours together, level l
+                 has n(l) = ceil(n(l + 1) / 2) nodes, the children of node i are 2i and 2i + 1. Of two trees the
+                 shallower one gets further levels of a single node on top.
+Traversal (4.2)  1. Start with all node pairs of the entry level.
+                 2. Test their boxes (4.3). A pair that overlaps counts its pairs of children, up to four, else 0.
+                 3. Expand (4.4): the sum of the counts is the number of node pairs of the next level, and entry k of
+                    that list is found either from prefix sums (``mode="scan"``), or by descending a pyramid of
+                    pairwise sums from its top (``"histopyramid"``, Figs 2 and 3). Both give the same list.
+                 4. At the leaves, test triangles: a filter in doubles, then exact arithmetic for what it leaves open.
+Entry (5)        When more than ``entry_threshold`` of the node pairs of the entry level overlap, the next query starts
+                 a level deeper; when less than a quarter of that do, a level higher. The answer does not depend on it.
+Brute force (3)  ``mode="exhaustive"`` tests all m x n pairs of triangles without a tree.
+Transforms       ``transform="vertices"`` moves every vertex once and refits. ``"boxes"`` leaves the trees where they
+                 are, brings boxes into each other's space pair by pair (SAT lite, Appendix A) and moves triangles pair
+                 by pair too: no work that grows with the bodies.
+
+Departures  - The paper's rows, a list of nodes of S for each node of T, are one list of pairs here: it doubles S and
+              leaves the doubling of T unsaid. The pyramid is as high as the list is long, since it is positions in
+              the list that the descent finds, not nodes of the tree.
+            - Lists are expanded in blocks of ``block_pairs``, one after the other down to the leaves, so that memory
+              is at most some 40 bytes times ``block_pairs`` times the levels, besides the answer.
+            - Leaf boxes are tested before triangles.
+            - Appendix A has a bracket in the wrong place, and takes the second three axes from the difference of the
+              first, which needs an exact inverse. Here each half has its own map and a slack that covers all
+              rounding (``sat_palette``).
+            - Half floats count to 2048, not to 4096: here are int32 and int64.
+            - Trees are refitted from the current vertices (the paper's bodies are rigid), and one body may be tested
+              with itself: only pairs i <= j are followed.
+            - What section 8 leaves for the future: ``volume`` may be a k-DOP (bounds along diagonals are rounded
+              outwards), and ``query_many`` runs many object pairs in one traversal, each with its own transforms.
+Guarantee   exact and complete; the same bits for every mode, device, volume, threshold, block size and thread count.
+Cost        a few launches per level, however little there is to do on it: on a CPU ``BoxTree`` is several times faster.
+Tried       On one core: descending the pyramid takes three times as long as the prefix sums; finding and testing a pair
+            in one pass gains nothing; k-DOPs halve box and triangle tests and double the refit, so that they lose
+            while bodies deform; a test between spaces takes several times that in one space, so that "boxes" loses
+            too unless many queries share one fit; many object pairs at once take less than half of one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from impinge.backend.stages import Stages, start_stages
+from impinge.checks import Floats, Ints, as_ids, as_transform
+from impinge.detect.breadth_first.traversal import Forest, Mode, Traversal, sat_palette, world_bounds
+from impinge.detect.breadth_first.trees import Cpu, Device, Tree, Trees, Volume, without_boxes
+from impinge.detect.breadth_first.triangles import (
+    Job,
+    Placed,
+    active_pairs,
+    common_error_bound,
+    kinds,
+    moved_kinds,
+    runs,
+    self_kinds,
+)
+from impinge.detect.common.narrow_phase import Neighbours, check_neighbours
+from impinge.detect.common.pair_query import Keys, PairOptions, finish_pairs, moved, pack, pair_options
+from impinge.detect.common.results import TrianglePairs
+from impinge.errors import OptionError
+from impinge.exact.kinds import NONE
+from impinge.mesh.body import as_surface
+from impinge.mesh.tri_mesh import TriMesh
+
+DeviceName: TypeAlias = Literal["cpu", "cuda"]
+Transform: TypeAlias = Literal["vertices", "boxes"]
+
+BLOCK_PAIRS = 1 << 20
+"""Node pairs visited at a time."""
+LESS = 0.25
+"""Below this part of the entry threshold the next query starts a level higher (the paper says only "adjust")."""
+
+
+class BreadthFirst:
+    """All intersecting pairs of two bodies, or of one with itself, level by level."""
+
+    name = "breadth_first"
+
+    def __init__(
+        self,
+        a: Any,
+        b: Any = None,
+        *,
+        device: DeviceName = "cpu",
+        mode: Mode = "scan",
+        entry_threshold: float | None = 0.25,
+        block_pairs: int = BLOCK_PAIRS,
+        volume: Volume = "aabb",
+        transform: Transform = "vertices",
+        fuse: bool = True,
+        neighbours: Neighbours = "exact",
+    ) -> None:
+        """``fuse`` finds a node pair and tests it in one pass (end of 4.4); the other options are told above."""
+        self.a = as_surface(a, name="a")
+        self.b = None if b is None else as_surface(b, name="b")
+        self._skip_neighbours = check_neighbours(neighbours, is_self=b is None)
+        _check_option("mode", mode, Mode)
+        _check_option("volume", volume, Volume)
+        _check_option("transform", transform, Transform)
+        _check_block_pairs(block_pairs)
+        if entry_threshold is not None and not 0.0 < entry_threshold <= 1.0:
+            raise OptionError(
+                f"entry_threshold is {entry_threshold!r}, expected a share above 0 and up to 1, "
+                "or None to start at the roots"
+            )
+        if transform == "boxes" and (self.b is None or volume != "aabb"):
+            raise OptionError(
+                "transform='boxes' maps boxes of one body into the space of another, so that it needs two bodies and "
+                "volume='aabb'; use transform='vertices'"
+            )
+        self._device = _device(device)
+        self._mode, self._volume, self._transform = mode, volume, transform
+        self._threshold, self._block_pairs, self._fuse = entry_threshold, block_pairs, fuse
+        self._entry_level = 0
+
+    def query(self, *, count_only: bool = False, **options: Any) -> TrianglePairs:
+        """Refit what moved, and find all pairs; options as in ``PairOptions``.
+
+        With ``count_only`` no list is made: the result is empty and says that it is not complete, and
+        ``stats["hits"]`` is the number of pairs, ignored ones included.
+        """
+        began = perf_counter()
+        wanted = pair_options(options, is_self=self.b is None)
+        stages = start_stages()
+        stats: dict[str, Any] = {}
+        nothing = np.zeros(0, dtype=np.uint64)
+        found = self._hits(wanted, stats, stages)
+        if count_only:
+            keys, hits = nothing, sum(map(len, found))
+        else:
+            keys = np.concatenate([nothing, *found])
+            hits = len(keys)
+        stats["hits"] = hits
+        stats.update(stages.times())
+        return finish_pairs(
+            keys,
+            wanted,
+            is_self=self.b is None,
+            method=self.name,
+            stats=stats,
+            reason="cancelled" if wanted.cancelled else "limit" if count_only and hits else None,
+            bodies=(self.a,) if self.b is None else (self.a, self.b),
+            began=began,
+        )
+
+    def count(
+        self, *, transform_a: Any = None, transform_b: Any = None, active_a: Any = None, active_b: Any = None
+    ) -> int:
+        """How many pairs ``query`` would find; no list of them is made (the paper's occlusion query)."""
+        given = {"transform_a": transform_a, "transform_b": transform_b, "active_a": active_a, "active_b": active_b}
+        options = {name: value for name, value in given.items() if value is not None}
+        wanted = pair_options(options, is_self=self.b is None)
+        return sum(len(keys) for keys in self._hits(wanted, {}, start_stages()))
+
+    def assert_valid(self) -> None:
+        """Check the structure of both trees, fitted to the bodies as they are now."""
+        for body in (self.a,) if self.b is None else (self.a, self.b):
+            snapshot = body.snapshot()
+            tree = _trees_of(body, self._device).tree(
+                snapshot, snapshot.vertices, (snapshot.version, b""), self._volume
+            )
+            tree.assert_valid(self._device, snapshot.vertices, snapshot.elements, snapshot.live)
+
+    def _hits(self, options: PairOptions, stats: dict[str, Any], stages: Stages) -> Iterator[Keys]:
+        """Keys of the pairs that meet, block by block; fills ``stats`` and learns the next entry level at the end."""
+        a = self._place(self.a, options.transform_a, options.active_a, "a")
+        b = a if self.b is None else self._place(self.b, options.transform_b, options.active_b, "b")
+        stages.done("refit")
+        stats.update(triangle_tests=0, exact_tests=0)
+        traversal = self._traversal(a, b, options, stages)
+        top, height = _top([(a, b)]), self._entry_height(a.tree, b.tree)
+        exhaustive = self._mode == "exhaustive"
+        bound = common_error_bound([(a, b)])
+        for leaves in traversal.all_leaves() if exhaustive else traversal.overlapping_leaves(height):
+            pair_a, pair_b = active_pairs(a, b, leaves, is_self=self.b is None)
+            if self.b is None:
+                kind = self_kinds(self._device, a, pair_a, pair_b, self._skip_neighbours, bound, stats)
+                pair_a, pair_b = np.minimum(pair_a, pair_b), np.maximum(pair_a, pair_b)
+            elif self._transform == "boxes":
+                kind = moved_kinds(self._device, [(a, b)], np.zeros_like(pair_a), pair_a, pair_b, bound, stats)
+            else:
+                kind = kinds(self._device, a.x, a.faces, b.x, b.faces, pair_a, pair_b, bound, stats)
+            stages.done("triangles")
+            hit = np.flatnonzero(kind != NONE)
+            yield pack(pair_a[hit], pair_b[hit], kind[hit])
+        stats.update(_level_stats(traversal, top), entry_level=top if exhaustive else top - height)
+        if not exhaustive and not options.cancelled:
+            self._adapt(a.tree, b.tree, top - height, traversal.overlaps[height])
+
+    def _place(self, body: TriMesh, transform: Any, active: Any, letter: str) -> Placed:
+        """Snapshot of a body, and its tree fitted to the positions that ``transform`` gives, or to its own."""
+        snapshot = body.snapshot()
+        matrix = as_transform(transform, f"transform_{letter}")
+        x, token = snapshot.vertices, (snapshot.version, b"")
+        if matrix is not None and self._transform == "vertices":
+            x, token = moved(matrix, x, f"transform_{letter}"), (snapshot.version, matrix.tobytes())
+            matrix = None
+        if self._mode == "exhaustive":
+            tree = without_boxes(x, snapshot)
+        else:
+            tree = _trees_of(body, self._device).tree(snapshot, x, token, self._volume)
+        mask = None
+        if active is not None:
+            mask = np.zeros(len(snapshot.elements), dtype=np.bool_)
+            mask[as_ids(active, name=f"active_{letter}", count=len(mask))] = True
+        return Placed(x, snapshot.elements, tree, _palette_matrix(matrix, x, tree, letter), mask)
+
+    def _traversal(self, a: Placed, b: Placed, options: PairOptions, stages: Stages) -> Traversal:
+        palette = None
+        if self._transform == "boxes":
+            palette = sat_palette(a.matrix[None], b.matrix[None], a.tree.root[None], b.tree.root[None])
+        return Traversal(
+            self._device,
+            Forest.of_one(a.tree),
+            Forest.of_one(b.tree),
+            palette=palette,
+            is_self=self.b is None,
+            mode=self._mode,
+            fuse=self._fuse,
+            block_pairs=self._block_pairs,
+            stages=stages,
+            is_cancelled=lambda: options.cancelled,
+        )
+
+    # entry level (5) ---------------------------------------------------------------------------------
+
+    def _entry_height(self, a: Tree, b: Tree) -> int:
+        """The height to start at: the remembered level, or the deepest above it whose node pairs fit into a block."""
+        height = max(a.height, b.height)
+        for _ in range(min(self._entry_level, height)):
+            if _pair_count(a, b, height - 1) > self._block_pairs:
+                break
+            height -= 1
+        return height
+
+    def _adapt(self, a: Tree, b: Tree, level: int, overlaps: int) -> None:
+        """Choose the level that the next query starts at, from the share of node pairs that overlapped this time."""
+        top = max(a.height, b.height)
+        possible = _pair_count(a, b, top - level)
+        if self.b is None:
+            possible = (possible + int(a.level[top - level, 1])) // 2  # pairs s <= t
+        if self._threshold is None or not possible:
+            return
+        if overlaps > self._threshold * possible:
+            level = min(level + 1, top)
+        elif overlaps < LESS * self._threshold * possible:
+            level = max(level - 1, 0)
+        self._entry_level = level
+
+
+def query_many(
+    pairs: Sequence[tuple[Any, Any, Any, Any]],
+    *,
+    device: DeviceName = "cpu",
+    mode: Mode = "scan",
+    block_pairs: int = BLOCK_PAIRS,
+) -> list[TrianglePairs]:
+    """All intersecting pairs of many object pairs (a, b, transform_a, transform_b) in one traversal (8).
+
+    A body may occur in any number of them, each time with a transform of its own (4x4 or None). The answers are those
+    of one query after the other; ``stats`` and ``elapsed_ms`` of each are those of all together, but for ``hits``.
+    """
+    began = perf_counter()
+    _check_option("mode", mode, Mode)
+    _check_block_pairs(block_pairs)
+    where = _device(device)
+    if not pairs:
+        return []
+    bodies = [(as_surface(a, name="a"), as_surface(b, name="b")) for a, b, *_ in pairs]
+    stages = start_stages()
+    jobs = _place_all(where, bodies, pairs)
+    stages.done("refit")
+    stats: dict[str, Any] = {"triangle_tests": 0, "exact_tests": 0, "entry_level": 0}
+    found: list[list[Keys]] = [[np.zeros(0, dtype=np.uint64)] for _ in jobs]
+    traversal = _joint_traversal(where, jobs, mode, block_pairs, stages)
+    for q, keys in _joint_hits(where, jobs, traversal, mode, stats, stages):
+        found[q].append(keys)
+    stats.update(_level_stats(traversal, _top(jobs)), **stages.times())
+    return [
+        finish_pairs(
+            np.concatenate(keys),
+            PairOptions(),
+            is_self=False,
+            method=BreadthFirst.name,
+            stats={**stats, "hits": sum(map(len, keys))},
+            reason=None,
+            bodies=pair,
+            began=began,
+        )
+        for keys, pair in zip(found, bodies)
+    ]
+
+
+def _joint_traversal(device: Device, jobs: list[Job], mode: Mode, block_pairs: int, stages: Stages) -> Traversal:
+    """One traversal for all jobs, each with its entry in the palette of transforms."""
+    sides = list(zip(*jobs))
+    matrices = [np.stack([placed.matrix for placed in side]) for side in sides]
+    roots = [np.stack([placed.tree.root for placed in side]) for side in sides]
+    return Traversal(
+        device,
+        *_forests(device, jobs),
+        palette=sat_palette(*matrices, *roots),
+        mode=mode,
+        fuse=True,
+        block_pairs=block_pairs,
+        stages=stages,
+        is_cancelled=lambda: False,
+    )
+
+
+def _joint_hits(
+    device: Device, jobs: list[Job], traversal: Traversal, mode: Mode, stats: dict[str, Any], stages: Stages
+) -> Iterator[tuple[int, Keys]]:
+    """Job and keys of the pairs that meet; rows of a block are sorted by job."""
+    bound = common_error_bound(jobs)
+    for leaves in traversal.all_leaves() if mode == "exhaustive" else traversal.overlapping_leaves(_top(jobs)):
+        job = leaves[:, 0]
+        pair_a, pair_b = np.zeros((2, len(job)), dtype=np.int32)
+        for q, rows in runs(job):
+            pair_a[rows] = jobs[q][0].tree.order[leaves[rows, 1]]
+            pair_b[rows] = jobs[q][1].tree.order[leaves[rows, 2]]
+        kind = moved_kinds(device, jobs, job, pair_a, pair_b, bound, stats)
+        stages.done("triangles")
+        hit = np.flatnonzero(kind != NONE)
+        keys = pack(pair_a[hit], pair_b[hit], kind[hit])
+        for q, rows in runs(job[hit]):
+            yield q, keys[rows]
+
+
+# Checks ----------------------------------------------------------------------------------------------------
+
+
+def _check_option(name: str, value: object, allowed: Any) -> None:
+    if value not in get_args(allowed):
+        raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, get_args(allowed)))}")
+
+
+def _check_block_pairs(count: object) -> None:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise OptionError(f"block_pairs is {count!r}, expected a whole number from 1")
+
+
+def _device(name: DeviceName) -> Device:
+    _check_option("device", name, DeviceName)
+    if name == "cpu":
+        return Cpu()
+    from impinge.detect.breadth_first.cuda import Cuda
+
+    return Cuda()
+
+
+# Trees of bodies -------------------------------------------------------------------------------------------
+
+
+def _trees_of(body: TriMesh, device: Device) -> Trees:
+    return body.structure(f"breadth_first on {device.name}", lambda _: Trees(device))
+
+
+def _place_all(
+    device: Device, bodies: list[tuple[TriMesh, TriMesh]], pairs: Sequence[tuple[Any, Any, Any, Any]]
+) -> list[Job]:
+    """All bodies as they are now, each looked at once, with the transforms of each object pair."""
+    known: dict[int, tuple[Floats, Ints, Tree]] = {}
+    for body in {id(body): body for pair in bodies for body in pair}.values():
+        snapshot = body.snapshot()
+        tree = _trees_of(body, device).tree(snapshot, snapshot.vertices, (snapshot.version, b""), "aabb")
+        known[id(body)] = (snapshot.vertices, snapshot.elements, tree)
+    jobs = []
+    for pair, (_, _, *transforms) in zip(bodies, pairs):
+        placed = []
+        for body, transform, letter in zip(pair, transforms, "ab"):
+            x, faces, tree = known[id(body)]
+            matrix = as_transform(transform, f"transform_{letter}")
+            placed.append(Placed(x, faces, tree, _palette_matrix(matrix, x, tree, letter), None))
+        jobs.append((placed[0], placed[1]))
+    return jobs
+
+
+def _palette_matrix(matrix: Floats | None, x: Floats, tree: Tree, letter: str) -> Floats:
+    """The matrix of a body that is moved pair by pair; refused if it moves a vertex beyond the range of doubles."""
+    if matrix is None:
+        return np.eye(4)
+    if not np.isfinite(world_bounds(matrix, tree.root)).all():
+        moved(matrix, x, f"transform_{letter}")
+    return matrix
+
+
+def _forests(device: Device, jobs: list[Job]) -> tuple[Forest, Forest]:
+    """The trees of all jobs, each once, in one array; the levels of each job say where in it its trees are."""
+    trees = {id(placed.tree): placed.tree for job in jobs for placed in job}
+    sizes = [len(tree.box) for tree in trees.values()]
+    first_row = dict(zip(trees, np.cumsum([0, *sizes[:-1]]).tolist()))
+    box = device.concatenate([tree.box for tree in trees.values()])
+    level = {key: tree.level + np.array([first_row[key], 0]) for key, tree in trees.items()}
+    level_a, level_b = (np.stack([level[id(placed.tree)] for placed in side]) for side in zip(*jobs))
+    return Forest(level_a, box), Forest(level_b, box)
+
+
+def _top(jobs: Sequence[Job]) -> int:
+    """Height of the highest root."""
+    return max(placed.tree.height for job in jobs for placed in job)
+
+
+def _pair_count(a: Tree, b: Tree, height: int) -> int:
+    return int(a.level[height, 1] * b.level[height, 1])
+
+
+def _level_stats(traversal: Traversal, top: int) -> dict[str, Any]:
+    """Counts of the work on each level, from the root down."""
+    return {
+        "box_tests": sum(traversal.tests),
+        "tests_per_level": traversal.tests[top::-1],
+        "overlaps_per_level": traversal.overlaps[top::-1],
+    }

@@ -1,0 +1,5 @@
+"""Penetration depth, and the body states that it reads.
+
+Imports: ``detect.proximity`` and folders to its left.
+Imports none of the other methods.
+"""

@@ -1,0 +1,165 @@
+"""How deep are vertices inside a body, and which way is out: consistent penetration depth.
+
+A vertex p inside a body could leave it through the nearest point of its surface. Neighbours that lie on two sides of a
+thin part would then leave in opposite directions. [Heidelberger2004] measures only where the surfaces cross, and
+carries depth and direction inwards from there, so that neighbours agree:
+
+1. Border.   Of each edge (p, o) of the mesh with p inside and o not, x is where it leaves the body: the crossing with
+             the surface that is nearest to o (``edge_crossings_kernels``: exact signs; ``whole_tree``: few tests). n is
+             the outward normal at x, mixed from those of the triangle's corners [Max1999]; or the triangle's own, where
+             that is more than 60 degrees off, as on a spike.
+                 ω = 1 / |x - p|²,   d(p) = Σ ω (x - p) · n / Σ ω,   r(p) = Σ ω n, at length one.
+2. Rounds.   In each round, vertices without a depth take it from those neighbours q that had one before the round:
+                 μ = 1 / |q - p|²,   d(p) = Σ μ ((q - p) · r(q) + d(q)) / Σ μ,   r(p) = Σ μ r(q), at length one.
+3. Feet.     d is now the distance to planes that touch the surface somewhere near. A few times, c is the point of the
+             surface that is nearest to p + d r, n the normal there, and d = (c - p) · n, r = n.
+4. Exit.     d becomes the way from p along r to the surface, so that moving p by it does bring it out, if there is
+             one that is longer by a quarter at most.
+5. Rest.     The others, and vertices that no round reaches (pieces that are wholly inside), leave through the nearest
+             point of the surface (``closest_points``).
+
+Departure  Steps 3 and 4 are ours. As published, depths in round bodies do not converge as meshes are refined: between
+           two balls of tets that overlap by a fifth of their radius they stay 5 % too large at the deepest vertex,
+           between their surfaces alone, which have no edges inside, 40 %. Each step leaves a share of d / R of the
+           angle between r and the shortest way out, R the radius of curvature; the side on which p leaves was chosen in
+           step 2, and a step that would turn r by more than 60 degrees from there is not taken. As published, too, d is
+           the distance to a plane, and p + d r may be inside still. ``foot_steps=0`` leaves both steps out.
+Guards     A vertex exactly on the surface has depth 0 and the normal there. Of several points, those at no distance
+           count alone: the limit of the weights. A mean that would be negative is 0. Where directions cancel (a border
+           vertex halfway between two sides), the nearest point of the surface decides. Where an edge crosses nothing
+           (a tangled body), the other edges and then the neighbours decide.
+Self       A body may be inside itself. Then faces that have p or o as a corner do not count for the edge (p, o); steps
+           3 and 4 are left out, since p + d r is as near to faces around p; and in step 5 faces do not count that have
+           a corner in the same piece of colliding vertices as p.
+Outside    is where a face's normal points to, if the surface encloses a positive volume, else the other side; an edge
+           that passes through the inside of a face tells by itself.
+Guarantee  Depths are not negative, directions have length one and are finite; the same bits for any number of threads,
+           runs and orders of bodies. p + d r is on the surface, but for rounding, unless a body is inside itself.
+           Depths below flat surfaces are exact but for rounding.
+Limits     Near sharp edges the normals turn over the width of a triangle, and ways out with them. Where d exceeds the
+           radius of curvature there is no one shortest way, and step 3 may end anywhere within its 60 degrees. Of
+           closed pieces within one another, the way leads out of one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.backend.jit import thread_count
+from impinge.checks import NONE, Floats
+from impinge.detect.boxes.tree import TreeOfBoxes, place, with_moved_vertices
+from impinge.detect.boxes.whole_tree import fit_in_range, whole_tree
+from impinge.detect.common.results import VertexContacts
+from impinge.detect.depth import consistent_depth_kernels as kernels
+from impinge.detect.depth.body_states import State, ask, surface_arrays
+from impinge.detect.depth.consistent_depth_kernels import EXIT_REACH, OPPOSED, UNKNOWN
+from impinge.detect.depth.inside_vertices import Found, Group, Links, groups_in, links_of, nodes_of
+from impinge.detect.depth.nearest_exit import leave_by_nearest_point
+from impinge.detect.depth.surface_meeting_kernels import meet_surface
+from impinge.detect.depth.surface_normals_kernels import outward_sign
+from impinge.mesh.tri_mesh import TriMesh
+
+FOOT_STEPS = 6
+"""Steps at most; each leaves a share d / R of the angle to the shortest way out, R the radius of curvature."""
+
+
+def consistent_depth(
+    states: Sequence[State], contacts: VertexContacts, *, foot_steps: int = FOOT_STEPS
+) -> tuple[Floats, Floats]:
+    """Depth (k,) and unit direction out of the penetrated body (k, 3) of each contact.
+
+    ``contacts.body`` and ``.in_body`` are positions in ``states``. Contacts of one vertex in several tets of a body get
+    the same. ``foot_steps=0`` is the method as published.
+    """
+    nodes = nodes_of(states, contacts)
+    links = links_of(states, nodes)
+    node_count = len(nodes.key)
+    found = Found(np.zeros(node_count), np.zeros((node_count, 3)), np.zeros(node_count, dtype=np.int32))
+    for group, first, end in groups_in(nodes, found):
+        state, near = states[group.in_body], links.of_nodes(first, end)
+        ask(state, partial(_find_depths, state, group, near, foot_steps))
+    return found.depth[nodes.of_contact], found.direction[nodes.of_contact]
+
+
+def _find_depths(
+    state: State, group: Group, links: Links, foot_steps: int, body: TriMesh, transform: Floats | None
+) -> None:
+    """All steps for the nodes inside of one body, whose tree is that of ``body``."""
+    found, counter = group.found, np.zeros(2, dtype=np.int64)
+    found.round[:] = UNKNOWN
+    tree = body.structure("boxes", TreeOfBoxes)
+    with tree.lock:
+        placed = with_moved_vertices(place(body, tree, transform, None, "a"), "a")
+        size = max(float(np.abs(group.points).max()), float(np.abs(links.x).max(initial=0.0)))
+        (fitted,), factor = fit_in_range([placed], size)
+        surface = surface_arrays(state, fitted.x)
+        points, links = group.points if factor == 1.0 else factor * group.points, links.times(factor)
+        outward = outward_sign(surface[0], surface[1])
+
+        own = np.where(group.is_own, group.vertex, np.int32(NONE))
+        touches, hits = rows_for_touches(len(own)), rows_for_hits(len(links.node))
+        whole = tuple(whole_tree(fitted))
+        meet_surface.over(len(own))(
+            own, points, tuple(links), whole, thread_count(), counter[:1], touches, hits
+        )  # fmt: skip
+        kernels.start_at_border.over(len(own))(
+            points, tuple(links), touches, hits, np.zeros((len(links.node), 3)), outward, surface, tuple(found)
+        )  # fmt: skip
+        is_opposed = found.round == OPPOSED
+        leave_by_nearest_point(state, group, is_opposed, factor)
+        reach_inwards(points, links, found)
+        if foot_steps > 0:
+            is_inside = (found.round >= 0) & ~is_opposed & ~group.is_own & (touches[0] < 0)
+            walking = np.flatnonzero(is_inside & (found.depth > 0.0))
+            whole = tuple(whole_tree(fitted))  # again: a search for nearest points may have fitted it to another scale
+            kernels.step_to_feet.over(len(walking))(
+                walking, points, foot_steps, outward, surface, whole, thread_count(), counter[1:], tuple(found)
+            )  # fmt: skip
+            found.round[is_inside & (found.depth <= 0.0)] = UNKNOWN
+            found.round[_not_leaving(walking[found.depth[walking] > 0.0], points, whole, found)] = UNKNOWN
+        leave_by_nearest_point(state, group, found.round < 0, factor)
+    found.depth[:] /= factor
+
+
+def _not_leaving(rows: NDArray[np.int64], points: Floats, whole: tuple[Any, ...], found: Found) -> NDArray[np.int64]:
+    """Step 4: let depth be the way to the surface along direction; nodes whose way does not lead out are returned."""
+    many, reach = len(rows), EXIT_REACH * found.depth[rows]
+    ends = points[rows] + reach[:, None] * found.direction[rows]
+    none, ways = np.full(many, NONE, dtype=np.int32), np.arange(many + 1)
+    hits = rows_for_hits(many)
+    meet_surface.over(many)(
+        none, points[rows], (ways, none, np.full(many, NONE), ends), whole, thread_count(), np.zeros(1, dtype=np.int64),
+        rows_for_touches(many), hits,
+    )  # fmt: skip
+    is_out = hits[0] > 0.0
+    found.depth[rows[is_out]] = (hits[0] * reach)[is_out]
+    return rows[~is_out]
+
+
+def rows_for_touches(count: int) -> tuple[NDArray[Any], ...]:
+    """Triangle, corners, weights; see ``meet_surface``."""
+    return np.zeros(count, np.int32), np.zeros((count, 3), np.int32), np.zeros((count, 3))
+
+
+def rows_for_hits(count: int) -> tuple[NDArray[Any], ...]:
+    """Share, triangle, corners, weights, sign; see ``meet_surface``."""
+    return np.zeros(count), *rows_for_touches(count), np.zeros(count, np.int8)
+
+
+def reach_inwards(points: Floats, links: Links, found: Found) -> None:
+    """Step 2: rounds, until one reaches nobody."""
+    waiting = np.flatnonzero(found.round == UNKNOWN)
+    for this_round in count(1):
+        kernels.reach_neighbours.over(len(waiting))(
+            waiting, links.start, links.node, points, this_round, tuple(found)
+        )  # fmt: skip
+        is_waiting = found.round[waiting] == UNKNOWN
+        if is_waiting.all():
+            break
+        waiting = waiting[is_waiting]

@@ -1,0 +1,162 @@
+"""Where nodes lie on a surface and their links pass through it; see ``depth``.
+
+A node is a vertex inside a body, a link leads from a node to a neighbour of its vertex; the links of node n are those
+from ``start[n]`` on.
+"""
+
+# mypy: ignore-errors
+
+import numpy as np
+
+from impinge.backend.claim import claim
+from impinge.backend.jit import compiled, inlined, kernel, prange
+from impinge.backend.simd.boxes import WIDTH, lowest_bit, overlap_mask
+from impinge.detect.boxes.whole_tree_kernels import node_at
+from impinge.detect.depth.surface_normals_kernels import write
+from impinge.detect.proximity.edge_crossings_kernels import crossing
+from impinge.detect.proximity.features_kernels import closest_on_triangle
+from impinge.exact.kinds import CROSSING, NONE
+from impinge.exact.orientation import orient3d, point
+from impinge.exact.segment_triangle import segment_triangle
+
+RUN = 32
+"""Nodes that one task looks at."""
+ONE = np.uint64(1)
+
+
+@compiled
+def meet_segment(k, p, o, a, b, c, corners, tri, hits):
+    """Keep where link ``k`` passes through a triangle if that is nearer to its outer end o; lowest id of several."""
+    kind, along, t, weights = crossing(p, o, a, b, c)
+    if kind != NONE:
+        keep_hit(k, t, along if kind == CROSSING else 0, weights, corners, tri, hits)
+
+
+@inlined
+def keep_hit(k, t, along, weights, corners, tri, hits):
+    """Keep that link ``k`` passes through a triangle at ``t``, if that is nearer to its end; lowest id of several."""
+    share, hit_tri, corner, weight, sign = hits
+    if t < share[k] or (t == share[k] and tri > hit_tri[k]):
+        return
+    share[k], hit_tri[k], sign[k] = t, tri, along
+    corner[k, 0], corner[k, 1], corner[k, 2] = corners
+    write(weight, k, weights)
+
+
+@compiled
+def _is_beside(p, o, a, b, c):
+    """Whether the box of a link is beside that of a triangle."""
+    for axis in range(3):
+        if max(p[axis], o[axis]) < min(a[axis], b[axis], c[axis]):
+            return True
+        if min(p[axis], o[axis]) > max(a[axis], b[axis], c[axis]):
+            return True
+    return False
+
+
+@compiled
+def _meet_vertex(i, p, a, b, c, corners, tri, touches):
+    """Keep a triangle that the vertex, which is in its plane, lies on; the one with the lowest id."""
+    touch_tri, corner, weight = touches
+    if touch_tri[i] >= 0 and touch_tri[i] < tri:
+        return
+    if segment_triangle(p, p, a, b, c) == NONE:
+        return
+    u, v, w, _ = closest_on_triangle(p, a, b, c)
+    touch_tri[i] = tri
+    corner[i, 0], corner[i, 1], corner[i, 2] = corners
+    write(weight, i, (u, v, w))
+
+
+@compiled
+def meet_triangle(i, p, vertex, first, end, link_vertex, link_node, link_x, x, corners, tri, touches, hits):
+    """A vertex and its outer links against one triangle; ``vertex`` is -1 unless the body is inside itself."""
+    ca, cb, cc = corners
+    if vertex in (ca, cb, cc):
+        return
+    a, b, c = point(x, ca), point(x, cb), point(x, cc)
+    side = orient3d(a, b, c, p)
+    if side == 0:
+        _meet_vertex(i, p, a, b, c, corners, tri, touches)
+    for k in range(first, end):
+        if link_node[k] < 0:
+            w = link_vertex[k] if vertex >= 0 else np.int32(-1)
+            o = point(link_x, k)
+            # Most links end on the side of the plane on which they begin: that is cheap to see.
+            if w not in (ca, cb, cc) and not _is_beside(p, o, a, b, c) and orient3d(a, b, c, o) != side:
+                meet_segment(k, p, o, a, b, c, corners, tri, hits)
+
+
+@compiled
+def _box_of(p, first, end, link_node, link_x, origin):
+    """The box around a vertex and its outer neighbours, counted and rounded as those of the tree."""
+    lo_x, lo_y, lo_z = p
+    hi_x, hi_y, hi_z = p
+    for k in range(first, end):
+        if link_node[k] < 0:
+            lo_x, hi_x = min(lo_x, link_x[k, 0]), max(hi_x, link_x[k, 0])
+            lo_y, hi_y = min(lo_y, link_x[k, 1]), max(hi_y, link_x[k, 1])
+            lo_z, hi_z = min(lo_z, link_x[k, 2]), max(hi_z, link_x[k, 2])
+    low = np.float32(lo_x - origin[0]), np.float32(lo_y - origin[1]), np.float32(lo_z - origin[2])
+    return low, (np.float32(hi_x - origin[0]), np.float32(hi_y - origin[1]), np.float32(hi_z - origin[2]))
+
+
+@compiled
+def _meet_surface(i, p, vertex, first, end, link_vertex, link_node, link_x, tree, mask, index, touches, hits):
+    """A vertex and its outer links against all triangles near them.
+
+    Each level has a frame: the node that is open there, and those of its children that are still to be looked at.
+    """
+    box, _, start, top, origin, _, x, slot_face, slot_tri = tree
+    low, high = _box_of(p, first, end, link_node, link_x, origin)
+    level, node = top, np.int64(0)
+    while level <= top:
+        index[level] = node
+        mask[level] = overlap_mask(
+            box, node_at(level, node, start), low[0], low[1], low[2], high[0], high[1], high[2]
+        )  # fmt: skip
+        while level == 0 and mask[0] != 0:
+            s = WIDTH * node + lowest_bit(mask[0])
+            mask[0] &= mask[0] - ONE
+            if slot_tri[s] >= 0:
+                corners = slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
+                meet_triangle(
+                    i, p, vertex, first, end, link_vertex, link_node, link_x, x, corners, slot_tri[s], touches, hits
+                )  # fmt: skip
+        while level <= top and mask[level] == 0:
+            level += 1
+        if level <= top:
+            node = WIDTH * index[level] + lowest_bit(mask[level])
+            mask[level] &= mask[level] - ONE
+            level -= 1
+
+
+@compiled
+def _meet_run(first, end, own, points, links, tree, touches, hits):
+    start, link_vertex, link_node, link_x = links
+    top = tree[3]
+    mask, index = np.empty(top + 1, np.uint64), np.empty(top + 1, np.int64)
+    for i in range(first, end):
+        touches[0][i] = -1
+        for k in range(start[i], start[i + 1]):
+            hits[0][k] = -1.0
+        _meet_surface(
+            i, point(points, i), own[i], start[i], start[i + 1], link_vertex, link_node, link_x, tree, mask, index,
+            touches, hits,
+        )  # fmt: skip
+
+
+@kernel(parallel_from=128)
+def meet_surface(own, points, links, tree, threads, counter, touches, hits):
+    """Of all nodes of a penetrated body: the triangle that each lies on, and where its outer links leave the body.
+
+    ``own`` is the vertex where the body is inside itself, else -1. ``touches`` is (triangle or -1, corners, weights),
+    ``hits`` is (share of the link or -1, triangle, corners, weights, 1 or -1 if the link goes with or against the
+    normal, 0 if it passes through an edge or corner).
+    """
+    tasks = (len(own) + RUN - 1) // RUN
+    for _ in prange(threads):
+        t = claim(counter)
+        while t < tasks:
+            _meet_run(t * RUN, min((t + 1) * RUN, len(own)), own, points, links, tree, touches, hits)
+            t = claim(counter)

@@ -1,0 +1,290 @@
+"""Cuts along directions: projections, supports, what remains, and where to look next; see ``gjk_cut`` for the method.
+
+Names that recur:
+arena     (point, corner, tri, box): vertices, one row per axis, as float32; the vertices of triangles, counted from the
+          first of their piece; the ids of triangles; and their boxes, lowest x, y, z, then highest. All pieces of a
+          query lie in one arena.
+piece     (first vertex, vertex count, first triangle, triangle count): a part of one body with vertices of its own.
+listed    triangles of a piece that remain, counted from its first; the first ``count`` entries are meant.
+s         (sx, sy, sz), a direction of length 1.
+scratch   memory of a thread, see ``Scratch``.
+"""
+
+# mypy: ignore-errors
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from impinge.backend.jit import compiled, merged
+from impinge.detect.gjk_cut.simplex_kernels import closest_on_simplex
+from impinge.exact.triangle_triangle import dot, minus
+
+CHUNG_WANG, GJK = 0, 1
+"""Ways to the next direction."""
+MARGIN = 2.0**-18
+"""How far below the other body's support a triangle has to end before it is cut; ``gjk_cut`` derives it."""
+ENOUGH_FOR_CENTRE = 128
+"""Triangles whose mean is centre enough: it only has to give a good first direction."""
+NO_HINT = 2.0
+"""First coordinate of a direction that is none."""
+MOST_CUTS = 32
+"""Cuts of one pair of pieces: far more than are met, so that no input can go round in circles."""
+
+
+class Scratch(NamedTuple):
+    """What a thread needs besides the arena."""
+
+    listed_a: Any
+    listed_b: Any
+    parted: Any
+    number: Any
+    projection: Any
+    """Of the vertices of a, then of b."""
+    reach: Any
+    """Of the triangles of a, then of b."""
+    key: Any
+    simplex: Any
+    weight: Any
+    extent: Any
+    """Largest boxes met, of a and of b."""
+    node_box: Any
+    child: Any
+
+
+# Bodies of loops --------------------------------------------------------------------------------------
+
+
+@compiled
+def dot_of_vertex(i, x, y, z, sx, sy, sz, out):
+    """Project vertex ``i``; writes ``out[i]``."""
+    out[i] = x[i] * sx + y[i] * sy + z[i] * sz
+
+
+@compiled
+def reach_of_triangle(t, corner, projection):
+    """How far triangle ``t`` reaches: the largest projection of its corners."""
+    p, q, r = projection[corner[t, 0]], projection[corner[t, 1]], projection[corner[t, 2]]
+    high = p if p > q else q
+    return high if high > r else r
+
+
+@compiled
+def is_kept(reach, limit):
+    """Whether a triangle stays: it reaches the other list's support, up to rounding."""
+    return not (reach < limit)
+
+
+# Loops ------------------------------------------------------------------------------------------------
+
+
+@compiled
+def project(arena, piece, s, projection):
+    """Project every vertex of a piece once."""
+    first, last = piece[0], piece[0] + piece[1]
+    x, y, z = arena[0][0][first:last], arena[0][1][first:last], arena[0][2][first:last]
+    sx, sy, sz = np.float32(s[0]), np.float32(s[1]), np.float32(s[2])
+    for i in range(piece[1]):
+        dot_of_vertex(i, x, y, z, sx, sy, sz, projection)
+
+
+@compiled
+def find_support(arena, piece, listed, count, projection, reach):
+    """Write how far each listed triangle reaches; returns the farthest reach and the vertex that has it."""
+    corner = arena[1][piece[2] : piece[2] + piece[3]]
+    farthest, best = np.float32(-np.inf), 0
+    for k in range(count):
+        value = reach_of_triangle(listed[k], corner, projection)
+        reach[k] = value
+        if value > farthest:
+            farthest, best = value, k
+    t = listed[best]
+    v = corner[t, 0]
+    for k in range(1, 3):
+        if projection[corner[t, k]] == farthest:
+            v = corner[t, k]
+    return farthest, np.int64(v)
+
+
+@compiled
+def nearest_reach(arena, piece, listed, count, projection):
+    """The least projection of any corner: what the threshold of a cut needs, and nothing else."""
+    corner = arena[1][piece[2] : piece[2] + piece[3]]
+    least = np.float32(np.inf)
+    for k in range(count):
+        t = listed[k]
+        least = min(least, projection[corner[t, 0]], projection[corner[t, 1]], projection[corner[t, 2]])
+    return least
+
+
+@compiled
+def cut_list(listed, count, reach, limit):
+    """Keep the triangles that reach ``limit``; returns how many remain. No branch depends on a triangle."""
+    kept = 0
+    for k in range(count):
+        listed[kept] = listed[k]
+        kept += is_kept(reach[k], limit)
+    return kept
+
+
+@compiled
+def list_all(piece, listed):
+    """List all triangles of a piece; returns their number."""
+    for k in range(piece[3]):
+        listed[k] = k
+    return piece[3]
+
+
+# Directions -------------------------------------------------------------------------------------------
+
+
+@compiled
+def normalised(v):
+    """A vector of length 1, or (1, 0, 0) if ``v`` is too short to have a direction."""
+    length_sq = dot(v, v)
+    if not length_sq > 0.0:
+        return 1.0, 0.0, 0.0
+    factor = 1.0 / math.sqrt(length_sq)
+    return v[0] * factor, v[1] * factor, v[2] * factor
+
+
+@compiled
+def _centre(arena, piece, listed, count):
+    """The mean of one corner of each listed triangle; of many triangles, of some of them."""
+    x, y, z = arena[0][0][piece[0] :], arena[0][1][piece[0] :], arena[0][2][piece[0] :]
+    corner = arena[1][piece[2] :]
+    sum_x = sum_y = sum_z = 0.0
+    taken = 0
+    for k in range(0, count, 1 + count // ENOUGH_FOR_CENTRE):
+        v = corner[listed[k], 0]
+        sum_x += x[v]
+        sum_y += y[v]
+        sum_z += z[v]
+        taken += 1
+    return sum_x / taken, sum_y / taken, sum_z / taken
+
+
+@compiled
+def from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b):
+    """The direction from the centre of what is listed of a piece to that of another."""
+    return normalised(minus(_centre(arena, b, listed_b, count_b), _centre(arena, a, listed_a, count_a)))
+
+
+@compiled
+def reflected(s, t):
+    """Chung-Wang: s mirrored at the plane across t; where that is s again, s turned towards -t."""
+    t = normalised(t)
+    along = dot(t, s)
+    if along == 0.0:
+        return normalised((s[0] - t[0], s[1] - t[1], s[2] - t[2]))
+    twice = 2.0 * along
+    return normalised((s[0] - twice * t[0], s[1] - twice * t[1], s[2] - twice * t[2]))
+
+
+@compiled
+def against_simplex(t, simplex, weight, count):
+    """GJK: the way from the simplex's nearest point to the origin, after ``t`` joined the simplex.
+
+    Returns the direction and the number of points that carry the nearest one; 0 if the origin is inside.
+    """
+    simplex[count, 0], simplex[count, 1], simplex[count, 2] = t
+    closest_on_simplex(simplex, count + 1, weight)
+    vx = vy = vz = 0.0
+    kept = 0
+    for i in range(count + 1):
+        if weight[i] > 0.0:
+            vx += weight[i] * simplex[i, 0]
+            vy += weight[i] * simplex[i, 1]
+            vz += weight[i] * simplex[i, 2]
+            simplex[kept, 0], simplex[kept, 1], simplex[kept, 2] = simplex[i, 0], simplex[i, 1], simplex[i, 2]
+            kept += 1
+    length_sq = vx * vx + vy * vy + vz * vz
+    if kept == 4 or not length_sq > 0.0:
+        return (1.0, 0.0, 0.0), 0
+    return normalised((-vx, -vy, -vz)), kept
+
+
+# The combined cut -------------------------------------------------------------------------------------
+
+
+@compiled
+def _is_worth_it(arena, piece, listed, count, projection, farthest, common, threshold):
+    """Fig. 2: whether the common region takes up at most ``threshold`` of the piece along the direction."""
+    if threshold >= 1.0:
+        return True
+    return common <= threshold * (farthest - nearest_reach(arena, piece, listed, count, projection))
+
+
+@compiled
+def _vertex(arena, piece, v):
+    i = piece[0] + v
+    return np.float64(arena[0][0, i]), np.float64(arena[0][1, i]), np.float64(arena[0][2, i])
+
+
+@compiled
+def cut_once(arena, a, count_a, b, count_b, s, threshold, scratch):
+    """Algorithm 4.1: cut both lists along ``s``; returns what remains of each, and the difference of the supports."""
+    listed_a, listed_b = scratch.listed_a, scratch.listed_b
+    of_a, of_b = scratch.projection, scratch.projection[a[1] :]
+    reach_a, reach_b = scratch.reach, scratch.reach[count_a:]
+    # The supports: a's vertex farthest along s, b's vertex farthest along -s.
+    project(arena, a, s, of_a)
+    top_a, v1 = find_support(arena, a, listed_a, count_a, of_a, reach_a)
+    project(arena, b, (-s[0], -s[1], -s[2]), of_b)
+    top_b, v2 = find_support(arena, b, listed_b, count_b, of_b, reach_b)
+    # Along s, a ends at top_a and b begins at -top_b; what they have in common is between.
+    common = top_a + top_b
+    left_a, left_b = count_a, count_b
+    if _is_worth_it(arena, a, listed_a, count_a, of_a, top_a, common, threshold):
+        left_a = cut_list(listed_a, count_a, reach_a, np.float32(-top_b - MARGIN))
+    if _is_worth_it(arena, b, listed_b, count_b, of_b, top_b, common, threshold):
+        left_b = cut_list(listed_b, count_b, reach_b, np.float32(-top_a - MARGIN))
+    return left_a, left_b, minus(_vertex(arena, a, v1), _vertex(arena, b, v2))
+
+
+@compiled
+def cut_bodies(arena, a, b, s, scratch):
+    """Algorithm 4.1 by itself: list all triangles, and cut them along ``s``; returns how many of each remain listed."""
+    count_a, count_b = list_all(a, scratch.listed_a), list_all(b, scratch.listed_b)
+    left_a, left_b, _ = cut_once(arena, a, count_a, b, count_b, s, 1.0, scratch)
+    return left_a, left_b
+
+
+@compiled
+def _next_direction(s, t, direction, simplex, weight, carried):
+    """Where to look next, and how many points the simplex has then; False if there is nothing more to learn."""
+    if not dot(t, t) > 0.0:  # the supports coincide: touching
+        return s, carried, False
+    if direction == GJK:
+        s, carried = against_simplex(t, simplex, weight, carried)
+        return s, carried, carried > 0
+    return reflected(s, t), carried, True
+
+
+@merged
+def combined_cut(arena, a, b, hint, choices, scratch):
+    """CombinedCut: cut two pieces along one direction after the other, until a cut removes too little.
+
+    Returns how many triangles of each remain listed (none if a direction separates the pieces), the direction that was
+    cut along last, the one that removed most, and the number of cuts.
+    """
+    direction, stop_at_first, threshold, worth = choices[0], choices[1], choices[2], choices[5]
+    listed_a, listed_b = scratch.listed_a, scratch.listed_b
+    count_a, count_b = list_all(a, listed_a), list_all(b, listed_b)
+    s = from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b) if hint[0] == NO_HINT else hint
+    best, used, most, carried, cuts = s, s, -1, np.int64(0), 0  # a literal 0 would be compiled for apart
+    goes_on = True
+    while goes_on:
+        left_a, left_b, t = cut_once(arena, a, count_a, b, count_b, s, threshold, scratch)
+        cut_a, cut_b = count_a - left_a > worth * count_a, count_b - left_b > worth * count_b
+        if count_a - left_a + count_b - left_b > most:
+            best, most = s, count_a - left_a + count_b - left_b
+        count_a, count_b, used = left_a, left_b, s
+        cuts += 1
+        goes_on = cut_a and cut_b if stop_at_first else cut_a or cut_b
+        if count_a == 0 or count_b == 0 or cuts >= MOST_CUTS:
+            goes_on = False
+        elif goes_on:
+            s, carried, goes_on = _next_direction(s, t, direction, scratch.simplex, scratch.weight, carried)
+    return count_a, count_b, used, best, cuts

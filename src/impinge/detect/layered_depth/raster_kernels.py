@@ -1,0 +1,410 @@
+"""Fragments of a mesh on a grid of pixels, sorted along the ray of each pixel; see ``layered_depth`` for the method.
+
+``snapped[v]``      column and row of vertex v, in units of 2^-bits pixels; pixel i has its centre at (i + 1/2) 2^bits
+``height[v]``       its depth, kept beside for the sake of the cache
+``pixel, depth``    of fragments: row · resolution + column, and where the ray crosses
+``face``            which triangle it crosses: its id where the ray enters the body, ~id where it leaves
+``first, count``    where the list of each chunk of triangles starts, and how many fragments it has
+``pixel_start[p]``  first fragment of pixel p among the sorted ones
+
+``grid`` is (u, v, lowest u, lowest v, units per length along u, along v), ``raster`` is (bits, resolution, least depth,
+largest depth), ``d`` is the axis of depths. ``layered_depth_cuda`` runs the bodies on a grid of CUDA threads.
+"""
+
+# mypy: ignore-errors
+
+import math
+
+import numpy as np
+
+from impinge.backend.claim import claim
+from impinge.backend.jit import compiled, inlined, kernel, prange
+from impinge.backend.simd.boxes import lowest_bit, vertices_box
+from impinge.exact.orientation import orient2d
+
+CHUNKS = 32
+"""Lists that triangles write their fragments to."""
+BOX_CHUNKS = 16
+BLOCK = 64
+"""Triangles that are looked at for candidates before these are drawn: the bits of a mask."""
+ONE = np.uint64(1)
+WIDE = 8
+"""Columns from which the covered part of a row is computed instead of looked for."""
+GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
+"""Steps of the shell sort [Ciura2001]; rays rarely cross more than a dozen times, and then it is an insertion sort."""
+
+
+# Vertices ---------------------------------------------------------------------------------------------
+
+
+@kernel(parallel_from=1 << 14)
+def bound_vertices(x, used, box):
+    """Lowest and highest corner of each chunk of the vertices ``used``."""
+    for c in prange(BOX_CHUNKS):
+        low_x, low_y, low_z, high_x, high_y, high_z = vertices_box(
+            x, used, c * len(used) // BOX_CHUNKS, (c + 1) * len(used) // BOX_CHUNKS
+        )
+        box[c, 0], box[c, 1], box[c, 2] = low_x, low_y, low_z
+        box[c, 3], box[c, 4], box[c, 5] = high_x, high_y, high_z
+
+
+@inlined
+def snap_vertex(i, x, used, grid, d, snapped, height):
+    """Round the place of vertex ``used[i]`` on the grid, so that every triangle sees the same one; copy its depth."""
+    u, v, low_u, low_v, scale_u, scale_v = grid
+    vertex = used[i]
+    snapped[vertex, 0] = np.int32(math.floor((x[vertex, u] - low_u) * scale_u + 0.5))
+    snapped[vertex, 1] = np.int32(math.floor((x[vertex, v] - low_v) * scale_v + 0.5))
+    height[vertex] = x[vertex, d]
+
+
+@kernel(parallel_from=1 << 13)
+def snap_vertices(x, used, grid, d, snapped, height):
+    """Snap all vertices that triangles use."""
+    for i in prange(len(used)):
+        snap_vertex(i, x, used, grid, d, snapped, height)
+
+
+# Triangles --------------------------------------------------------------------------------------------
+
+
+@inlined
+def _corners(t, faces):
+    """The corners of a triangle; unsigned, so that no index is checked for counting from the end."""
+    return np.uint32(faces[t, 0]), np.uint32(faces[t, 1]), np.uint32(faces[t, 2])
+
+
+@inlined
+def _centres(a, b, c, bits, n):
+    """First and last pixel whose centre lies between the least and the largest of three coordinates."""
+    half = np.int64(1) << (bits - 1)
+    return max((min(a, b, c) + half - 1) >> bits, 0), min((max(a, b, c) - half) >> bits, n - 1)
+
+
+@inlined
+def _may_cover(t, faces, snapped, half, per_unit, last):
+    """Whether a triangle may cover the centre of a pixel: nearly all small ones that do not are told apart here.
+
+    All in doubles and without a branch, so that it becomes vector instructions. If its box has more than one centre, it
+    may. If it has one, the edge functions there must not have opposite signs: both products of each are rounded, and
+    rounding keeps their order, so that a sign may come out as zero, but never as the opposite.
+    """
+    a, b, c = _corners(t, faces)
+    ax, bx, cx = np.float64(snapped[a, 0]), np.float64(snapped[b, 0]), np.float64(snapped[c, 0])
+    ay, by, cy = np.float64(snapped[a, 1]), np.float64(snapped[b, 1]), np.float64(snapped[c, 1])
+    i_lo = max(np.floor((min(ax, bx, cx) + (half - 1.0)) * per_unit), 0.0)
+    i_hi = min(np.floor((max(ax, bx, cx) - half) * per_unit), last)
+    j_lo = max(np.floor((min(ay, by, cy) + (half - 1.0)) * per_unit), 0.0)
+    j_hi = min(np.floor((max(ay, by, cy) - half) * per_unit), last)
+    px, py = (i_lo + i_lo + 1.0) * half, (j_lo + j_lo + 1.0) * half
+    ax, bx, cx, ay, by, cy = ax - px, bx - px, cx - px, ay - py, by - py, cy - py
+    w_a, w_b, w_c = bx * cy - by * cx, cx * ay - cy * ax, ax * by - ay * bx
+    on_one_side = ((w_a >= 0.0) & (w_b >= 0.0) & (w_c >= 0.0)) | ((w_a <= 0.0) & (w_b <= 0.0) & (w_c <= 0.0))
+    return (i_lo <= i_hi) & (j_lo <= j_hi) & (on_one_side | (i_lo < i_hi) | (j_lo < j_hi))
+
+
+@inlined
+def _candidates(first, end, ids, faces, snapped, bits, n):
+    """Bit k is set if triangle ``ids[first + k]`` may cover the centre of a pixel; up to 64 of them."""
+    half, last = np.float64(np.int64(1) << (bits - 1)), np.float64(n - 1)
+    per_unit = 0.5 / half
+    mask = np.uint64(0)
+    for k in range(first, end):
+        mask |= np.uint64(_may_cover(ids[k], faces, snapped, half, per_unit, last)) << np.uint64(k - first)
+    return mask
+
+
+@inlined
+def _owns(dx, dy):
+    """Whether points on an edge with the inside to its left belong to the triangle: one direction of every two."""
+    return (dy > 0) | ((dy == 0) & (dx < 0))
+
+
+@inlined
+def _narrow(w, step, lo, hi):
+    """The columns of ``lo`` .. ``hi`` on which w, counted from ``lo`` on in equal steps, is not negative."""
+    if step > 0:
+        if w < 0:
+            lo += (-w + step - 1) // step
+    elif w < 0:
+        hi = lo - 1
+    elif step < 0:
+        hi = min(hi, lo + w // -step)
+    return lo, hi
+
+
+@inlined
+def emit_triangle(t, faces, snapped, height, raster, first, room, pixel, depth, face):
+    """Write the fragments of triangle ``t`` from ``first`` on as long as there is room; return how many there are.
+
+    With the edge functions w of the three sides, all whole numbers, the centre of a pixel is covered if every w is
+    positive, or zero on a side that owns its points; those that do not have 1 taken off, so that w >= 0 decides.
+    """
+    bits, n, least, largest = raster
+    a, b, c = _corners(t, faces)
+    ax, bx, cx = np.int64(snapped[a, 0]), np.int64(snapped[b, 0]), np.int64(snapped[c, 0])
+    ay, by, cy = np.int64(snapped[a, 1]), np.int64(snapped[b, 1]), np.int64(snapped[c, 1])
+    i_lo, i_hi = _centres(ax, bx, cx, bits, n)
+    j_lo, j_hi = _centres(ay, by, cy, bits, n)
+    if (i_lo > i_hi) | (j_lo > j_hi):
+        return 0
+    half = np.int64(1) << (bits - 1)
+    px, py = (i_lo << bits) + half, (j_lo << bits) + half
+    ax, bx, cx, ay, by, cy = ax - px, bx - px, cx - px, ay - py, by - py, cy - py
+    row_a, row_b, row_c = bx * cy - by * cx, cx * ay - cy * ax, ax * by - ay * bx
+    area = row_a + row_b + row_c
+    turn = np.int64(1) if area > 0 else np.int64(-1)  # -1: its sides are walked the other way round
+    off_a = np.int64(not _owns(turn * (cx - bx), turn * (cy - by)))
+    off_b = np.int64(not _owns(turn * (ax - cx), turn * (ay - cy)))
+    off_c = np.int64(not _owns(turn * (bx - ax), turn * (by - ay)))
+    row_a, row_b, row_c = turn * row_a - off_a, turn * row_b - off_b, turn * row_c - off_c
+    is_single = (i_lo == i_hi) & (j_lo == j_hi)
+    if (area == 0) | (is_single & ((row_a | row_b | row_c) < 0)):
+        return 0
+    # Seen from below, a triangle whose normal points up, along the ray, is one that the ray leaves through.
+    code = np.int32(~np.int64(t)) if area > 0 else np.int32(t)
+    za, per_area = height[a], 1.0 / np.float64(turn * area)
+    zb, zc = (height[b] - za) * per_area, (height[c] - za) * per_area
+    if is_single:
+        z = za + (np.float64(row_b + off_b) * zb + np.float64(row_c + off_c) * zc)
+        if room > 0:
+            pixel[first], depth[first], face[first] = np.int32(j_lo * n + i_lo), z, code
+        return np.int64((least <= z) & (z <= largest))
+    if min(za, height[b], height[c]) > largest or max(za, height[b], height[c]) < least:
+        return 0
+    step_a, step_b, step_c = turn * (by - cy) << bits, turn * (cy - ay) << bits, turn * (ay - by) << bits
+    count = 0
+    for j in range(j_lo, j_hi + 1):
+        lo, hi = i_lo, i_hi
+        w_a, w_b, w_c = row_a, row_b, row_c
+        if i_hi - i_lo >= WIDE:
+            lo_a, hi_a = _narrow(row_a, step_a, i_lo, i_hi)
+            lo_b, hi_b = _narrow(row_b, step_b, i_lo, i_hi)
+            lo_c, hi_c = _narrow(row_c, step_c, i_lo, i_hi)
+            lo, hi = max(lo_a, lo_b, lo_c), min(hi_a, hi_b, hi_c)
+            w_a, w_b, w_c = w_a + (lo - i_lo) * step_a, w_b + (lo - i_lo) * step_b, w_c + (lo - i_lo) * step_c
+        for i in range(lo, hi + 1):
+            if (w_a | w_b | w_c) >= 0:
+                z = za + (np.float64(w_b + off_b) * zb + np.float64(w_c + off_c) * zc)
+                if least <= z <= largest:
+                    if count < room:
+                        k = first + count
+                        pixel[k], depth[k], face[k] = np.int32(j * n + i), z, code
+                    count += 1
+            w_a, w_b, w_c = w_a + step_a, w_b + step_b, w_c + step_c
+        row_a += turn * (cx - bx) << bits
+        row_b += turn * (ax - cx) << bits
+        row_c += turn * (bx - ax) << bits
+    return count
+
+
+@compiled
+def _emit_chunk(first_id, end_id, ids, faces, snapped, height, raster, first, end, pixel, depth, face):
+    bits, n, _, _ = raster
+    count = np.int64(0)
+    for block in range(first_id, end_id, BLOCK):
+        mask = _candidates(block, min(block + BLOCK, end_id), ids, faces, snapped, bits, n)
+        while mask != 0:
+            t = ids[block + lowest_bit(mask)]
+            mask &= mask - ONE
+            start = first + count
+            count += emit_triangle(t, faces, snapped, height, raster, start, end - start, pixel, depth, face)
+    return count
+
+
+@kernel(parallel_from=512)
+def rasterise(faces, ids, snapped, height, raster, threads, counter, first, pixel, depth, face, count):
+    """Write the fragments of all triangles ``ids`` to lists per chunk; ``count`` is right even without room."""
+    for _ in prange(threads):
+        c = claim(counter)
+        while c < CHUNKS:
+            first_id, end_id = c * len(ids) // CHUNKS, (c + 1) * len(ids) // CHUNKS
+            count[c] = _emit_chunk(
+                first_id, end_id, ids, faces, snapped, height, raster, first[c], first[c + 1], pixel, depth, face
+            )
+            c = claim(counter)
+
+
+# Triangles too far from the window to be snapped: exact signs of the positions themselves -----------------
+
+
+@compiled
+def _covers(p, q, r):
+    """Whether r is left of the edge from p to q, or on it and the edge owns its points."""
+    side = orient2d(p, q, r)
+    return side > 0 or (side == 0 and _owns(q[0] - p[0], q[1] - p[1]))
+
+
+@compiled
+def _depth_at(p, a, b, c, za, zb, zc):
+    """Depth of a triangle above a point inside of its projection, in doubles, and never beyond its corners."""
+    ax, bx, cx, ay, by, cy = a[0] - p[0], b[0] - p[0], c[0] - p[0], a[1] - p[1], b[1] - p[1], c[1] - p[1]
+    size = max(abs(ax), abs(bx), abs(cx), abs(ay), abs(by), abs(cy))
+    if not 1e-100 < size < 1e100:  # products would overflow or vanish
+        ax, bx, cx, ay, by, cy = ax / size, bx / size, cx / size, ay / size, by / size, cy / size
+    wa, wb, wc = bx * cy - by * cx, cx * ay - cy * ax, ax * by - ay * bx
+    area = wa + wb + wc
+    z = za + ((wb / area) * (zb - za) + (wc / area) * (zc - za)) if area > 0.0 else za
+    return min(max(z, min(za, zb, zc)), max(za, zb, zc))
+
+
+@compiled
+def _pixel_range(low, high, origin, scale, n):
+    """First and last pixel whose centre may lie between ``low`` and ``high``; one more on either side for rounding."""
+    last = float(n - 1)
+    lo = min(max(math.floor((low - origin) * scale - 0.5) - 1.0, 0.0), last + 1.0)
+    hi = min(max(math.ceil((high - origin) * scale - 0.5) + 1.0, -1.0), last)
+    return np.int64(lo), np.int64(hi)
+
+
+@compiled
+def emit_triangle_exactly(t, x, faces, centre, grid, d, raster, first, room, pixel, depth, face):
+    """As ``emit_triangle``, with exact signs of doubles at the pixel centres ``centre[0]`` along u, ``centre[1]``."""
+    u, v, low_u, low_v, scale_u, scale_v = grid
+    _, n, least, largest = raster
+    i, j, k = faces[t, 0], faces[t, 1], faces[t, 2]
+    a, b, c = (x[i, u], x[i, v]), (x[j, u], x[j, v]), (x[k, u], x[k, v])
+    za, zb, zc = x[i, d], x[j, d], x[k, d]
+    if min(za, zb, zc) > largest or max(za, zb, zc) < least:
+        return 0
+    i_lo, i_hi = _pixel_range(min(a[0], b[0], c[0]), max(a[0], b[0], c[0]), low_u, scale_u, n)
+    j_lo, j_hi = _pixel_range(min(a[1], b[1], c[1]), max(a[1], b[1], c[1]), low_v, scale_v, n)
+    if i_lo > i_hi or j_lo > j_hi:
+        return 0
+    turn = orient2d(a, b, c)
+    if turn == 0:
+        return 0
+    code = np.int32(~t)
+    if turn < 0:
+        code = np.int32(t)
+        b, zb, c, zc = c, zc, b, zb
+    count = 0
+    for row in range(j_lo, j_hi + 1):
+        for column in range(i_lo, i_hi + 1):
+            p = (centre[0, column], centre[1, row])
+            if _covers(a, b, p) and _covers(b, c, p) and _covers(c, a, p):
+                z = _depth_at(p, a, b, c, za, zb, zc)
+                if least <= z <= largest:
+                    if count < room:
+                        pixel[first + count] = np.int32(row * n + column)
+                        depth[first + count] = z
+                        face[first + count] = code
+                    count += 1
+    return count
+
+
+@kernel(parallel_from=64)
+def rasterise_exactly(x, faces, ids, centre, grid, d, raster, first, pixel, depth, face, count):
+    """As ``rasterise``, with exact signs of doubles."""
+    for c in prange(CHUNKS):
+        total = np.int64(0)
+        for k in range(c * len(ids) // CHUNKS, (c + 1) * len(ids) // CHUNKS):
+            start = first[c] + total
+            total += emit_triangle_exactly(
+                ids[k], x, faces, centre, grid, d, raster, start, first[c + 1] - start, pixel, depth, face
+            )
+        count[c] = total
+
+
+# Sorting ----------------------------------------------------------------------------------------------
+
+
+@compiled
+def _count_band(low, high, first, count, pixel, pixel_count):
+    for p in range(low, high):
+        pixel_count[p] = 0
+    for c in range(len(count)):
+        for f in range(first[c], first[c] + count[c]):
+            p = pixel[f]
+            if low <= p < high:
+                pixel_count[p] += 1
+
+
+@kernel(parallel_from=1 << 12)
+def count_pixels(bands, first, count, pixel, pixel_count):
+    """Fragments of each pixel; every thread reads all lists and counts for a band of pixels of its own."""
+    n = len(pixel_count)
+    for k in prange(bands):
+        _count_band(k * n // bands, (k + 1) * n // bands, first, count, pixel, pixel_count)
+
+
+@inlined
+def sort_pixel(p, pixel_start, depth, face):
+    """Sort the fragments of pixel ``p`` by (depth, triangle); a triangle has no two in one pixel."""
+    first, end = pixel_start[p], pixel_start[p + 1]
+    if end - first < 2:
+        return
+    for gap in GAPS:
+        if gap >= end - first:
+            continue
+        for k in range(first + gap, end):
+            z, code = depth[k], face[k]
+            t = code if code >= 0 else ~code
+            m = k - gap
+            while m >= first:
+                other = face[m] if face[m] >= 0 else ~face[m]
+                if depth[m] < z or (depth[m] == z and other < t):
+                    break
+                depth[m + gap], face[m + gap] = depth[m], face[m]
+                m -= gap
+            depth[m + gap], face[m + gap] = z, code
+
+
+@compiled
+def _place_band(low, high, first, count, pixel, depth, face, pixel_start, pixel_count, sorted_depth, sorted_face):
+    for c in range(len(count)):
+        for f in range(first[c], first[c] + count[c]):
+            p = pixel[f]
+            if low <= p < high:
+                pixel_count[p] -= 1
+                k = pixel_start[p] + pixel_count[p]
+                sorted_depth[k], sorted_face[k] = depth[f], face[f]
+    for p in range(low, high):
+        sort_pixel(p, pixel_start, sorted_depth, sorted_face)
+
+
+@kernel(parallel_from=1 << 12)
+def place_fragments(
+    bands, first, count, pixel, depth, face, pixel_start, pixel_count, sorted_depth, sorted_face
+):  # fmt: skip
+    """Move fragments to their pixels and sort each pixel; the counts of pixels are used up."""
+    n = len(pixel_count)
+    for k in prange(bands):
+        _place_band(
+            k * n // bands, (k + 1) * n // bands, first, count, pixel, depth, face, pixel_start, pixel_count,
+            sorted_depth, sorted_face,
+        )  # fmt: skip
+
+
+@compiled
+def _take_band(low, high, layer, first, count, pixel, depth, face, pixel_start, pixel_count, kept_depth, kept_face):
+    for p in range(low, high):
+        pixel_count[p] = 0
+    for c in range(len(count)):
+        for f in range(first[c], first[c] + count[c]):
+            p = pixel[f]
+            if low <= p < high:
+                if pixel_count[p] == layer:
+                    k = pixel_start[p] + layer
+                    kept_depth[k], kept_face[k] = depth[f], face[f]
+                pixel_count[p] += 1
+
+
+@kernel(parallel_from=1 << 12)
+def take_layer(
+    bands, layer, first, count, pixel, depth, face, pixel_start, pixel_count, kept_depth, kept_face
+):  # fmt: skip
+    """Keep of each pixel the fragment that is drawn after ``layer`` others: one rendering pass of the paper."""
+    n = len(pixel_count)
+    for k in prange(bands):
+        _take_band(
+            k * n // bands, (k + 1) * n // bands, layer, first, count, pixel, depth, face, pixel_start, pixel_count,
+            kept_depth, kept_face,
+        )  # fmt: skip
+
+
+@kernel(parallel_from=1 << 12)
+def sort_pixels(pixel_start, depth, face):
+    """Sort every pixel."""
+    for p in prange(len(pixel_start) - 1):
+        sort_pixel(p, pixel_start, depth, face)

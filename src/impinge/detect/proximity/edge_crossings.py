@@ -1,0 +1,98 @@
+"""Edges of one body through faces of the other, by exact signs: where surfaces enter and leave each other.
+
+1. Pairs.  An edge can pass through a face only if a triangle that it belongs to meets that face, so the pairs of
+           triangles that meet are found first (``BoxTree``, on the kept trees).
+2. Signs.  An edge uv passes through face pqr iff u and v do not lie on the same side of its plane, and line uv passes
+           all three edges of the face on the same side: five signs (``exact.orientation``), always right.
+3. Places. Parameter and weights are quotients of the same determinants in doubles; where a sign is zero, so is
+           the weight, and the parameter is exactly 0 or 1.
+4. Once.   An edge is reached from each of its triangles; it is tested once.
+
+Ends       count: an edge that passes through an edge or a corner of a face, or ends on it, is of kind TOUCHING, and
+           is listed with every face that it meets there; one through the insides of both is CROSSING.
+Left out   are edges that lie in the plane of the face, and faces without an area: they pass through nothing.
+Guarantee  complete and exact, each crossing once, the same bits for any number of threads. Parameter and weights are
+           for drawing and for forces: of edges nearly parallel to a face they may have few correct digits.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from impinge.checks import Floats, Ints
+from impinge.detect.box_tree.detector import BoxTree
+from impinge.detect.common.nearest_results import EdgeCrossings
+from impinge.detect.common.pair_query import Side, pair_options
+from impinge.detect.common.results import TrianglePairs
+from impinge.detect.proximity import edge_crossings_kernels as kernels
+from impinge.errors import OptionError
+from impinge.mesh.body import as_surface
+
+
+class Meeting(NamedTuple):
+    """Triangles that meet, and the bodies as they were when they met."""
+
+    pairs: TrianglePairs
+    a: Side
+    b: Side
+
+
+def meeting_of(a: Any, b: Any, options: dict[str, Any]) -> Meeting:
+    """All pairs of triangles that meet; asked again if a body was changed meanwhile by another thread."""
+    if "max_pairs" in options:
+        raise OptionError("max_pairs is for triangle pairs; this query answers completely or not at all")
+    a, b = as_surface(a, name="a"), as_surface(b, name="b")
+    wanted = pair_options(options)
+    detector = BoxTree(a, b)
+    while True:
+        versions = a.version, b.version
+        sides = wanted.side_a(a), wanted.side_b(b)
+        pairs = detector.query(**options)
+        if (a.version, b.version) == versions:
+            return Meeting(pairs, *sides)
+
+
+def edge_crossings(a: Any, b: Any, **options: Any) -> EdgeCrossings:
+    """All edges of ``a`` that pass through faces of ``b``; options as in ``PairOptions``, without ``max_pairs``."""
+    began = perf_counter()
+    met = meeting_of(a, b, options)
+    pairs = met.pairs.pairs
+    edge, face = unique_rows(edges_of(met.a.faces[pairs[:, 0]]), np.repeat(pairs[:, 1], 3))
+    edge, face, how = crossings_of(met.a.vertices, edge, met.b.vertices, met.b.faces, face)
+    return EdgeCrossings(
+        edge=edge,
+        face=face,
+        **how,
+        complete=met.pairs.complete,
+        reason=met.pairs.reason,
+        method=met.pairs.method,
+        stats=met.pairs.stats,
+        elapsed_ms=1e3 * (perf_counter() - began),
+    )
+
+
+def edges_of(faces: Ints) -> Ints:
+    """The three edges of each triangle, the lower vertex first: one direction, whichever triangle they belong to."""
+    return np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+
+
+def unique_rows(edge: Ints, face: Ints) -> tuple[Ints, Ints]:
+    """Pairs of edges and faces, sorted, each once."""
+    order = np.lexsort((face, edge[:, 1], edge[:, 0]))
+    edge, face = edge[order], face[order]
+    is_new = np.ones(len(face), dtype=np.bool_)
+    is_new[1:] = (edge[1:] != edge[:-1]).any(axis=1) | (face[1:] != face[:-1])
+    return edge[is_new], face[is_new]
+
+
+def crossings_of(x_a: Floats, edge: Ints, x_b: Floats, faces_b: Ints, face: Ints) -> tuple[Ints, Ints, dict[str, Any]]:
+    """Those edges that pass through their faces, the faces, and how: kind, sign, parameter, weights."""
+    kind, sign = np.zeros((2, len(face)), dtype=np.int8)
+    along, weights = np.zeros(len(face)), np.zeros((len(face), 3))
+    kernels.cross_edges(x_a, edge, x_b, faces_b, face, kind, sign, along, weights)
+    rows = np.flatnonzero(kind)
+    how = {"kind": kind[rows], "sign": sign[rows], "parameter": along[rows], "weights": weights[rows]}
+    return edge[rows], face[rows], how

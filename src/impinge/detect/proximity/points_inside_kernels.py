@@ -1,0 +1,76 @@
+"""Rays upwards through the tree of a closed surface; see ``points_inside``."""
+
+# mypy: ignore-errors
+
+import numpy as np
+
+from impinge.backend.claim import claim
+from impinge.backend.jit import compiled, kernel, prange
+from impinge.backend.simd.boxes import WIDTH, lowest_bit, overlap_mask
+from impinge.detect.boxes.whole_tree_kernels import node_at
+from impinge.exact.orientation import point
+from impinge.exact.point_surface import ON_SURFACE, ray_meets_triangle
+
+RUN = 64
+"""Points that one task answers."""
+ONE = np.uint64(1)
+TOP = np.float32(np.inf)
+
+
+@compiled
+def _crossing(p, x, slot_face, s):
+    a, b, c = slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
+    return ray_meets_triangle(p, point(x, a), point(x, b), point(x, c))
+
+
+@compiled
+def _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, oriented, mask, index):
+    """Whether p is inside or on the surface: by winding number of ``oriented`` triangles, or by parity of the others.
+
+    Each level has a frame: the node that is open there, and those of its children that the ray meets and that are
+    still to be looked at.
+    """
+    px, py, pz = np.float32(p[0] - origin[0]), np.float32(p[1] - origin[1]), np.float32(p[2] - origin[2])
+    winding = crossings = 0
+    on_surface = False
+    level, node = top, np.int64(0)
+    while level <= top and not on_surface:
+        index[level] = node
+        mask[level] = overlap_mask(box, node_at(level, node, start), px, py, pz, px, py, TOP)
+        while level == 0 and mask[0] != 0:
+            s = WIDTH * node + lowest_bit(mask[0])
+            mask[0] &= mask[0] - ONE
+            if slot_tri[s] >= 0:
+                answer = _crossing(p, x, slot_face, s)
+                on_surface |= answer == ON_SURFACE
+                if oriented[slot_tri[s]]:
+                    winding += answer
+                else:
+                    crossings += abs(answer)
+        while level <= top and mask[level] == 0:
+            level += 1
+        if level <= top:
+            node = WIDTH * index[level] + lowest_bit(mask[level])
+            mask[level] &= mask[level] - ONE
+            level -= 1
+    return on_surface or winding != 0 or crossings % 2 == 1
+
+
+@compiled
+def _answer_run(first, end, points, tree, oriented, inside):
+    box, _, start, top, origin, _, x, slot_face, slot_tri = tree
+    mask, index = np.empty(top + 1, np.uint64), np.empty(top + 1, np.int64)
+    for i in range(first, end):
+        p = point(points, i)
+        inside[i] = _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, oriented, mask, index)
+
+
+@kernel(parallel_from=256)
+def answer_points(points, tree, oriented, threads, counter, inside):
+    """Answer all points, in runs."""
+    tasks = (len(points) + RUN - 1) // RUN
+    for _ in prange(threads):
+        t = claim(counter)
+        while t < tasks:
+            _answer_run(t * RUN, min((t + 1) * RUN, len(points)), points, tree, oriented, inside)
+            t = claim(counter)

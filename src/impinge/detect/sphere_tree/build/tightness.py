@@ -1,0 +1,75 @@
+"""How tightly spheres fit a body: what they cover outside of it, and how far they stand off.
+
+Volume     of the union of the balls outside of the solid, by points spread at random over the box of the balls
+           (seeded): its error is that of counting, which is told.
+Stand-off  of each ball, measured at points of it (``sphere_stand_off``).
+
+An open surface has no inside: all of every ball is outside of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from impinge.checks import Floats
+from impinge.detect.common.pair_query import pair_options
+from impinge.detect.proximity.points_inside import points_inside
+from impinge.detect.sphere_tree.build import tightness_kernels as kernels
+from impinge.detect.sphere_tree.build.overshoot import stand_offs
+from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
+from impinge.mesh.tri_mesh import TriMesh
+
+DIRECTIONS = 162
+"""Points on a ball: some 12 degrees apart."""
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """How tightly the balls of one level fit."""
+
+    count: int
+    mean_radius: float
+    outside_volume: float
+    """Of the union of the balls, outside of the solid."""
+    outside_error: float
+    """Standard deviation of that volume, from the number of points."""
+    mean_stand_off: float
+    """Mean over the balls."""
+    worst_stand_off: float
+
+
+def tightness_by_level(
+    tree: SphereHierarchy, mesh: TriMesh, *, samples: int = 100_000, seed: int = 0
+) -> list[Tightness]:
+    """How tightly each level fits ``mesh``, which must be at rest; leaves above a level count to it."""
+    nodes = [tree.cut(level) for level in range(tree.level_count)]
+    return [tightness_of_balls(mesh, tree.centre[n], tree.radius[n], samples=samples, seed=seed) for n in nodes]
+
+
+def tightness_of_balls(
+    mesh: TriMesh, centre: Floats, radius: Floats, *, samples: int = 100_000, seed: int = 0
+) -> Tightness:
+    """How tightly some balls fit a body."""
+    volume, error = _outside_volume(mesh, centre, radius, samples, seed)
+    stand_off = stand_offs(mesh, centre, radius, DIRECTIONS)
+    return Tightness(
+        count=len(radius),
+        mean_radius=float(radius.mean()),
+        outside_volume=volume,
+        outside_error=error,
+        mean_stand_off=float(stand_off.mean()),
+        worst_stand_off=float(stand_off.max()),
+    )
+
+
+def _outside_volume(mesh: TriMesh, centre: Floats, radius: Floats, samples: int, seed: int) -> tuple[float, float]:
+    lo, hi = (centre - radius[:, None]).min(axis=0), (centre + radius[:, None]).max(axis=0)
+    points = lo + (hi - lo) * np.random.default_rng(seed).random((samples, 3))
+    is_in = np.zeros(samples, dtype=np.bool_)
+    kernels.find_in_any_ball.over(samples)(points, centre, radius, is_in)
+    found = points[is_in]
+    share = float((~points_inside(mesh, found, pair_options({}))).sum()) / samples
+    box = float(np.prod(hi - lo))
+    return box * share, box * float(np.sqrt(share * (1.0 - share) / samples))

@@ -1,0 +1,157 @@
+"""Pairs of spheres that meet or may meet: what a query within a budget returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.checks import Floats, Ints
+from impinge.detect.common.results import Result, plain
+from impinge.detect.sphere_tree.track.contact_frames import Normals, Pushes, pushes_of
+from impinge.detect.sphere_tree.track.mean_normals import Facing
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SphereContacts(Result):
+    """Pairs of spheres that meet; ``certain`` ones only grow with the budget, ``possible`` ones only settle.
+
+    Points, normals and depths are made of the spheres when they are first asked for, not within the query's budget.
+    """
+
+    certain: Ints
+    """Node of a's tree, node of b's: leaves whose spheres meet, and with the exact stage triangles below them too;
+    sorted, shape (k, 2)."""
+    possible: Ints
+    """Pairs that nothing has ruled out yet and that were not followed to the end, those next in turn first; every
+    contact that is not below a certain pair is below one of these, shape (p, 2)."""
+    level: int
+    """The level that both trees were searched to everywhere; 0 is the root's."""
+    pairs: Ints | None = None
+    """Triangles that meet, if the exact stage was asked for, sorted, shape (n, 2)."""
+    kind: NDArray[np.int8] | None = None
+    """How they meet, a ``Kind``."""
+    is_self: bool = False
+    """Whether it is about one body and itself: both columns are then nodes of its tree."""
+    normals: Normals = "facing"
+    """Where normals come from: the way that surfaces below spheres face, where these are closed, or the lines of
+    "centres", as published."""
+    spheres: tuple[Any, ...] = field(default=(), repr=False)
+    """The spheres of both trees as the query saw them, but for those that it had no time to visit: where these were
+    last known, or are by a later query of the same state; not part of ``to_dict``."""
+    surfaces: tuple[Any, ...] = field(default=(), repr=False)
+    """What a ``Facing`` is made of: the surfaces below them as the query saw them; not part of ``to_dict``."""
+    bodies: tuple[Any, ...] = field(default=(), repr=False)
+    """The bodies that were asked about, for pictures; not part of ``to_dict``."""
+
+    _rows = "certain"
+    _identity = ("certain",)
+
+    def __bool__(self) -> bool:
+        """Whether they may meet: anything certain or possible."""
+        return len(self.certain) + len(self.possible) > 0
+
+    @property
+    def facing(self) -> tuple[Facing, ...]:
+        """Which way the surfaces below the spheres of either body face."""
+        return tuple(map(Facing._make, self.surfaces))
+
+    @cached_property
+    def _certain_contacts(self) -> Pushes:
+        return self._contacts_of(self.certain)
+
+    @cached_property
+    def _possible_contacts(self) -> Pushes:
+        return self._contacts_of(self.possible)
+
+    @property
+    def point(self) -> Floats:
+        """Contact points of the certain pairs, in the middle of what their spheres share, shape (k, 3)."""
+        return self._certain_contacts.point
+
+    @property
+    def normal(self) -> Floats:
+        """Unit vectors from a to b, between the ways that the surfaces below both spheres face, shape (k, 3).
+
+        Along the line of centres where one of the surfaces is not closed, or after ``published``.
+        """
+        return self._certain_contacts.normal
+
+    @property
+    def depth(self) -> Floats:
+        """How far b's sphere has to move along the normal to part from a's, at most both diameters, shape (k,).
+
+        0 of spheres of one body whose triangles share a vertex: these always overlap.
+        """
+        return self._certain_contacts.depth
+
+    @property
+    def possible_point(self) -> Floats:
+        """As ``point``, of the possible pairs, shape (p, 3)."""
+        return self._possible_contacts.point
+
+    @property
+    def possible_normal(self) -> Floats:
+        """As ``normal``, of the possible pairs, shape (p, 3)."""
+        return self._possible_contacts.normal
+
+    @property
+    def possible_depth(self) -> Floats:
+        """As ``depth``, of the possible pairs; 0 where spheres that were not compared yet turn out to be apart.
+
+        When a query ends by ``max_tests``, all of them are where the bodies are. When it ends because the time is up,
+        one sphere of a pair may not have been visited since its body moved; it counts as it was last known.
+        """
+        return self._possible_contacts.depth
+
+    @property
+    def certain_level(self) -> Ints:
+        """The levels of both spheres of each certain pair, shape (k, 2)."""
+        return self._levels_of(self.certain)
+
+    @property
+    def possible_level(self) -> Ints:
+        """The levels of both spheres of each possible pair, shape (p, 2)."""
+        return self._levels_of(self.possible)
+
+    def _levels_of(self, pairs: Ints) -> Ints:
+        if not self.spheres:
+            return np.zeros_like(pairs)
+        return np.stack([side.layout.level[pairs[:, k]] for k, side in enumerate(self.spheres)], axis=1, dtype=np.int32)
+
+    def _contacts_of(self, pairs: Ints) -> Pushes:
+        """Points, normals and depths (``sphere_pushes``)."""
+        if not self.spheres:
+            return Pushes(np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3)), np.zeros(len(pairs)))
+        most = np.finfo(np.float64).max / 8.0  # radii may be infinite where squares of coordinates are
+        a, b = (np.minimum(side.of(pairs[:, k]), most) for k, side in enumerate(self.spheres))
+        first, second = (np.minimum(side.of(np.zeros(1, dtype=np.int32))[0], most) for side in self.spheres)
+        facing, sides = None, self.facing
+        if self.normals == "facing" and sides and all(side.sign for side in sides):
+            facing = sides[0].of(pairs[:, 0], float(first[3])), sides[1].of(pairs[:, 1], float(second[3]))
+        found = pushes_of(a, b, second[:3] - first[:3], facing)
+        if self.is_self:
+            found = found._replace(depth=np.where(self.spheres[0].one_body.shares(pairs), 0.0, found.depth))
+        return found
+
+    def published(self) -> SphereContacts:
+        """The same pairs, with normals along the lines of centres and depths ``r1 + r2 - |O2 - O1|``, as published."""
+        return replace(self, normals="centres")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of every result, with points, normals and depths."""
+        names = ("point", "normal", "depth", "possible_point", "possible_normal", "possible_depth")
+        return super().to_dict() | {name: plain(getattr(self, name)) for name in names}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the result without the bodies."""
+        return {**self.__dict__, "bodies": ()}
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw the bodies as they are now and the spheres of all pairs; to a file if ``path`` is given."""
+        from importlib import import_module
+
+        return import_module("impinge.view.picture").plot_spheres(self, path)

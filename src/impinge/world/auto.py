@@ -1,0 +1,189 @@
+"""Which method fits: decided from what is asked and what the bodies are, never by the clock.
+
+Pairs     Each method that finds all pairs of triangles has a cost, the sum of
+              call       what any question costs,
+              build      for each body that is new to a tree: nobody asked about it before, or so many triangles were
+                         edited since the last question that a tree is built anew,
+              patch      for each body of which fewer triangles were added or removed since the last question,
+              transform  for each body that the question moves by a transform, as rigid ones are,
+              triangle   for each triangle that takes part: live, and active where the question says which are,
+              alone      for each triangle of a body that is asked about itself,
+              new        for each triangle that has to be put into a tree: all of the first kind, edited ones of the
+                         second. Who asks about the same triangles again gets a tree: it will pay,
+              middle     for the geometric mean of the numbers of triangles of both bodies, √(n m); n of one body,
+              pair       for each pair of triangles, n m; n² / 2 of one body,
+          in microseconds (``auto_costs.json``, fitted over the scenes by ``benchmarks.auto_fit``). The least sum is
+          taken; of equal ones the first by name. The same questions get the same methods on every machine.
+Contacts  of a world: vertices inside closed bodies have depths; where nothing is closed, there are only the pairs. If
+          a budget is too short for vertices to settle half of the near bodies, sphere trees, which can be stopped at
+          any time, get it instead. A budget in milliseconds counts as many tests as ``auto_costs.json`` says.
+
+The choice and the reason are in ``stats`` of the result, as ``chosen`` and ``why``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache, lru_cache
+from operator import mul
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from impinge.checks import as_ids
+from impinge.detect.boxes.tree import REBUILD_SHARE
+from impinge.detect.common.pair_query import PairOptions
+from impinge.mesh.elements import Mark
+from impinge.mesh.tri_mesh import Frame, TriMesh
+
+COSTS = Path(__file__).with_name("auto_costs.json")
+ANY = PairOptions()
+
+
+class Terms(NamedTuple):
+    """How often each term of the costs occurs in a question; or what each costs, in microseconds."""
+
+    call: float
+    build: float
+    patch: float
+    transform: float
+    triangle: float
+    alone: float
+    new: float
+    middle: float
+    pair: float
+
+
+class LastQuestion:
+    """What a body keeps: how far its history of edits had come when auto last chose a method for it."""
+
+    def __init__(self, _: TriMesh) -> None:
+        self.mark: Mark | None = None
+        self.edits = -1
+        """The number of edits that ``mark`` knows of, which is quicker to compare."""
+
+
+@cache
+def costs() -> dict[str, Terms]:
+    """Microseconds of each term, by method."""
+    read = json.loads(COSTS.read_text(encoding="utf-8"))["microseconds"]
+    return {method: Terms(**read[method]) for method in sorted(read)}
+
+
+# pairs ------------------------------------------------------------------------------------------------------
+
+
+def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms:
+    """How often each term occurs in a question about two bodies, or about one with itself."""
+    count_a = _asked_count(a, options.active_a, "a")
+    new_a, is_built_a = _new_to_a_tree(a)
+    placed = int(options.transform_a is not None)
+    if b is None:
+        is_patched = new_a > 0 and not is_built_a
+        return Terms(1, is_built_a, is_patched, placed, count_a, count_a, new_a, count_a, 0.5 * count_a**2)
+    count_b = _asked_count(b, options.active_b, "b")
+    new_b, is_built_b = _new_to_a_tree(b)
+    built, pairs = is_built_a + is_built_b, count_a * count_b
+    patched, placed = (new_a > 0) + (new_b > 0) - built, placed + (options.transform_b is not None)
+    return Terms(1, built, patched, placed, count_a + count_b, 0, new_a + new_b, math.sqrt(pairs), pairs)
+
+
+def choose_pairs(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> tuple[str, str]:
+    """The method that finds all pairs of triangles at the least cost, and why."""
+    terms = features(a, b, options)
+    for body in (a, b):
+        if body is not None:
+            _remember(body)
+    return _cheapest(terms)
+
+
+@lru_cache(maxsize=1024)
+def _cheapest(terms: Terms) -> tuple[str, str]:
+    """The method with the least sum of costs, and why; frames that follow one another have the same terms."""
+    ranked = sorted((sum(map(mul, terms, known)), method) for method, known in costs().items())
+    (least, best), (more, next_best) = ranked[:2]
+    return best, (
+        f"about {_shown(least)} for {terms.triangle:.0f} triangles, {terms.new:.0f} of them new to a tree, and "
+        f"{terms.transform:.0f} transforms; {next_best} about {_shown(more)}"
+    )
+
+
+def _asked_count(body: TriMesh, active: Any, letter: str) -> int:
+    """How many triangles take part."""
+    if active is None:
+        return body.live_count
+    return len(as_ids(active, name=f"active_{letter}", count=len(body.faces)))
+
+
+def _new_to_a_tree(body: TriMesh) -> tuple[int, bool]:
+    """How many triangles a tree would have to take in, and whether it would be built for them."""
+    last = body.structure("auto", LastQuestion)
+    if last.edits == body.positions.edits:
+        return 0, False
+    frame, live = body.frame(), body.live_count
+    if last.mark is None:
+        return (0, False) if body.has_structure("boxes") else (live, live > 0)
+    edited = _edits(frame, last.mark)
+    return (live, live > 0) if edited > REBUILD_SHARE * live else (edited, False)
+
+
+def _remember(body: TriMesh) -> None:
+    """Note how far the history of edits has come."""
+    last, edits = body.structure("auto", LastQuestion), body.positions.edits
+    if last.edits != edits:
+        last.mark, last.edits = body.frame().mark, edits
+
+
+def _edits(frame: Frame, since: Mark) -> int:
+    """Triangles added and removed since an earlier mark; all of them, if they have other ids."""
+    if since == frame.mark:
+        return 0
+    if since.epoch != frame.mark.epoch:
+        return len(frame.faces)
+    return frame.mark.added - since.added + len(frame.removed_since(since))
+
+
+def _shown(microseconds: float) -> str:
+    return f"{microseconds:.0f} us" if microseconds < 1e3 else f"{1e-3 * microseconds:.1f} ms"
+
+
+# contacts ---------------------------------------------------------------------------------------------------
+
+
+@cache
+def contact_costs() -> dict[str, float]:
+    """Microseconds of a test, of a pair of bodies by vertices, and of one by spheres."""
+    read: dict[str, float] = json.loads(COSTS.read_text(encoding="utf-8"))["contacts"]
+    return read
+
+
+def choose_contacts(closed_count: int, body_count: int) -> tuple[str, str]:
+    """The way to find contacts in a world, and why."""
+    if closed_count == 0:
+        return "pairs", f"none of {body_count} bodies is closed, so that nothing has an inside to measure depths in"
+    return "vertices", f"{closed_count} of {body_count} bodies are closed, and vertices inside them have depths"
+
+
+def choose_within_budget(
+    tests: NDArray[np.int64], budget_ms: float | None, max_tests: int | None
+) -> tuple[str, str] | None:
+    """Spheres and why, if vertices, which cost so many tests for each pair, could not settle half of the pairs."""
+    near = len(tests)
+    if max_tests is not None:
+        settled, reached = _fitting(tests, max_tests), float(max_tests)
+    else:
+        assert budget_ms is not None
+        known, microseconds = contact_costs(), 1e3 * float(budget_ms)
+        settled = _fitting(known["pair"] + known["test"] * tests, microseconds)
+        reached = microseconds / known["spheres"]
+    if 2 * settled >= near or reached <= settled:
+        return None
+    return "spheres", f"the budget is enough to settle {settled} of {near} near pairs by their vertices"
+
+
+def _fitting(costs: NDArray[Any], limit: float) -> int:
+    """How many pairs the limit is enough for, from the cheapest on."""
+    return int(np.searchsorted(np.cumsum(np.sort(costs)), limit, side="right"))

@@ -1,0 +1,766 @@
+"""The command line as a user meets it: every command in a process of its own, on good, bad and hostile input."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from time import sleep
+
+import numpy as np
+import pytest
+
+import impinge
+from impinge import shapes
+from impinge.app import cli, demo
+from impinge.scenes import simulated as simulations
+
+CLI = [sys.executable, "-m", "impinge"]
+COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
+STRANGE_NAME = "a [red]b[bold] :bear: \\[x] grün.ply"
+"""Markup, an emoji code, a backslash, spaces and a letter that is not ASCII."""
+
+
+def environment(**changes: str) -> dict[str, str]:
+    unwanted = ("COLUMNS", "FORCE_COLOR", "IMPINGE_TRACEBACK", "PYTHONWARNINGS")
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    return {**kept, "PYTHONIOENCODING": "utf-8", **changes}
+
+
+def run(*args: str | Path, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Run a command; no traceback may ever show."""
+    done = subprocess.run(
+        [*CLI, *map(str, args)],
+        capture_output=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        cwd=cwd,
+        env=environment(**changes),
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *fragments: str) -> None:
+    """Exit code 2, nothing on stdout, one sentence on stderr that holds the fragments."""
+    assert done.returncode == cli.BAD_INPUT
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert "unexpected" not in done.stderr
+    for fragment in fragments:
+        assert fragment in done.stderr
+
+
+@pytest.fixture(scope="module")
+def meshes(tmp_path_factory) -> Path:
+    """A folder with two spheres that cross, a distant one, and a small one inside the first."""
+    folder = tmp_path_factory.mktemp("meshes")
+    ball = shapes.icosphere(2)
+    bodies = {
+        "ball.ply": ball.vertices,
+        "crossing.obj": ball.vertices + np.array([1.0, 0.2, 0.1]),
+        "far.stl": ball.vertices + 9.0,
+        "small.off": 0.3 * ball.vertices,
+    }
+    for name, vertices in bodies.items():
+        impinge.save(impinge.TriMesh(vertices, ball.faces), folder / name)
+    tets = shapes.tet_box(2, 2, 2)
+    tets.update(
+        tets.vertices + np.array([0.11, 0.13, 0.17])
+    )  # not along the ball's own edges, where triangles only touch
+    impinge.save(tets, folder / "tets.msh")
+    return folder
+
+
+# check ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "relation"),
+    [
+        ("ball.ply", "crossing.obj", "crossing"),
+        ("ball.ply", "far.stl", "disjoint"),
+        ("small.off", "ball.ply", "a in b"),
+        ("ball.ply", "small.off", "b in a"),
+        ("tets.msh", "ball.ply", "crossing"),
+    ],
+)
+def test_check_tells_how_bodies_stand(meshes, a, b, relation):
+    """Exit with 1 where bodies collide, one inside the other too, and with 0 where they do not."""
+    done = run("check", meshes / a, meshes / b)
+
+    assert done.returncode == (cli.CLEAR if relation == "disjoint" else cli.COLLIDING)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[0] == f"{a} and {b}"
+    assert f"relation        {relation}\n" in done.stdout
+
+
+def test_check_prints_the_counts_that_python_gets(meshes):
+    """Print as many pairs of each kind as the function of the same name finds."""
+    done = run("check", "ball.ply", "crossing.obj", "--method", "brute_force", cwd=meshes)
+    expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").pairs
+    shown = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines()[2:6])
+
+    assert shown == {
+        "triangle pairs": str(len(expected)),
+        **{f"  {kind}": str(count) for kind, count in expected.count_by_kind().items()},
+    }
+    assert len(expected) > 0
+
+
+def test_check_as_json(meshes):
+    """Print JSON that holds what the Python function returns."""
+    done = run("check", "ball.ply", "crossing.obj", "--json", cwd=meshes)
+    found = json.loads(done.stdout)
+    expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").to_dict()
+    for varying in ("elapsed_ms", "stats"):
+        expected.pop(varying)
+        found.pop(varying)
+
+    assert done.returncode == cli.COLLIDING
+    assert found == {"a": "ball.ply", "b": "crossing.obj", **json.loads(json.dumps(expected))}
+
+
+def test_check_draws(meshes, tmp_path):
+    """Write a picture that shows something, and name its path in one piece, however long."""
+    import matplotlib.image
+
+    path = tmp_path / ("a long folder " * 8).strip() / "found [red] ü.png"
+    path.parent.mkdir()
+    done = run("check", meshes / "ball.ply", meshes / "crossing.obj", "--picture", path)
+    pixels = matplotlib.image.imread(path)
+
+    assert done.returncode == cli.COLLIDING
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == f"picture         {path}"
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert np.ptp(pixels[:, :, :3]) > 0.5
+
+
+@pytest.mark.parametrize("name", ["missing/x.png", "x.strange", "folder.png"])
+def test_picture_that_cannot_be_written(meshes, tmp_path, name):
+    """Say in a sentence that a picture cannot go where it was wanted."""
+    (tmp_path / "folder.png").mkdir()
+    done = run("check", meshes / "ball.ply", meshes / "far.stl", "--picture", tmp_path / name)
+
+    assert_refused(done, "could not be written", str(tmp_path / name), "choose a writable .png file")
+
+
+@pytest.mark.parametrize("name", ["missing/x.png", "folder.png", "protected/x.png"])
+def test_picture_that_cannot_be_written_is_noticed_first(tmp_path, name):
+    """Refuse the picture's path before anything is loaded, let alone tested."""
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "protected").mkdir(mode=0o500)
+    if name.startswith("protected") and os.access(tmp_path / "protected", os.W_OK):
+        pytest.skip("this user may write everywhere")
+
+    assert_refused(run("check", "a.ply", "b.ply", "--picture", tmp_path / name), str(tmp_path / name), "writable")
+
+
+def test_check_writes_a_report(meshes, tmp_path):
+    """Write one page with all numbers, three pictures, one that moves, and the command that made it."""
+    path = tmp_path / "report.html"
+    done = run("check", meshes / "ball.ply", meshes / "crossing.obj", "--html", path)
+    page = path.read_text(encoding="utf-8")
+    count = len(impinge.check(meshes / "ball.ply", meshes / "crossing.obj").pairs)
+
+    assert done.returncode == cli.COLLIDING
+    assert done.stdout.splitlines()[-1] == f"report          {path}"
+    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/webp;base64,") == 1
+    assert f"{count} pairs of triangles meet" in page
+    assert "impinge check" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.npz"])
+def test_check_writes_the_pairs(meshes, tmp_path, name):
+    """Write the pairs that Python gets."""
+    path = tmp_path / name
+    done = run("check", meshes / "ball.ply", meshes / "crossing.obj", "--out", path)
+    expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").pairs
+
+    assert done.returncode == cli.COLLIDING
+    assert len(expected) > 10
+    if name.endswith("npz"):
+        with np.load(path) as found:
+            np.testing.assert_array_equal(found["pairs"], expected.pairs)
+            np.testing.assert_array_equal(found["kind"], expected.kind)
+            assert bool(found["complete"])
+    else:
+        head, *rows = path.read_text().splitlines()
+        assert head == "triangle_a,triangle_b,kind"
+        assert rows == [
+            f"{a},{b},{impinge.Kind(kind).name.lower()}" for (a, b), kind in zip(expected.pairs, expected.kind)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--out", "pairs.txt"), ("--out", "no/pairs.csv"), ("--out", "folder.csv"), ("--html", "no/report.html")],
+)
+def test_files_that_cannot_be_written_are_noticed_first(tmp_path, option, name):
+    """Refuse paths before anything is loaded."""
+    (tmp_path / "folder.csv").mkdir()
+    done = run("check", "a.ply", "b.ply", option, tmp_path / name)
+
+    assert_refused(done, "could not be written", str(tmp_path / name), "choose a writable")
+
+
+def test_check_without_a_volume(meshes):
+    """Leave the volume out if it is not wanted."""
+    files = (meshes / "ball.ply", meshes / "crossing.obj")
+
+    assert "overlap volume" in run("check", *files).stdout
+    assert "overlap volume" not in run("check", *files, "--no-volume").stdout
+
+
+# live -------------------------------------------------------------------------------------------------
+
+
+def test_live_records(tmp_path):
+    """Record without a browser, and say where."""
+    path = tmp_path / "run.html"
+    done = run("live", "boxes_overlapping_by_half", "--record", path, "--seconds", "0.1")
+
+    assert done.returncode == cli.CLEAR
+    assert done.stdout == f"written: {path}\n"
+    assert "__VISER_EMBED_DATA__" in path.read_text(encoding="utf-8")
+
+
+def test_live_records_a_simulation(tmp_path):
+    """Record soft bodies of a scene file as they fall: the longer, the more there is in the file."""
+    soft = 'shape = { kind = "tet_box", nx = 2, ny = 2, nz = 2, size = 0.1 }\nsoft = { embedding = "barycentric" }\n'
+    (tmp_path / "soft.toml").write_text(f"[[body]]\n{soft}[[body]]\n{soft}position = [0, 0, 0.15]\n")
+    sizes = []
+    for seconds in ("0.1", "0.3"):
+        done = run("live", "soft.toml", "--record", "run.html", "--seconds", seconds, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (cli.CLEAR, "")
+        sizes.append((tmp_path / "run.html").stat().st_size)
+
+    assert sizes[1] > sizes[0] + 1000
+
+
+@pytest.mark.parametrize(
+    ("args", "fragment"),
+    [
+        (["nonsense"], "no scene 'nonsense'"),
+        (["nonsense", "--simulate"], "no simulation 'nonsense'"),
+        (["two_bunnies", "--scale", "-1"], "scale is -1"),
+        (["knots_12k", "--scale", "2"], "--scale is 2, expected none"),
+        (["--method", "magic"], "method is 'magic', expected one of box_tree"),
+        (["--port", "70000"], "port is 70000"),
+        (["--host", "192.0.2.1"], "cannot be served at 192.0.2.1"),
+        (["--record", "/nonsense/run.html"], "could not be written"),
+    ],
+)
+def test_live_refuses(args, fragment):
+    """Refuse what cannot be shown or served in a sentence."""
+    assert_refused(run("live", *args), fragment)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ there")
+@pytest.mark.parametrize(
+    ("host", "warns", "end"), [("127.0.0.1", False, signal.SIGINT), ("0.0.0.0", True, signal.SIGTERM)]
+)
+def test_live_says_who_can_see_it(host, warns, end):
+    """Serve until Ctrl-C or SIGTERM, and warn if others than this computer can see the page; see ``test_interrupt``."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        f"sys.argv = ['impinge', 'live', 'boxes_overlapping_by_half', '--port', '0', '--host', {host!r}];"
+        "from impinge.app.cli import main; main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+        env=environment(PYTHONUNBUFFERED="1"),
+    ) as process:  # fmt: skip
+        first = process.stdout.readline()
+        process.send_signal(end)
+        last, said = process.communicate(timeout=600)
+
+    assert first.startswith(f"open http://{host}:")
+    assert last.endswith("stopped\n")  # a signal in the middle of printing may have the first line printed again
+    assert process.returncode == cli.CLEAR
+    assert ("everyone who reaches this computer" in said) is warns
+    assert "Traceback" not in said
+
+
+# completion -------------------------------------------------------------------------------------------
+
+
+def test_shells_complete_names():
+    """Complete commands, scenes and methods."""
+    for typed, expected in (
+        ("impinge che", "check"),
+        ("impinge live two_l", "two_livers"),
+        ("impinge live two_b", "two_bunnies"),
+        ("impinge live --method wor", "world"),
+        ("impinge simulate two_b", "two_bunnies"),
+    ):
+        words = {"_IMPINGE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys; sys.argv[0] = 'impinge'; from impinge.app.cli import app; app()"],
+            capture_output=True, encoding="utf-8", env=environment(**words),
+        )  # fmt: skip
+        assert expected in done.stdout.split()
+
+
+def test_check_refuses_an_unknown_method(meshes):
+    """Name the methods that there are."""
+    done = run("check", meshes / "ball.ply", meshes / "far.stl", "--method", "[red]magic")
+
+    assert_refused(done, "method is '[red]magic'", "'auto'", "'brute_force'")
+
+
+PLY = """ply
+format ascii 1.0
+element vertex 3
+property float x
+property float y
+property float z
+element face 1
+property list uchar int vertex_indices
+end_header
+0 0 0
+1 0 0
+{last}
+3 0 1 {index}
+"""
+
+BAD_FILES = {
+    "missing.ply": None,
+    "empty.ply": b"",
+    "empty.stl": b"",
+    "prose.ply": b"Dear Sir or Madam,\n",
+    "noise.stl": bytes(range(256)) * 3,
+    "noise.glb": b"\x00\xff" * 100,
+    "noise.msh": b"\x00\xff" * 100,
+    "truncated.ply": PLY.format(last="0 1 0", index=2)[:-8].encode(),
+    "not_a_number.ply": PLY.format(last="0 nan 0", index=2).encode(),
+    "infinite.ply": PLY.format(last="0 1e999 0", index=2).encode(),
+    "out_of_range.ply": PLY.format(last="0 1 0", index=7).encode(),
+    "negative.ply": PLY.format(last="0 1 0", index=-1).encode(),
+    "damaged.ply.gz": b"\x1f\x8b\x08damaged",
+    "lines_only.obj": b"v 0 0 0\nv 1 0 0\nl 1 2\n",
+    "unknown.xyz": b"0 0 0\n",
+    "no_ending": b"0 0 0\n",
+    "[red] :bear:.ply": b"",
+}
+
+
+@pytest.mark.parametrize("name", [*BAD_FILES, "folder.ply", "folder", "null\0byte.ply"])
+def test_bad_files_get_a_sentence(meshes, tmp_path, name):
+    """Refuse a file that is no mesh with the sentence that Python users get, and exit code 2."""
+    path = tmp_path / name
+    if name.startswith("folder"):
+        path.mkdir()
+    elif BAD_FILES.get(name) is not None:
+        path.write_bytes(BAD_FILES[name])
+    with pytest.raises(impinge.ImpingeError) as error:
+        impinge.load(path)
+    if "\0" in name:
+        return  # no process can be given such an argument
+    command = ["check", meshes / "ball.ply", path] if len(name) % 2 else ["validate", path]
+    done = run(*command)
+
+    assert_refused(done, str(path))
+    assert done.stderr == f"error: {error.value}\n".replace("validate='drop'", "--drop")
+
+
+@pytest.mark.parametrize("name", ["not_a_number.ply", "out_of_range.ply"])
+def test_bad_elements_are_dropped_on_demand(meshes, tmp_path, name):
+    """Do what the sentence advises: leave bad elements out with a warning, and answer for the rest."""
+    path = tmp_path / name
+    path.write_bytes(BAD_FILES[name])
+    advice = run("validate", path).stderr
+    checked, validated = run("check", path, meshes / "ball.ply", "--drop"), run("validate", path, "--drop", "--json")
+
+    assert "pass --drop to leave" in advice
+    assert checked.returncode == cli.CLEAR
+    assert json.loads(validated.stdout)["triangles"] == 0
+    for done in (checked, validated):
+        assert done.stderr.startswith("warning: left out 1 of 1 faces (rows 0)")
+
+
+def test_weld_by_hand(meshes):
+    """Join vertices as the format asks for, or as the user does."""
+    vertex_counts = [
+        json.loads(run("validate", meshes / "far.stl", "--json", *options).stdout)["vertices"]
+        for options in ([], ["--weld"], ["--no-weld"])
+    ]
+
+    assert vertex_counts == [162, 162, 960]
+
+
+def test_unreadable_file(tmp_path):
+    """Say that a file may not be read."""
+    path = tmp_path / "secret.ply"
+    path.write_text(PLY.format(last="0 1 0", index=2))
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+
+    assert_refused(run("validate", path), str(path), "permissions")
+
+
+# other commands ---------------------------------------------------------------------------------------
+
+
+def test_validate(meshes, tmp_path):
+    """Print what is unusual, where it is first met, and whether all is well."""
+    whole = impinge.load(meshes / "ball.ply")
+    impinge.save(impinge.TriMesh(whole.vertices, whole.faces[1:]), tmp_path / "open.ply")
+    clean, torn = run("validate", meshes / "ball.ply"), run("validate", tmp_path / "open.ply")
+    lines = [line.split() for line in torn.stdout.splitlines()]
+
+    assert (clean.returncode, torn.returncode) == (0, 0)
+    assert clean.stdout.splitlines()[0] == "ball.ply"
+    assert clean.stdout.endswith("clean\n")
+    assert ["closed", "no"] in lines
+    assert any(line[:3] == ["open", "edges", "3"] and line[3] == "(first:" for line in lines)
+    assert torn.stdout.splitlines()[-1].startswith("usable")
+
+
+@pytest.mark.parametrize("name", ["ball.ply", "tets.msh"])
+def test_validate_as_json(meshes, name):
+    """Print JSON that holds what the Python function returns."""
+    done = run("validate", meshes / name, "--json")
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == {
+        "file": str(meshes / name),
+        **impinge.validate(impinge.load(meshes / name)).to_dict(),
+    }
+
+
+def test_info():
+    """Tell version, threads and the folder of compiled code, as lines and as JSON."""
+    plain, data = run("info"), json.loads(run("info", "--json").stdout)
+
+    assert plain.returncode == 0
+    assert data["impinge"] == impinge.__version__
+    assert data["threads"].startswith(f"{impinge.thread_count()} ")
+    assert data["extras"]["io"] is True
+    for name, value in data.items():
+        if name != "extras":
+            assert f"{name:<14}  {value}\n" in plain.stdout
+
+
+def test_scenes_are_listed_one_per_line():
+    """Print each scene on a line of its own, so that grep finds name and title together."""
+    lines = run("scenes", COLUMNS="40").stdout.splitlines()[1:]
+
+    expected = [*map(impinge.scenes.get, impinge.scenes.names()), *map(simulations.get, simulations.names())]
+    assert [line.split()[0] for line in lines] == [scene.name for scene in expected]
+    for line, scene in zip(lines, expected):
+        assert scene.title in line
+
+
+def test_demo(tmp_path):
+    """Run the main job, tell what was found, let all methods agree, and leave pictures and a report."""
+    folder = tmp_path / "new" / "a b [red] ü"
+    done = run("demo", folder)
+    lines = done.stdout.splitlines()
+    rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in demo.MAKERS and "yes" in line]
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.count("  frame ") == 2 * demo.FRAMES
+    assert len(rows) == 2 * len(demo.MAKERS) == 2 * 6
+    assert "NO:" not in done.stdout
+    assert done.stdout.count("finds the same pairs") == 2
+    assert f"report: {folder.resolve() / 'report.html'}" in lines
+    assert lines[-4] == "try next:"
+    for line in lines[-3:]:
+        assert line.split()[0] == "impinge"
+        assert line.split()[1] in COMMANDS
+    for name in ("soft_bodies.png", "vessels.png"):
+        assert f"picture: {folder.resolve() / name}" in lines
+        assert (folder / name).stat().st_size > 10_000
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 2
+    assert page.count("data:image/webp;base64,") == 1
+    meeting = [int(line.split()[2]) for line in lines if line.startswith("  frame ")]
+    assert max(meeting[: demo.FRAMES]) > 100
+    assert min(meeting[demo.FRAMES :]) > 0
+
+
+def test_demo_where_it_cannot_write(tmp_path):
+    """Say in a sentence that the folder is a file."""
+    (tmp_path / "file").write_text("")
+
+    assert_refused(run("demo", tmp_path / "file"), str(tmp_path / "file"))
+
+
+# help and usage ---------------------------------------------------------------------------------------
+
+
+def test_no_arguments_show_the_help():
+    """List the commands and the exit codes where nothing was asked for."""
+    done = run()
+    shown = done.stdout + done.stderr
+
+    assert "0 clear, 1" in shown
+    for command in COMMANDS:
+        assert f"\n  {command} " in shown
+
+
+def test_installed_script():
+    """Offer the same help from the script that pip installs."""
+    script = Path(sys.executable).with_name("impinge")
+    if not script.exists():
+        pytest.skip("impinge is not installed beside this Python")
+    done = subprocess.run([script, "-h"], capture_output=True, encoding="utf-8", env=environment())
+
+    assert done.returncode == 0
+    assert "Collision detection between deformable bodies" in done.stdout
+
+
+def test_version():
+    """Tell the version in one line."""
+    done = run("--version")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"impinge {impinge.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command):
+    """Show for each command how it is called."""
+    done = run(command, "--help")
+
+    assert done.returncode == 0
+    assert f"Example: impinge {command}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "args", [["frobnicate"], ["check"], ["check", "a.ply"], ["scenes", "too many"], ["info", "--strange"]]
+)
+def test_wrong_usage(args):
+    """Exit with 2 and a hint at the help where the call makes no sense."""
+    done = run(*args)
+
+    assert done.returncode == cli.BAD_INPUT
+    assert "Usage: " in done.stderr
+    assert "-h" in done.stderr
+    assert done.stdout == ""
+
+
+# hostile surroundings ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
+def test_strange_names_are_printed_as_they_are(meshes, tmp_path):
+    """Print markup, emoji codes, spaces and umlauts in a name literally."""
+    path = tmp_path / STRANGE_NAME
+    path.write_bytes((meshes / "ball.ply").read_bytes())
+    checked = run("check", path, meshes / "far.stl")
+    validated = run("validate", STRANGE_NAME, cwd=tmp_path)
+    as_json = run("validate", path, "--json")
+    missing = run("validate", tmp_path / f"no {STRANGE_NAME}")
+
+    assert checked.returncode == cli.CLEAR
+    assert checked.stdout.splitlines()[0] == f"{STRANGE_NAME} and far.stl"
+    assert validated.stdout.splitlines()[0] == STRANGE_NAME
+    assert json.loads(as_json.stdout)["file"] == str(path)
+    assert_refused(missing, f"{tmp_path / f'no {STRANGE_NAME}'} does not exist")
+
+
+def test_terminal_that_cannot_show_a_name(meshes, tmp_path):
+    """Print a name with escapes rather than fail, where the encoding lacks its letters."""
+    path = tmp_path / "grün.ply"
+    path.write_bytes((meshes / "ball.ply").read_bytes())
+    done = run("validate", path, PYTHONIOENCODING="ascii")
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == r"gr\xfcn.ply"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a name may be any bytes")
+def test_name_that_is_no_text(meshes, tmp_path):
+    """Print a name with escapes rather than fail, where its bytes are no text."""
+    path = os.fsencode(tmp_path) + b"/b\xff.ply"
+    Path(os.fsdecode(path)).write_bytes((meshes / "ball.ply").read_bytes())
+    done = subprocess.run([*CLI, "validate", path], capture_output=True, env=environment())
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == rb"b\udcff.ply"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes end differently there")
+@pytest.mark.parametrize("args", [["scenes"], ["info"], ["info", "--json"]], ids=" ".join)
+def test_reader_that_goes_away(args):
+    """Stop in silence where nobody reads on, with a code that does not mean a collision."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*CLI, *args], stdout=writer, stderr=subprocess.PIPE, env=environment())
+    os.close(writer)
+
+    assert done.stderr == b""
+    assert done.returncode == cli.NO_READER
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_head_takes_one_line():
+    """Let a shell take the first line and leave the rest."""
+    command = f"'{sys.executable}' -m impinge scenes | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", env=environment())
+
+    assert done.stdout.split() == ["scene", "what", "it", "shows", "tags"]
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("args", [["scenes"], ["info", "--json"]], ids=" ".join)
+def test_full_disk(args):
+    """Say in a sentence that the output cannot be written."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*CLI, *args], stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=environment())
+
+    assert done.returncode == cli.BAD_INPUT
+    assert done.stderr.startswith("error: ")
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ there")
+def test_interrupt(tmp_path):
+    """Stop at Ctrl-C in mid-run with the usual exit code and no traceback.
+
+    The handler is set by hand, because a shell without job control starts what it runs with SIGINT ignored.
+    """
+    code = f"""
+import os, signal, sys
+from impinge import demo
+from impinge.app.cli import main
+plain, strikes = demo._in_process, [signal.SIGINT]
+def in_process(*args):
+    done = plain(*args)
+    while strikes:
+        os.kill(os.getpid(), strikes.pop())
+    return done
+demo._in_process = in_process
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["impinge", "demo", {str(tmp_path)!r}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=environment())
+
+    assert "simulating two soft bodies" in done.stdout
+    assert done.returncode == cli.INTERRUPTED
+    assert "picture:" not in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupt_while_loading():
+    """Stop at Ctrl-C without a traceback also while the command line is still being imported."""
+    code = """
+import runpy, sys
+class Interrupter:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupter())
+runpy.run_module("impinge", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=environment())
+
+    assert (done.returncode, done.stdout, done.stderr) == (cli.INTERRUPTED, "", "")
+
+
+def test_info_needs_no_cache(tmp_path):
+    """Answer without a word of complaint where compiled code cannot be kept, since nothing is compiled."""
+    (tmp_path / "file").write_text("")
+    done = run("info", IMPINGE_CACHE_DIR=str(tmp_path / "file"))
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (impinge.MeshError("[red] is no mesh"), cli.BAD_INPUT, "error: [red] is no mesh\n"),
+        (MemoryError(), cli.BAD_INPUT, "error: the memory of this machine does not suffice; use smaller meshes"),
+        (PermissionError(13, "Permission denied", "x [b]"), cli.BAD_INPUT, "error: x [b]: Permission denied\n"),
+        (RuntimeError("[bold] oh"), cli.BAD_INPUT, "error: unexpected RuntimeError: [bold] oh; set IMPINGE_TRACEBACK"),
+        (KeyboardInterrupt(), cli.INTERRUPTED, ""),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_whatever_fails_gets_a_sentence(meshes, monkeypatch, capsys, error, code, sentence):
+    """Turn errors of any kind, foreseen or not, into one sentence and an exit code."""
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(impinge, "check", fail, raising=False)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it; put it back afterwards
+    monkeypatch.setattr(sys, "argv", ["impinge", "check", str(meshes / "ball.ply"), str(meshes / "far.stl")])
+    monkeypatch.delenv("IMPINGE_TRACEBACK", raising=False)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+
+    assert stop.value.code == code
+    assert capsys.readouterr().err.startswith(sentence)
+
+
+def test_developers_get_their_traceback(meshes, monkeypatch):
+    """Let an unforeseen error through where IMPINGE_TRACEBACK is set."""
+
+    def fail(*_, **__):
+        raise RuntimeError("oh")
+
+    monkeypatch.setattr(impinge, "check", fail, raising=False)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(sys, "argv", ["impinge", "check", str(meshes / "ball.ply"), str(meshes / "far.stl")])
+    monkeypatch.setenv("IMPINGE_TRACEBACK", "1")
+
+    with pytest.raises(RuntimeError, match="oh"):
+        cli.main()
+
+
+def test_warnings_are_one_line(capsys):
+    """Print a warning as it is, without the line of code that gave it."""
+    cli._show_warning(UserWarning("[red] left out " + "many " * 40), UserWarning, "file.py", 3)
+
+    assert capsys.readouterr().err == f"warning: [red] left out {'many ' * 40}\n"
+
+
+def test_help_tells_every_command_in_a_whole_sentence():
+    """List the commands with sentences that end, at the width of a common terminal."""
+    done = run("--help", COLUMNS="80")
+    listed = done.stdout.split("Commands:\n")[1].splitlines()
+
+    assert len(listed) == len(cli.COMMANDS)
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+
+
+def test_interrupt_in_a_call_from_c(monkeypatch, capfd):
+    """Stop with a word although Python drops what is raised in a callback, as it does while kernels are loaded."""
+
+    def callback() -> None:
+        raise KeyboardInterrupt
+
+    def app() -> None:
+        ctypes.CFUNCTYPE(None)(callback)()
+        for _ in range(6000):
+            sleep(0.01)  # which nothing ends but its time
+
+    monkeypatch.setattr(cli, "app", app)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
+    for module, name in ((sys, "unraisablehook"), (warnings, "showwarning")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # main replaces them
+    try:
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert stop.value.code == cli.INTERRUPTED
+    assert capfd.readouterr().err == "stopped\n"

@@ -1,0 +1,426 @@
+"""``impinge sequence`` and ``impinge clash`` as a user meets them: processes of their own, killed at any point."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_cli import STRANGE_NAME, assert_refused, environment, run
+
+import impinge
+from dask_cluster import PLAIN, cluster
+from impinge import shapes
+from impinge.app import cli
+from impinge.app.commands.runs import PRINTED
+from impinge.deform.waves import Wave
+from interruption import strike
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed; pip install 'impinge[cluster]'")
+
+FRAMES = 12
+MANY = 640
+"""Frames of the run that is killed; 32 parts."""
+
+
+def frame(ball: impinge.TriMesh, i: int) -> np.ndarray:
+    """Waves, and a way in and out of the other body."""
+    return Wave(0.15, 3.0)(ball.vertices, 0.1 * i) + np.array([0.9 * np.sin(0.13 * i) - 0.2, 0.0, 0.0])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Bodies, a few frames as files, many as an archive, and parts."""
+    made = tmp_path_factory.mktemp("sequence")
+    ball = shapes.icosphere(2)
+    impinge.save(ball, made / "a.ply")
+    impinge.save(impinge.TriMesh(ball.vertices + np.array([1.7, 0.2, 0.1]), ball.faces), made / "b.ply")
+    impinge.save(impinge.TriMesh(ball.vertices + 50.0, ball.faces), made / "far.ply")
+    (made / "frames").mkdir()
+    for i in range(FRAMES):
+        impinge.save(impinge.TriMesh(frame(ball, i), ball.faces), made / "frames" / f"f{i}.ply")
+    np.savez(made / "many.npz", V=np.stack([frame(ball, i) for i in range(MANY)]), F=ball.faces)
+    (made / "parts").mkdir()
+    for i in range(3):
+        x = 0.6 * ball.vertices + np.array([0.9 * i, 0.07 * i, 0.05 * i])
+        impinge.save(impinge.TriMesh(x, ball.faces), made / "parts" / f"part{i}.ply")
+    return made
+
+
+@pytest.fixture
+def call(folder, monkeypatch, capsys):
+    """The command line within this process, which need not be started anew each time."""
+
+    def do(*args: str | Path, cwd: Path = folder) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["impinge", *map(str, args)])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        shown = capsys.readouterr()
+        return subprocess.CompletedProcess(args, stop.value.code or 0, shown.out, shown.err)
+
+    return do
+
+
+def parts_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.parquet"))}
+
+
+def is_complete(folder: Path) -> bool:
+    return json.loads((folder / "manifest.json").read_text())["state"] == "complete"
+
+
+# sequence ---------------------------------------------------------------------------------------------
+
+
+def test_sequence_tells_what_it_found(folder, call, tmp_path):
+    """Print the sums, exit with 1 where any frame collides, and with 0 where none does."""
+    done = run("sequence", "a.ply", "frames/*.ply", "--against", "b.ply", "--out", tmp_path / "run", cwd=folder)
+    clear = call("sequence", "a.ply", "frames", "--against", "far.ply")
+    lines = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in done.stdout.splitlines())
+    found = impinge.runs.map_frames(folder / "a.ply", folder / "frames", folder / "b.ply")
+
+    assert (done.returncode, done.stderr) == (cli.COLLIDING, "")
+    assert lines["frames"] == str(FRAMES)
+    assert int(lines["contacts"]) == found.totals["contacts"] > 0
+    assert 0 < int(lines["colliding"]) <= FRAMES
+    assert lines["results"] == str(tmp_path / "run")
+    assert is_complete(tmp_path / "run")
+    assert (clear.returncode, clear.stderr) == (cli.CLEAR, "")
+
+
+def test_sequence_with_itself(folder, call):
+    """Test the body with itself where no other is named, or where that is asked for, too."""
+    alone = call("sequence", "a.ply", "frames", "--json", cwd=folder)
+    both = json.loads(call("sequence", "a.ply", "frames", "--against", "b.ply", "--self", "--json", cwd=folder).stdout)
+
+    assert alone.returncode == cli.CLEAR
+    assert json.loads(alone.stdout) == {
+        "frames": FRAMES, "colliding": 0, "contacts": 0, "self_contacts": 0, "bad": 0, "found": [], "not_used": [],
+    }  # fmt: skip
+    assert both["contacts"] > 0
+    assert both["found"][0][2] >= both["found"][-1][2] > 0
+
+
+def test_sequence_to_one_file(folder, call, tmp_path):
+    """Write one csv or npz file that holds what the folder would, and leave no parts behind."""
+    for name in ("found.csv", "found.npz"):
+        assert (
+            call("sequence", "a.ply", "frames", "--against", "b.ply", "--out", tmp_path / name, cwd=folder).returncode
+            == cli.COLLIDING
+        )
+    expected = impinge.runs.map_frames(folder / "a.ply", folder / "frames", folder / "b.ply")
+    with (tmp_path / "found.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    contacts = expected.contacts()
+    with np.load(tmp_path / "found.npz") as archive:
+        pairs = np.column_stack([contacts.column("triangle_a"), contacts.column("triangle_b")])
+
+        np.testing.assert_array_equal(archive["contact_pair"], pairs)
+        np.testing.assert_array_equal(archive["contact_frame"], contacts.column("frame"))
+        assert archive["name"].tolist() == [row["name"] for row in rows]
+    assert [int(row["contacts"]) for row in rows] == expected.frames().column("contacts").to_pylist()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["found.csv", "found.npz"]
+
+
+def test_sequence_with_a_bad_frame(folder, call, tmp_path):
+    """Go on after a bad frame and say which; without any contact that is no clear answer."""
+    (tmp_path / "frames").mkdir()
+    for name in ("f0.ply", "f1.ply"):
+        (tmp_path / "frames" / name).write_bytes((folder / "frames" / name).read_bytes())
+    (tmp_path / "frames" / "f10.ply").write_bytes(b"")
+    colliding = call("sequence", folder / "a.ply", "frames", "--against", folder / "b.ply", cwd=tmp_path)
+    unsure = call("sequence", folder / "a.ply", "frames", "--against", folder / "far.ply", cwd=tmp_path)
+
+    assert (colliding.returncode, unsure.returncode) == (cli.COLLIDING, cli.BAD_INPUT)
+    for done in (colliding, unsure):
+        assert done.stderr.startswith("warning: 1 of 3 frames could not be used; the first is f10.ply: ")
+        assert "is empty, expected a .ply mesh" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_sequence_report(folder, call, tmp_path):
+    """Write one html file with a chart, pictures and the command, that loads nothing from elsewhere."""
+    (tmp_path / "frames").mkdir()
+    (tmp_path / "frames" / STRANGE_NAME.replace("a [red]", "<b>&")).write_bytes(
+        (folder / "frames" / "f3.ply").read_bytes()
+    )
+    (tmp_path / "frames" / "<i>bad.ply").write_bytes(b"")
+    done = call(
+        "sequence", folder / "a.ply", "frames", "--against", folder / "b.ply", "--html", "report.html", cwd=tmp_path
+    )
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    assert done.returncode == cli.COLLIDING
+    assert done.stdout.splitlines()[-1].split() == ["report", "report.html"]
+    assert "<h1>1 of 2 frames collide</h1>" in page
+    assert page.count("<svg") == 1
+    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/webp;base64,") == 1
+    assert "How to repeat it" in page
+    assert "impinge sequence" in page
+    assert "&lt;b&gt;&amp;" in page
+    assert "&lt;i&gt;bad.ply" in page
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    assert "<i>" not in page
+
+
+@pytest.mark.parametrize(
+    ("args", "fragments"),
+    [
+        (["missing.ply", "frames"], ["missing.ply does not exist"]),
+        (["a.ply", "nowhere/*.ply"], ["nowhere/*.ply names no mesh files"]),
+        (["a.ply", "frames", "--against", "nothing.obj"], ["nothing.obj does not exist"]),
+        (["a.ply", "frames", "--html", "nowhere/r.html"], ["the report could not be written", "nowhere is no folder"]),
+        (["a.ply", "frames", "--out", "nowhere/x.csv"], ["nowhere is no folder"]),
+        (["a.ply", "frames", "--out", "frames"], ["frames holds other files", "choose an empty folder"]),
+        (["a.ply", "frames", "--out", "a.ply"], ["a.ply cannot be written"]),
+        (["a.ply", "frames", "--against-frames", "frames"], ["without the body that they move"]),
+        (["a.ply", "frames", "--against", "b.ply", "--against-frames", "b.ply"], ["12 frames, but 1 against_frames"]),
+        (["a.ply", "frames", "--scheduler", "nonsense://x"], ["the scheduler is 'nonsense://x', expected an address"]),
+        (["a.ply", "frames", "--scheduler", "tcp://127.0.0.1:9", "--workers", "2"], ["both a scheduler and workers"]),
+    ],
+    ids=lambda value: " ".join(value) if value[0] != "error" else "",
+)
+def test_sequence_refuses(folder, call, args, fragments):
+    """Refuse bad input with one sentence and exit code 2."""
+    assert_refused(call("sequence", *args, cwd=folder), *fragments)
+
+
+def test_sequence_where_it_may_not_write(folder, tmp_path):
+    """Say that a folder may not be written to."""
+    (tmp_path / "protected").mkdir(mode=0o500)
+    if os.access(tmp_path / "protected", os.W_OK):
+        pytest.skip("this user may write everywhere")
+
+    assert_refused(run("sequence", "a.ply", "frames", "--out", tmp_path / "protected" / "run", cwd=folder), "written")
+
+
+# killed -----------------------------------------------------------------------------------------------
+
+
+def kill_in_mid_run(folder: Path, target: Path, *args: str, after: int) -> None:
+    """Kill the client once some more parts are there, before the end."""
+    run_of = ["sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", target]
+    done = strike(target.parent, *run_of, *args, after=after, by=signal.SIGKILL, cwd=folder, env=environment())
+
+    assert done.returncode == -signal.SIGKILL
+    assert not is_complete(target)
+
+
+@pytest.fixture(scope="module")
+def whole(folder, tmp_path_factory) -> Path:
+    """The run that nobody killed."""
+    target = tmp_path_factory.mktemp("whole") / "run"
+    impinge.runs.map_frames(folder / "a.ply", folder / "many.npz", folder / "b.ply", out=target, workers=0)
+    return target
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ there")
+def test_killed_again_and_again(folder, call, whole, tmp_path):
+    """Kill the command at several points; the next one redoes nothing, loses nothing, and ends with the same bytes."""
+    target, stamps = tmp_path / "run", dict[Path, int]()
+    for after in (1, 15):
+        kill_in_mid_run(folder, target, after=after)
+        assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
+        stamps = {path: path.stat().st_mtime_ns for path in (target / "frames").glob("*.parquet")}
+    done = call("sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", target)
+
+    assert done.returncode == cli.COLLIDING
+    assert f"640, {20 * len(stamps)} of an earlier run" in done.stdout
+    assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
+    assert parts_of(target) == parts_of(whole)
+    assert is_complete(target)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ there")
+def test_client_of_a_cluster_is_killed(folder, whole, tmp_path):
+    """Kill the client of a real scheduler, and go on with the same workers."""
+    pytest.importorskip("distributed", reason="dask is not installed; pip install 'impinge[cluster]'")
+    (tmp_path / "dask").mkdir()
+    with cluster(tmp_path / "dask", PLAIN, PLAIN) as dask:
+        kill_in_mid_run(folder, tmp_path / "run", "--scheduler", dask.address, after=1)
+        done = run(
+            "sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", tmp_path / "run", "--scheduler",
+            dask.address, cwd=folder,
+        )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (cli.COLLIDING, "")
+    assert "of an earlier run" in done.stdout
+    assert parts_of(tmp_path / "run") == parts_of(whole)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ there")
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_interrupt(folder, call, whole, tmp_path, workers):
+    """Stop at Ctrl-C, which all processes of a terminal get, without a traceback; say that nothing is lost; go on."""
+    args = ["sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", str(tmp_path / "run")]
+    struck = strike(
+        tmp_path, *args, "--workers", workers, after=2, by=signal.SIGINT, cwd=folder, env=environment()
+    )  # fmt: skip
+    done = call(*args)
+
+    assert struck.returncode == cli.INTERRUPTED
+    assert struck.stderr == "what is done so far is kept; the same command goes on from there\n"
+    assert "of an earlier run" in done.stdout
+    assert parts_of(tmp_path / "run") == parts_of(whole)
+
+
+# clash ------------------------------------------------------------------------------------------------
+
+
+def test_clash_tells_what_it_found(folder, tmp_path):
+    """Print the pairs that meet with volume and depth, and write a table and a report."""
+    done = run("clash", "parts", "--out", tmp_path / "c.csv", "--html", tmp_path / "c.html", cwd=folder)
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    with (tmp_path / "c.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+
+    assert (done.returncode, done.stderr) == (cli.COLLIDING, "")
+    assert re.search(
+        r"^  part0.ply and part1.ply  crossing, \d+ contacts, volume 0\.\d+, depth 0\.\d+$", done.stdout, re.M
+    )
+    assert [(row["name_a"], row["name_b"]) for row in rows] == [("part0.ply", "part1.ply"), ("part1.ply", "part2.ply")]
+    assert "<h1>2 pairs of 3 parts collide</h1>" in page
+    assert page.count("<rect") == 9
+    assert page.count("data:image/png;base64,") == 3 + 1
+
+
+def test_clash_of_a_scene_file(folder, call, tmp_path):
+    """Take the parts of a scene file where it places them; refuse one that says nothing of the kind in a sentence."""
+    (tmp_path / "ball.ply").write_bytes((folder / "a.ply").read_bytes())
+    bodies = "".join(
+        f'[[body]]\nname = "{name}"\nfile = "ball.ply"\nposition = [{x}, 0.1, 0.0]\n'
+        for name, x in (("left", 0.0), ("right", 1.5), ("far", 9.0))
+    )
+    (tmp_path / "scene.toml").write_text(bodies)
+    (tmp_path / "wrong.toml").write_text('[[body]]\nfile = "../ball.ply"\n')
+    done = call("clash", tmp_path / "scene.toml", "--json")
+    found = json.loads(done.stdout)
+
+    assert done.returncode == cli.COLLIDING
+    assert [(row["name_a"], row["name_b"], row["relation"]) for row in found["found"]] == [
+        ("left", "right", "crossing")
+    ]
+    assert found["found"][0]["volume"] > 0.0
+    assert found["parts"] == 3
+    assert_refused(call("clash", tmp_path / "wrong.toml"), "wrong.toml", "file")
+    assert_refused(call("clash", tmp_path / "missing.toml"), "missing.toml")
+
+
+def test_progress_bar():
+    """Show frames per second, contacts so far and workers on a terminal, and nothing elsewhere."""
+    from rich.console import Console
+
+    from impinge.runs.frames import Progress
+    from impinge.runs.reports import progress_bar
+
+    shown = {}
+    for is_terminal in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=is_terminal, width=200)
+        with progress_bar(console, "frames") as tell:
+            tell(Progress(done=30, total=90, contacts=12345, bad=2, workers=3, resumed=10))
+        shown[is_terminal] = console.file.getvalue()
+
+    assert "30/90" in shown[True]
+    assert re.search(r"\d+\.\d frames/s", shown[True])
+    assert "12,345 contacts, 2 bad, 3 workers" in shown[True]
+    assert shown[False].strip() == ""
+
+
+def test_clash_of_parts_that_are_apart(folder, call, tmp_path):
+    """Exit with 0 where no parts meet, as text, JSON and files."""
+    for name in ("a.ply", "far.ply"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    done = call("clash", tmp_path, "--json")
+    files = [call("clash", tmp_path, "--out", folder / name).returncode for name in ("none.csv", "none.npz")]
+    call("clash", "parts", "--out", folder / "some.npz", cwd=folder)
+
+    assert done.returncode == cli.CLEAR
+    assert json.loads(done.stdout)["near"] == 0
+    assert files == [cli.CLEAR, cli.CLEAR]
+    assert (folder / "none.csv").read_text().startswith("a,b,name_a,")
+    with np.load(folder / "none.npz") as none, np.load(folder / "some.npz") as some:
+        assert (len(none["a"]), len(some["a"])) == (0, 2)
+        assert some["collides"].all()
+        assert (some["volume"] > 0.0).all()
+
+
+def test_clash_refuses(folder, call, tmp_path):
+    """Refuse what is no folder of parts."""
+    assert_refused(call("clash", folder / "missing"), "missing is no folder")
+    assert_refused(call("clash", tmp_path), "holds 0 parts, expected at least two")
+
+
+def test_sequence_report_begins_with_what_is_certain(folder, call, tmp_path):
+    """Say what was found and how sure that is, name both bodies, and warn of frames that could not be used."""
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    (frames / "f0.ply").write_bytes((folder / "frames" / "f3.ply").read_bytes())
+    pages = []
+    for bad in (False, True):
+        if bad:
+            (frames / "f1.ply").write_bytes(b"")
+        call("sequence", folder / "a.ply", "frames", "--against", folder / "b.ply", "--html", "r.html", cwd=tmp_path)
+        pages.append((tmp_path / "r.html").read_text(encoding="utf-8"))
+
+    assert '<p class="verdict hit">1 frame collides. This is certain: every pair of triangles was decided' in pages[0]
+    assert '<p class="verdict unsure">1 frame collides. 1 frame could not be read or used, and is left out' in pages[1]
+    assert "a.ply: 320 triangles" in pages[0]
+    assert "b.ply: 320 triangles" in pages[0]
+
+
+def test_clash_report_says_how_parts_stand(call, tmp_path):
+    """Name who is inside whom, show the worst pair from all sides, and tell zeros of the matrix apart."""
+    (tmp_path / "parts").mkdir()
+    impinge.save(shapes.box(4.0), tmp_path / "parts" / "case.ply")
+    impinge.save(shapes.icosphere(1), tmp_path / "parts" / "pearl.ply")
+    done = call("clash", "parts", "--html", "report.html", cwd=tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    assert done.returncode == cli.COLLIDING
+    assert "b in a, 0 contacts, volume" in done.stdout
+    assert "<h1>1 pair of 2 parts collides</h1>" in page
+    assert "1 pair collides. This is certain" in page
+    assert "pearl.ply is inside case.ply" in page
+    assert "one is inside the other" in page
+    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/webp;base64,") == 1
+
+
+def test_clash_prints_some_and_tells_of_the_rest(call, tmp_path):
+    """Print the worst pairs only where there are very many, say so, and leave none out of JSON."""
+    (tmp_path / "parts").mkdir()
+    for k in range(11):
+        impinge.save(shapes.box(1.0 + 0.01 * k), tmp_path / "parts" / f"part{k:02d}.ply")
+    done = call("clash", "parts", "--workers", "0", cwd=tmp_path)
+    as_json = call("clash", "parts", "--workers", "0", "--json", cwd=tmp_path)
+    pairs = 11 * 10 // 2
+
+    assert len(json.loads(as_json.stdout)["found"]) == pairs
+    assert len(re.findall(r"^  part\d+.ply and part\d+.ply ", done.stdout, re.M)) == PRINTED
+    assert f"{pairs - PRINTED} pairs, which --out, --html and --json tell" in done.stdout
+
+
+def test_progress_bar_of_a_narrow_terminal():
+    """Shorten the bar and no number where a terminal has 80 columns."""
+    from rich.console import Console
+
+    from impinge.runs.frames import Progress
+    from impinge.runs.reports import progress_bar
+
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    with progress_bar(console, "frames") as tell:
+        tell(Progress(done=12_000, total=250_000, contacts=1_234_567, bad=0, workers=8, resumed=12_000))
+
+    assert "12000/250000 0.0 frames/s 1,234,567 contacts, 8 workers" in console.file.getvalue()

@@ -1,0 +1,561 @@
+"""The level-by-level traversal: its modes agree on every level, and nothing that may vary changes the answer."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections import defaultdict
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+import impinge
+import stress
+from impinge import BreadthFirst, BruteForce, scenes
+from impinge.detect.breadth_first import kernels, trees
+from impinge.detect.breadth_first.detector import query_many
+from impinge.detect.breadth_first.traversal import Pyramid, Scan, Traversal, sat_palette
+from impinge.detect.breadth_first.trees import Cpu, level_table
+from impinge.errors import ImpingeError, MeshError, OptionError
+
+VARIANTS = {
+    "scan": {},
+    "histopyramid": {"mode": "histopyramid"},
+    "two passes": {"fuse": False},
+    "from the roots": {"entry_threshold": None},
+    "small blocks": {"block_pairs": 5},
+    "14-dop": {"volume": "14-dop"},
+    "18-dop": {"volume": "18-dop"},
+    "exhaustive": {"mode": "exhaustive", "block_pairs": 1000},
+    "boxes": {"transform": "boxes"},
+    "boxes, two passes": {"transform": "boxes", "fuse": False, "mode": "histopyramid"},
+    "exhaustive, per pair": {"mode": "exhaustive", "transform": "boxes"},
+}
+
+
+def assert_same(result, expected):
+    np.testing.assert_array_equal(result.pairs, expected.pairs)
+    np.testing.assert_array_equal(result.kind, expected.kind)
+
+
+def spheres():
+    return scenes.get("bumpy_spheres_1k").surfaces
+
+
+def soup(rng, count):
+    """Triangles of half the size of the cube that they are in."""
+    corners = rng.random((count, 1, 3)) + rng.random((count, 3, 3))
+    return impinge.TriMesh(corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3))
+
+
+def degenerate_matrix(rng):
+    """A signed permutation, at times scaled by a power of two or flattened, and a whole shift: all sums are exact."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = np.eye(3)[rng.permutation(3)] * rng.choice([-1.0, 1.0], 3) * rng.choice([1.0, 1.0, 2.0, 0.5, 0.0])
+    matrix[:3, 3] = rng.integers(-1, 2, 3)
+    return matrix
+
+
+def random_matrix(rng, size=0.3):
+    matrix = np.eye(4)
+    matrix[:3] += size * rng.standard_normal((3, 4))
+    return matrix
+
+
+@pytest.fixture
+def visited(monkeypatch):
+    """Node pairs visited at each height, in order, one entry per block."""
+    lists = defaultdict(list)
+    visit = Traversal._visit
+
+    def recording(self, height, *args):
+        pairs, children = visit(self, height, *args)
+        lists[height].append(pairs.copy())
+        return pairs, children
+
+    monkeypatch.setattr(Traversal, "_visit", recording)
+    return lists
+
+
+def lists_of(visited, a, b, **options):
+    visited.clear()
+    BreadthFirst(a, b, entry_threshold=None, **options).query()
+    return {height: np.concatenate(blocks) for height, blocks in visited.items()}
+
+
+# Expansion ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.small
+@pytest.mark.tiny
+def test_count_only_makes_no_list():
+    """Count what a query would find, and say that the list is not complete."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    detector = impinge.BreadthFirst(a, b)
+    counted = detector.query(count_only=True)
+
+    assert counted.stats["hits"] == len(detector.query()) == detector.count() > 100
+    assert len(counted) == 0
+    assert not counted.complete
+    assert counted.reason == "limit"
+
+
+def test_pyramid_and_scan_expand_alike(rng):
+    """Find the same input and child for every output, from any output on, as repeating the inputs does."""
+    for size in (1, 2, 3, 7, 64, 65, 300):
+        counts = rng.choice([0, 0, 1, 2, 4], size).astype(np.int64)
+        counts[rng.integers(size)] += 1
+        source = np.repeat(np.arange(size), counts)
+        child = np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
+        for expand in (Scan, Pyramid):
+            expansion = expand(Cpu(), counts)
+            assert expansion.total == counts.sum()
+            for first in (0, expansion.total // 3):
+                found = expansion.sources(first, expansion.total - first)
+                np.testing.assert_array_equal(found[0], source[first:])
+                np.testing.assert_array_equal(found[1], child[first:])
+
+
+@pytest.mark.small
+def test_modes_visit_the_same_pairs_on_every_level(visited):
+    """Make the same index lists on every level by prefix sums and by the pyramid, in one pass and in two."""
+    a, b = spheres()
+    expected = lists_of(visited, a, b)
+    for options in ({"mode": "histopyramid"}, {"fuse": False}, {"transform": "boxes", "mode": "histopyramid"}):
+        found = lists_of(visited, a, b, **options)
+
+        assert found.keys() == expected.keys() == set(range(12))
+        for height, pairs in expected.items():
+            np.testing.assert_array_equal(found[height], pairs)
+
+
+def paper_rows(tree_s, tree_t):
+    """Node pairs of each level as in 4.2 to 4.4: a list of nodes of S per node of T, and a padded pyramid per row."""
+    top = max(tree_s.height, tree_t.height)
+    rows, levels = {0: [0]}, {}
+    for height in range(top, -1, -1):
+        levels[height] = {(i, j) for j, row in rows.items() for i in row}
+        count_s, count_t = tree_s.level[max(height - 1, 0), 1], tree_t.level[max(height - 1, 0), 1]
+        box_s, box_t = tree_s.box[tree_s.level[height, 0] :], tree_t.box[tree_t.level[height, 0] :]
+        longer = {}
+        for j, row in rows.items():
+            meets = [(box_s[i, :3] <= box_t[j, 3:]).all() and (box_t[j, :3] <= box_s[i, 3:]).all() for i in row]
+            counts = [min(2, count_s - 2 * i) * meet for i, meet in zip(row, meets)]
+            longer[j] = [2 * row[node] + child for node, child in paper_descent(counts)]
+        rows = {t: longer[j] for j in rows for t in (2 * j, 2 * j + 1) if t < count_t}
+    return levels
+
+
+def paper_descent(counts):
+    """Position in the row and number of the child for each entry of the next row (Figs 2 and 3)."""
+    pyramid = [counts + [0] * ((1 << max(len(counts) - 1, 0).bit_length()) - len(counts))]
+    while len(pyramid[0]) > 1:
+        pyramid.insert(0, [x + y for x, y in zip(pyramid[0][::2], pyramid[0][1::2])])
+    for n in range(pyramid[0][0] if counts else 0):
+        node, index = 0, n
+        for level in pyramid[1:]:
+            count = level[2 * node]
+            node, index = (2 * node, index) if count > index else (2 * node + 1, index - count)
+        yield node, index
+
+
+@pytest.mark.small
+def test_lists_hold_the_pairs_of_the_papers_rows(visited, rng):
+    """Visit on every level the node pairs that the paper's rows hold, also for trees of different depths."""
+    for count_a, count_b in ((37, 50), (3, 90), (64, 1)):
+        a, b = soup(rng, count_a), soup(rng, count_b)
+        found = lists_of(visited, a, b)
+        trees = [body._structures["breadth_first on cpu"]._fitted["aabb"][1] for body in (a, b)]
+        expected = paper_rows(*trees)
+
+        assert {height: {(i, j) for _, i, j in pairs} for height, pairs in found.items()} == {
+            height: pairs for height, pairs in expected.items() if pairs
+        }
+
+
+# Tree -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("volume", trees.DIRECTIONS)
+def test_trees_of_every_size_are_valid(rng, volume):
+    """Keep every triangle in one leaf, the paper's level counts, and parents around children, after build and refit."""
+    for count in range(101):
+        a = soup(rng, count)
+        detector = BreadthFirst(a, volume=volume)
+        detector.assert_valid()
+        a.update(a.vertices + rng.standard_normal(a.vertices.shape))
+        detector.assert_valid()
+
+
+@pytest.mark.small
+def test_trees_follow_edits(rng):
+    """Answer for the triangles that are alive, frame after frame of edits, with valid trees."""
+    a, b = soup(rng, 60), soup(rng, 40)
+    detector = BreadthFirst(a, b)
+    hits = 0
+    for _ in range(10):
+        a.remove_triangles(rng.choice(len(a.faces), 5))
+        a.add_triangles([[0, 1, 2]], vertices=rng.random((3, 3)))
+        b.add_triangles(rng.integers(0, len(b.vertices), (3, 3)))
+        if rng.random() < 0.3:
+            a.compact()
+        assert_same(detector.query(), BruteForce(a, b).query())
+        assert_same(BreadthFirst(b).query(), BruteForce(b).query())
+        detector.assert_valid()
+        hits += detector.count()
+
+    assert hits > 100
+
+
+@pytest.mark.small
+def test_level_counts():
+    """Halve the number of nodes from level to level, rounding up, and repeat the root above it."""
+    table = level_table(11)
+
+    assert table[:6].tolist() == [[0, 11], [11, 6], [17, 3], [20, 2], [22, 1], [22, 1]]
+    assert (level_table(0) == 0).all()
+    assert (level_table(1) == [0, 1]).all()
+
+
+# What may vary and must not show ----------------------------------------------------------------------------
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_agree_on_scenes_made_to_break_them(variant, rng):
+    """Find the pairs of brute force on every adversarial scene, as it is and moved by exact and by random matrices."""
+    hits = 0
+    for name in stress.PAIRS:
+        x_a, f_a, x_b, f_b = stress.scene(name, 7, 12)
+        a, b = impinge.TriMesh(x_a, f_a), impinge.TriMesh(x_b, f_b)
+        detector = BreadthFirst(a, b, **VARIANTS[variant])
+        moves = [{}, {"transform_b": degenerate_matrix(rng)}, {"transform_a": degenerate_matrix(rng)}]
+        moves.append({"transform_a": random_matrix(rng), "transform_b": random_matrix(rng)})
+        for options in moves[:1] if name == "largest" else moves:  # which any other move takes out of range
+            expected = BruteForce(a, b).query(**options)
+            assert_same(detector.query(**options), expected)
+            hits += len(expected)
+
+    assert hits > 1000
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("variant", [name for name, options in VARIANTS.items() if "transform" not in options])
+def test_variants_agree_on_one_body(variant):
+    """Find the pairs of brute force within one body, on every scene made for self-collision."""
+    hits = 0
+    for name in stress.SELF:
+        a = impinge.TriMesh(*stress.scene(name, 7, 24))
+        for neighbours in ("exact", "skip"):
+            expected = BruteForce(a, neighbours=neighbours).query()
+            assert_same(BreadthFirst(a, neighbours=neighbours, **VARIANTS[variant]).query(), expected)
+            hits += len(expected)
+
+    assert hits > 300
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_agree_over_frames(variant, rng):
+    """Give the same pairs frame after frame, with the entry level that the frames before have led to."""
+    a, b = spheres()
+    options = {**VARIANTS[variant]}
+    if options.get("mode") == "exhaustive":
+        options["block_pairs"] = 1 << 20
+        a.remove_triangles(np.arange(900))
+    detector = BreadthFirst(a, b, **options)
+    for _ in range(6):
+        matrix = random_matrix(rng, 0.05)
+        expected = BruteForce(a, b).query(transform_b=matrix)
+        result = detector.query(transform_b=matrix)
+
+        assert_same(result, expected)
+        assert result.stats["hits"] == len(expected) > 10
+
+
+@pytest.mark.small
+def test_entry_level_follows_the_overlap():
+    """Start deeper while many boxes overlap, at the roots again when bodies part, and with equal answers."""
+    a, b = spheres()
+    detector = BreadthFirst(a, b)
+    levels = []
+    for _ in range(12):
+        result = detector.query()
+        levels.append(result.stats["entry_level"])
+        assert_same(result, BruteForce(a, b).query())
+    assert levels[0] == 0
+    assert max(levels) >= 2
+    assert max(np.abs(np.diff(levels))) == 1
+
+    b.update(b.vertices + 100.0)
+    for _ in range(12):
+        assert len(detector.query()) == 0
+    assert detector.query().stats["entry_level"] == 0
+    b.update(a.vertices)
+    assert_same(detector.query(), BruteForce(a, b).query())
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("threshold", [0.001, 0.5, 1.0])
+def test_threshold_changes_the_start_and_not_the_answer(threshold):
+    """Answer alike for any threshold, of two bodies and of one; a low one leads deep, up to what a block holds."""
+    a, b = spheres()
+    pair = BreadthFirst(a, b, entry_threshold=threshold, block_pairs=1 << 14)
+    one = BreadthFirst(a, entry_threshold=threshold)
+    for _ in range(10):
+        result = pair.query()
+        assert_same(result, BruteForce(a, b).query())
+        assert_same(one.query(), BruteForce(a).query())
+
+    # 80 x 80 nodes on level 7 fit into a block, 160 x 160 on level 8 do not
+    assert result.stats["entry_level"] == 7 if threshold == 0.001 else result.stats["entry_level"] < 5
+    assert result.stats["tests_per_level"][result.stats["entry_level"]] > 0
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("mode", ["scan", "histopyramid"])
+def test_blocks_bound_the_lists(visited, mode):
+    """Visit no more node pairs at a time than a block has, and the same ones in all as without blocks."""
+    a, b = spheres()
+    expected = {height: np.unique(pairs, axis=0) for height, pairs in lists_of(visited, a, b).items()}
+    for block_pairs in (1, 3, 100):
+        found = lists_of(visited, a, b, mode=mode, block_pairs=block_pairs)
+
+        assert max(len(block) for blocks in visited.values() for block in blocks) <= block_pairs
+        for height, pairs in expected.items():
+            np.testing.assert_array_equal(np.unique(found[height], axis=0), pairs)
+
+
+@pytest.mark.small
+def test_any_leaf_permutation_gives_the_same_answer(monkeypatch, rng):
+    """Answer alike whatever order the leaves are in; a good one saves tests."""
+    a, b = spheres()
+    ordered = BreadthFirst(a, b).query()
+    monkeypatch.setattr(trees, "leaf_order", lambda snapshot: rng.permutation(snapshot.live))
+    a, b = spheres()
+    shuffled = BreadthFirst(a, b).query()
+
+    assert_same(shuffled, ordered)
+    assert ordered.stats["box_tests"] < shuffled.stats["box_tests"] / 10
+
+
+@pytest.mark.small
+def test_unequal_depths(rng):
+    """Join trees of any two depths, empty ones too."""
+    sizes = (0, 1, 2, 3, 5, 33, 200)
+    for count_a, count_b in product(sizes, sizes):
+        a, b = soup(rng, count_a), soup(rng, count_b)
+        expected = BruteForce(a, b).query()
+        for options in VARIANTS.values():
+            assert_same(BreadthFirst(a, b, **options).query(), expected)
+
+    assert len(expected) > 100
+
+
+@pytest.mark.small
+def test_tighter_volumes_leave_fewer_candidates():
+    """Test fewer boxes and triangles with k-DOPs than with boxes, for the same pairs."""
+    a, b = spheres()
+    tests = {volume: BreadthFirst(a, b, volume=volume).query().stats for volume in trees.DIRECTIONS}
+
+    for volume in ("14-dop", "18-dop"):
+        assert tests[volume]["box_tests"] < tests["aabb"]["box_tests"]
+        assert tests[volume]["triangle_tests"] < tests["aabb"]["triangle_tests"]
+        assert tests[volume]["hits"] == tests["aabb"]["hits"]
+
+
+# SAT lite -------------------------------------------------------------------------------------------------
+
+
+def sat_lite_hits(matrix_a, matrix_b, box_a, box_b):
+    """Whether SAT lite lets pass each pair of boxes, shape (count, 6), of bodies that are these boxes."""
+    palette = sat_palette(matrix_a, matrix_b, box_a, box_b)
+    apart = [kernels.sat_lite_separates(q, box_a, q, box_b, q, palette) for q in range(len(box_a))]
+    return ~np.array(apart)
+
+
+def corners_of(box, matrix):
+    """Corners of boxes after a transform, shape (count, 8, 3)."""
+    choice = np.array(list(product((0, 3), repeat=3))) + np.arange(3)
+    return np.einsum("qij,qcj->qci", matrix[:, :3, :3], box[:, choice]) + matrix[:, None, :3, 3]
+
+
+def full_sat_gap(corners_a, corners_b):
+    """Largest relative gap over all fifteen axes of two parallelepipeds; they overlap where it is negative."""
+    edges_a, edges_b = (
+        np.stack([c[:, 4] - c[:, 0], c[:, 2] - c[:, 0], c[:, 1] - c[:, 0]], axis=1) for c in (corners_a, corners_b)
+    )
+    axes = [np.cross(e[:, i], e[:, j]) for e in (edges_a, edges_b) for i, j in ((0, 1), (1, 2), (2, 0))]
+    axes += [np.cross(edges_a[:, i], edges_b[:, j]) for i in range(3) for j in range(3)]
+    gaps = []
+    for axis in axes:
+        p, q = (np.einsum("qci,qi->qc", c, axis) for c in (corners_a, corners_b))
+        gap = np.maximum(p.min(axis=1) - q.max(axis=1), q.min(axis=1) - p.max(axis=1))
+        gaps.append(gap / (np.abs(p).max(axis=1) + np.abs(q).max(axis=1) + 1e-300))
+    return np.max(gaps, axis=0)
+
+
+def random_boxes(rng, count):
+    low = rng.uniform(-1.0, 0.0, (count, 3))
+    return np.concatenate([low, low + rng.uniform(0.0, 1.5, (count, 3))], axis=1)
+
+
+@pytest.mark.small
+def test_sat_lite_misses_no_overlap(rng):
+    """Let pass every pair of boxes that the full test of fifteen axes finds to overlap, and few others."""
+    count = 3000
+    box_a, box_b = random_boxes(rng, count), random_boxes(rng, count)
+    matrix_a, matrix_b = (np.stack([random_matrix(rng, 0.5) for _ in range(count)]) for _ in range(2))
+    gap = full_sat_gap(corners_of(box_a, matrix_a), corners_of(box_b, matrix_b))
+    hits = sat_lite_hits(matrix_a, matrix_b, box_a, box_b)
+
+    assert hits[gap < 1e-12].all()
+    assert 0.2 < (gap < 0.0).mean() < 0.7
+    assert hits[gap > 1e-6].mean() < 0.2
+
+
+@pytest.mark.small
+def test_sat_lite_keeps_touching_boxes(rng):
+    """Let pass boxes that touch exactly as transformed, near the origin and far from it, and not their neighbours."""
+    turns = [np.eye(3)[list(p)] * s for p in permutations(range(3)) for s in product((1, -1), repeat=3)]
+    touching = 0
+    for _ in range(300):
+        low = rng.integers(-2, 2, (2, 3)).astype(float)
+        boxes = np.concatenate([low, low + rng.integers(0, 3, (2, 3))], axis=1)
+        matrices = np.tile(np.eye(4), (2, 1, 1))
+        matrices[:, :3, :3] = [turns[rng.integers(48)], turns[rng.integers(48)]]
+        matrices[:, :3, 3] = rng.integers(-1, 2, (2, 3)) + rng.choice([0.0, 2.0**40])
+        world = corners_of(boxes, matrices)
+        world_low, world_high = world.min(axis=1), world.max(axis=1)
+        overlap = (world_low[0] <= world_high[1]).all() and (world_low[1] <= world_high[0]).all()
+        touching += overlap and not ((world_low[0] < world_high[1]).all() and (world_low[1] < world_high[0]).all())
+
+        assert sat_lite_hits(matrices[:1], matrices[1:], boxes[:1], boxes[1:])[0] == overlap
+    assert touching > 20
+
+
+@pytest.mark.small
+def test_singular_and_huge_matrices_separate_nothing_wrongly(rng):
+    """Answer as for the moved vertices when a matrix flattens a body, nearly does, or leaves the range of doubles."""
+    a, b = soup(rng, 40), soup(rng, 40)
+    flat, thin, point, huge = (np.eye(4) for _ in range(4))
+    flat[2, 2], thin[2, 2], huge[0, 0] = 0.0, 1e-18, 1e200
+    point[:3, :3] = 0.0
+    for matrix_a, matrix_b in product((np.eye(4), flat, thin, point, huge), repeat=2):
+        options = {"transform_a": matrix_a, "transform_b": matrix_b}
+        assert_same(BreadthFirst(a, b, transform="boxes").query(**options), BruteForce(a, b).query(**options))
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("transform", ["vertices", "boxes"])
+def test_transforms_out_of_range_are_refused(transform):
+    """Refuse, wherever transforms are applied, one that moves a vertex beyond the range of doubles."""
+    a, b = spheres()
+    huge = np.diag([1e308, 1.0, 1.0, 1.0])
+    huge[0, 1] = 1e308
+    with pytest.raises(OptionError, match="transform_b moves a vertex beyond the range of doubles"):
+        BreadthFirst(a, b, transform=transform).query(transform_b=huge)
+    with pytest.raises(OptionError, match="transform_a moves a vertex beyond the range of doubles"):
+        query_many([(b, a, huge, None)])
+
+
+# Count, many, options ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.small
+def test_count_is_the_number_of_pairs(rng):
+    """Count what a query lists, with transforms and active triangles."""
+    a, b = spheres()
+    detector = BreadthFirst(a, b)
+    for options in ({}, {"transform_a": random_matrix(rng)}, {"active_a": np.arange(0, 1280, 2), "active_b": [3, 700]}):
+        assert detector.count(**options) == len(detector.query(**options))
+    assert detector.count() > 100
+    assert BreadthFirst(stress.scene("self_soup", 3, 40)).count() > 0
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("options", [{}, {"mode": "histopyramid"}, {"block_pairs": 50}, {"mode": "exhaustive"}])
+def test_many_pairs_at_once_are_as_one_by_one(rng, options):
+    """Find in one traversal what single queries find, for bodies of all sizes that occur several times."""
+    bodies = [soup(rng, count) for count in (0, 1, 7, 40, 130)]
+    pairs = []
+    for a, b in product(bodies, bodies):
+        matrix_a, matrix_b = (None if rng.random() < 0.3 else random_matrix(rng) for _ in range(2))
+        pairs.append((a, b, matrix_a, matrix_b))
+    results = query_many(pairs, **options)
+
+    assert len(results) == len(pairs)
+    for (a, b, matrix_a, matrix_b), result in zip(pairs, results):
+        assert_same(result, BruteForce(a, b).query(transform_a=matrix_a, transform_b=matrix_b))
+        assert result.stats["hits"] == len(result)
+        assert result.bodies == (a, b)
+    assert sum(map(len, results)) > 500
+    assert query_many([], **options) == []
+
+
+@pytest.mark.small
+def test_stats_tell_of_every_level():
+    """Count tests and overlaps per level from the root down, and time the stages on request."""
+    a, b = spheres()
+    impinge.time_stages(True)
+    try:
+        stats = BreadthFirst(a, b).query().stats
+    finally:
+        impinge.time_stages(False)
+    tests, overlaps = stats["tests_per_level"], stats["overlaps_per_level"]
+
+    assert len(tests) == len(overlaps) == 12
+    assert tests[0] == overlaps[0] == 1
+    assert sum(tests) == stats["box_tests"]
+    assert all(overlap <= count for count, overlap in zip(tests, overlaps))
+    assert overlaps[-1] == stats["triangle_tests"] >= stats["hits"]
+    assert {"refit_ms", "expand_ms", "test_ms", "triangles_ms"} <= stats.keys()
+
+
+@pytest.mark.small
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "gpu"}, "device is 'gpu', expected one of 'cpu', 'cuda'"),
+        ({"mode": "magic"}, "mode is 'magic', expected one of 'scan', 'histopyramid', 'exhaustive'"),
+        ({"volume": "obb"}, "volume is 'obb', expected one of 'aabb', '14-dop', '18-dop'"),
+        ({"transform": "none"}, "transform is 'none', expected one of 'vertices', 'boxes'"),
+        ({"block_pairs": 0}, "block_pairs is 0, expected a whole number from 1"),
+        ({"block_pairs": True}, "block_pairs is True"),
+        ({"entry_threshold": 0.0}, "entry_threshold is 0.0, expected a share above 0 and up to 1"),
+        ({"transform": "boxes", "volume": "14-dop"}, "needs two bodies and volume='aabb'"),
+        ({"neighbours": "maybe"}, "neighbours is 'maybe'"),
+    ],
+)
+def test_bad_options(options, message):
+    """Refuse options out of range with a sentence."""
+    with pytest.raises(OptionError, match=message):
+        BreadthFirst(*spheres(), **options)
+
+
+@pytest.mark.small
+def test_bad_questions():
+    """Refuse what makes no sense for one body or for many with a sentence."""
+    a, b = spheres()
+    with pytest.raises(OptionError, match="needs two bodies"):
+        BreadthFirst(a, transform="boxes")
+    with pytest.raises(OptionError, match="mode is 'magic'"):
+        query_many([(a, b, None, None)], mode="magic")
+    with pytest.raises(OptionError, match=r"transform_b has shape \(3, 3\)"):
+        query_many([(a, b, None, np.eye(3))])
+    with pytest.raises(MeshError, match=r"b is a builtins\.int"):
+        query_many([(a, 7, None, None)])
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator is a device")
+def test_no_gpu_is_told_at_construction():
+    """Say in one sentence what is missing for a GPU, when the detector is made."""
+    if importlib.util.find_spec("numba_cuda") is not None:
+        from numba import cuda
+
+        if cuda.is_available():
+            pytest.skip("there is a GPU")
+    with pytest.raises(ImpingeError, match=r"a GPU needs numba-cuda|needs an NVIDIA GPU"):
+        BreadthFirst(*spheres(), device="cuda")

@@ -1,0 +1,566 @@
+"""What GJK with cut promises: the exact pairs, whatever the options, the order, the pool and the threads."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import impinge
+import stress
+from impinge import scenes, shapes
+from impinge.backend import jit
+from impinge.detect.common.pair_query import make_side
+from impinge.detect.gjk_cut import detector, scratch
+from impinge.detect.gjk_cut.detector import GjkCut, cut_along_direction
+from impinge.errors import OptionError
+from impinge.scenes.refinement import refined_sphere, refinement_scene
+
+KIND_NAMES = {kind.value: kind.name.lower() for kind in impinge.Kind}
+OPTIONS = [
+    {"direction": d, "stop": s, "threshold": t, "split": p, "leaf_pairs": n, "coherent": c, "box_first": f, "worth": w}
+    for d, s, t, p, n, (c, f, w) in itertools.product(
+        ("chung_wang", "gjk"), ("or", "and"), (1.0, 0.55), ("rank", "median"), (1, 100),
+        ((False, True, detector.WORTH), (True, False, 0.0)),
+    )
+]  # fmt: skip
+
+
+def soup(rng, count, size=0.3):
+    corners = rng.random((count, 1, 3)) + size * rng.standard_normal((count, 3, 3))
+    return impinge.TriMesh(corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3))
+
+
+def assert_equal(actual, expected):
+    np.testing.assert_array_equal(actual.pairs, expected.pairs)
+    np.testing.assert_array_equal(actual.kind, expected.kind)
+    return len(actual)
+
+
+def assert_equals_brute_force(a, b=None, *, query=(), **options):
+    asked = dict(query)
+    return assert_equal(GjkCut(a, b, **options).query(**asked), impinge.BruteForce(a, b).query(**asked))
+
+
+# equal to the judge ----------------------------------------------------------------------------------
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("leaf_pairs", [1, 64, detector.LEAF_PAIRS])
+@pytest.mark.parametrize("name", scenes.SMALL)
+def test_small_scenes(name, leaf_pairs):
+    """Equal brute force and the box tree on every small scene, between bodies and within each."""
+    a, b = scenes.get(name).surfaces
+    assert_equals_brute_force(a, b, leaf_pairs=leaf_pairs)
+    assert_equal(GjkCut(a, b).query(), impinge.BoxTree(a, b).query())
+    for body in (a, b):
+        assert_equals_brute_force(body, leaf_pairs=leaf_pairs)
+
+
+@pytest.mark.tiny
+@pytest.mark.small
+@pytest.mark.parametrize("options", [{}, {"leaf_pairs": 1}, {"direction": "gjk", "leaf_pairs": 4}], ids=str)
+def test_stress(options):
+    """Agree with the rational oracle on a scene of every adversarial generator."""
+
+    def detector(vertices_a, faces_a, vertices_b, faces_b):
+        result = GjkCut((vertices_a, faces_a), (vertices_b, faces_b), **options).query()
+        return result.pairs, result.kind
+
+    def alone(vertices, faces):
+        result = GjkCut((vertices, faces), **options).query()
+        return result.pairs, result.kind
+
+    counts = stress.run(detector, 0.0, seed=8, kind_names=KIND_NAMES, size=4)
+    stress.run_self(alone, 0.0, seed=8, kind_names=KIND_NAMES, size=4)
+
+    assert counts["pairs"] > 100
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
+def test_every_choice_gives_the_same_pairs(rng, options):
+    """Give the same pairs for every combination of options, frame after frame, of two bodies and of one."""
+    scene = scenes.get("bumpy_spheres_1k")
+    a, b = scene.surfaces
+    knot = shapes.torus_knot(2, 3, 30, 8, tube_radius=0.41)
+    detector, alone = GjkCut(a, b, **options), GjkCut(knot, **options)
+    hits = 0
+    for frame in range(3):
+        scene.move(0.3 * frame)
+        hits += assert_equal(detector.query(), impinge.BoxTree(a, b).query())
+        hits += assert_equal(alone.query(), impinge.BoxTree(knot).query())
+
+    assert hits > 300
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 129, 200])
+def test_any_size(rng, count):
+    """Take bodies of any number of triangles, none and one among them."""
+    a, b = soup(rng, count), soup(rng, 40)
+    for leaf_pairs in (1, 50, detector.LEAF_PAIRS):
+        assert_equals_brute_force(a, b, leaf_pairs=leaf_pairs)
+        assert_equals_brute_force(b, a, leaf_pairs=leaf_pairs)
+        assert_equals_brute_force(a, leaf_pairs=leaf_pairs)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("offset", [0.0, 1e6, -1e12])
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e-8, 1.0, 1e8, 1e150, 1e290])
+def test_any_scale_and_place(rng, scale, offset):
+    """Be exact at every scale and far away from the origin."""
+    a, b = soup(rng, 60), soup(rng, 60)
+    for body in (a, b):
+        body.update(scale * (np.array(body.vertices) + offset))
+
+    assert_equals_brute_force(a, b, leaf_pairs=16)
+    assert_equals_brute_force(a, leaf_pairs=16)
+
+
+@pytest.mark.small
+def test_touching_boxes_needles_duplicates_and_flat_triangles(rng):
+    """Lose no touching pair: grids of boxes face to face, needles, duplicated and zero-area triangles."""
+    hits = 0
+    for shift in ((1, 0, 0), (1, 1, 0), (1, 1, 1), (0, 0, 0), (0.5, 0, 0)):
+        for size in (1.0, 1.0 / 3.0, 0.1):
+            a, b = shapes.box(size), shapes.box(size, center=size * np.array(shift))
+            hits += assert_equals_brute_force(a, b, leaf_pairs=1)
+    needles = rng.random((60, 3, 3)) * (1.0, 1.0, 1e-9) + rng.integers(0, 2, (60, 3, 3)) * (1e3, 0.0, 0.0)
+    flat = np.repeat(rng.integers(0, 4, (40, 1, 3)), 3, axis=1) + rng.integers(0, 2, (40, 3, 1)) * (1.0, 1.0, 0.0)
+    doubled = np.concatenate([needles[:20], needles[:20], flat, flat])
+    for corners in (needles, flat, doubled):
+        body = impinge.TriMesh(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3))
+        hits += assert_equals_brute_force(body, soup(rng, 40), leaf_pairs=1)
+        hits += assert_equals_brute_force(body, body, leaf_pairs=1)
+        hits += assert_equals_brute_force(body, leaf_pairs=1)
+
+    assert hits > 1000
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_integer_triangles(data):
+    """Be exact on small integer coordinates, on which everything touches something, for any options."""
+    corner = st.tuples(*[st.integers(0, 3)] * 3)
+    bodies = []
+    for _ in range(2):
+        vertices = data.draw(st.lists(corner, min_size=3, max_size=12))
+        index = st.integers(0, len(vertices) - 1)
+        faces = data.draw(st.lists(st.tuples(index, index, index), min_size=1, max_size=12))
+        bodies.append(impinge.TriMesh(np.array(vertices, dtype=float), np.array(faces), validate="trust"))
+    options = data.draw(st.sampled_from(OPTIONS))
+
+    assert_equals_brute_force(*bodies, **options)
+    assert_equals_brute_force(bodies[0], **options)
+
+
+# invariants ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("name", scenes.SMALL)
+def test_swapping_transposes(name):
+    """Find (j, i) for b and a where (i, j) is found for a and b."""
+    a, b = scenes.get(name).surfaces
+    forward, backward = GjkCut(a, b, leaf_pairs=64).query(), GjkCut(b, a, leaf_pairs=64).query()
+
+    np.testing.assert_array_equal(backward.pairs, np.unique(forward.pairs[:, ::-1], axis=0).reshape(-1, 2))
+
+
+@pytest.mark.small
+def test_order_of_triangles_and_powers_of_two_change_nothing(rng):
+    """Find the same pairs after shuffling triangles and vertices, and after scaling by powers of two."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    expected = GjkCut(a, b, leaf_pairs=64).query().pairs
+    order, vertex_order = rng.permutation(len(a.faces)), rng.permutation(len(a.vertices))
+    new_id = np.argsort(vertex_order)
+    shuffled = impinge.TriMesh(np.array(a.vertices)[vertex_order], new_id[a.faces[order]])
+    found = GjkCut(shuffled, b, leaf_pairs=64).query().pairs
+    found = np.stack([order[found[:, 0]], found[:, 1]], axis=1)
+    np.testing.assert_array_equal(np.unique(found, axis=0), expected)
+
+    for power in (-40, -1, 3, 70):
+        scaled = [(np.ldexp(body.vertices, power), body.faces) for body in (a, b)]
+        result, one = GjkCut(*scaled, leaf_pairs=64).query(), GjkCut(a, b, leaf_pairs=64).query()
+        np.testing.assert_array_equal(result.pairs, expected)
+        assert result.stats["cuts"] == one.stats["cuts"]  # even the way is the same
+    assert len(expected) > 100
+
+
+@pytest.mark.small
+def test_removal_removes_exactly_its_pairs(rng):
+    """Lose exactly the pairs of removed triangles, until none is left, and find them again when they come back."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    detector = GjkCut(a, b)
+    everything = detector.query().pairs
+    gone = [rng.permutation(len(body.faces)) for body in (a, b)]
+    for share in (0.2, 0.5, 0.8, 1.0):
+        for body, order in zip((a, b), gone):
+            body.remove_triangles(order[: int(share * len(order))])
+        alive = a.alive[everything[:, 0]] & b.alive[everything[:, 1]]
+        np.testing.assert_array_equal(detector.query().pairs, everything[alive])
+    for body, order in zip((a, b), gone):
+        body.add_triangles(np.array(body.faces)[: len(order)])
+    np.testing.assert_array_equal(detector.query().pairs, everything + len(a.faces) // 2)
+
+
+@pytest.mark.small
+def test_pool_with_dead_triangles_equals_the_compacted_mesh(rng):
+    """Answer for a pool of mostly dead triangles as for the mesh that has the live ones only, renumbered."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    a.remove_triangles(rng.random(len(a.faces)) < 0.7)
+    b.remove_triangles(rng.random(len(b.faces)) < 0.3)
+    result = GjkCut(a, b).query()
+    live_a, live_b = np.flatnonzero(a.alive), np.flatnonzero(b.alive)
+    compact = GjkCut((a.vertices, a.faces[live_a]), (b.vertices, b.faces[live_b])).query()
+
+    np.testing.assert_array_equal(result.pairs, np.stack([live_a[compact.pairs[:, 0]], live_b[compact.pairs[:, 1]]], 1))
+    assert result.stats["cuts"] == compact.stats["cuts"]
+    assert len(result) > 20
+
+
+@pytest.mark.small
+def test_active_triangles(rng):
+    """Find the pairs of active triangles and no others, by ids or mask, though unused vertices lie far away."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    mask, ids = rng.random(len(a.faces)) < 0.4, np.flatnonzero(rng.random(len(b.faces)) < 0.5)
+    assert assert_equals_brute_force(a, b, query={"active_a": mask, "active_b": ids}.items()) > 10
+    stray = impinge.TriMesh(np.concatenate([a.vertices, [[1e300, 0.0, 0.0]]]), a.faces)
+    result = GjkCut(stray, b).query()
+    np.testing.assert_array_equal(result.pairs, GjkCut(a, b).query().pairs)
+    assert result.stats["candidates"] < 5000
+
+
+@pytest.mark.small
+def test_body_against_itself_moved(rng):
+    """Take one body as both, moved and narrowed by either side's options."""
+    body = shapes.bumpy_sphere(2)
+    turn = np.array([[0.0, -1.0, 0.0, 0.4], [1.0, 0.0, 0.0, 0.2], [0.0, 0.0, 1.0, 0.1], [0.0, 0.0, 0.0, 1.0]])
+    asked = {"transform_b": turn, "active_a": np.flatnonzero(rng.random(len(body.faces)) < 0.7)}
+
+    assert assert_equals_brute_force(body, body, query=asked.items()) > 50
+    assert assert_equals_brute_force(body, body, query={"transform_a": turn, "transform_b": turn}.items()) > 300
+
+
+def test_queries_from_many_threads():
+    """Answer alike for all who ask one detector, or detectors of one body, at the same time."""
+    a, b = shapes.bumpy_sphere(3), shapes.bumpy_sphere(3, center=(1.1, 0.4, 0.2))
+    shared, expected = GjkCut(a, b), impinge.BruteForce(a, b).query()
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda i: (shared if i % 2 else GjkCut(a, b)).query(), range(16)))
+
+    assert all(assert_equal(result, expected) > 100 for result in results)
+
+
+@pytest.mark.small
+def test_random_edits(rng):
+    """Follow hundreds of random additions and removals, always equal to brute force."""
+    a, b = soup(rng, 120), soup(rng, 120)
+    detector, alone = GjkCut(a, b, leaf_pairs=200, coherent=True), GjkCut(a, leaf_pairs=200)
+    hits = 0
+    for _ in range(60):
+        for body in (a, b):
+            live = np.flatnonzero(body.alive)
+            body.remove_triangles(rng.choice(live, min(len(live), rng.integers(0, 12)), replace=False))
+            new = int(rng.integers(1, 12))
+            corners = (rng.random((new, 1, 3)) + 0.3 * rng.standard_normal((new, 3, 3))).reshape(-1, 3)
+            body.add_triangles(len(body.vertices) + np.arange(3 * new).reshape(-1, 3), corners)
+        hits += assert_equal(detector.query(), impinge.BruteForce(a, b).query())
+        assert_equal(alone.query(), impinge.BruteForce(a).query())
+
+    assert hits > 1000
+
+
+def test_waves_apart_and_together():
+    """Equal the box tree while waves run through bodies that approach and part."""
+    a, b = shapes.uv_sphere(60, 40), shapes.uv_sphere(60, 40)
+    rest = np.array(a.vertices)
+    detector, tree = GjkCut(a, b, coherent=True), impinge.BoxTree(a, b)
+    counts = []
+    for t in np.linspace(0.0, 1.0, 9):
+        a.update(rest + 0.05 * np.sin(4.0 * np.roll(rest, 1, axis=1) + 2.0 * t))
+        b.update(
+            rest + 0.05 * np.sin(4.0 * np.roll(rest, 1, axis=1) + 2.0 * t + 1.7) + (2.3 - 1.5 * np.sin(np.pi * t), 0, 0)
+        )
+        counts.append(assert_equal(detector.query(), tree.query()))
+
+    assert counts[0] == 0
+    assert max(counts) > 300
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("name", scenes.SMALL)
+def test_slabs(name, monkeypatch):
+    """Find the same pairs when bodies of any size are parted into as many slabs as there can be."""
+    monkeypatch.setattr(scratch, "SLAB_TRIANGLES", 1)
+    a, b = scenes.get(name).surfaces
+    for leaf_pairs in (1, detector.LEAF_PAIRS):
+        assert_equals_brute_force(a, b, leaf_pairs=leaf_pairs)
+        assert_equals_brute_force(a, leaf_pairs=leaf_pairs)
+    point = impinge.TriMesh(np.ones((60, 3)), np.arange(60).reshape(-1, 3))  # all in one slab
+    assert assert_equals_brute_force(point, point) == 400
+    assert assert_equals_brute_force(point) == 190
+
+
+@pytest.mark.small
+def test_axes_come_first(rng):
+    """Cut along the axes before anything else: bodies apart need no node, and what is far away is left out."""
+    a = shapes.bumpy_sphere(3)
+    apart = shapes.bumpy_sphere(3, center=(3.0, 0.0, 0.0))
+    assert GjkCut(a, apart).query().stats["nodes"] == 0
+    assert GjkCut(a, apart, box_first=False).query().stats["nodes"] > 0
+
+    grazing = shapes.bumpy_sphere(3, center=(1.6, 0.0, 0.0))
+    shuffled = impinge.TriMesh(a.vertices, a.faces[rng.permutation(len(a.faces))])
+    for body in (a, shuffled):
+        assert assert_equals_brute_force(body, grazing) > 20
+        memory = scratch.Memory()
+        sides = [make_side(surface, None, None, "a") for surface in (body, grazing)]
+        assert memory.load(*sides, 1.0).triangles < 0.6 * memory.load(*sides, None).triangles
+        assert memory.load(*sides, 1e-9).triangles == memory.load(*sides, None).triangles  # too much in common to cut
+
+
+@pytest.mark.small
+def test_worth_and_the_axes_save_cuts_only():
+    """Find the same pairs as the paper's own recursion, which cuts for as long as anything goes."""
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    ours = GjkCut(a, b, leaf_pairs=100).query()
+    paper = GjkCut(a, b, leaf_pairs=100, stop="and", worth=0, box_first=False).query()
+    eager = GjkCut(a, b, leaf_pairs=100, worth=0).query()
+
+    assert assert_equal(ours, paper) == assert_equal(eager, paper) > 100
+    assert eager.stats["cuts"] / eager.stats["nodes"] > ours.stats["cuts"] / ours.stats["nodes"]
+
+
+@pytest.mark.small
+def test_half_of_the_triangles_replaced_every_frame(rng):
+    """Stay exact while half of the triangles go and others come, and the pool is compacted now and then."""
+    a, b = soup(rng, 300), soup(rng, 300)
+    detector = GjkCut(a, b)
+    hits = 0
+    for frame in range(10):
+        a.remove_triangles(rng.choice(np.flatnonzero(a.alive), 150, replace=False))
+        corners = (rng.random((150, 1, 3)) + 0.3 * rng.standard_normal((150, 3, 3))).reshape(-1, 3)
+        a.add_triangles(len(a.vertices) + np.arange(450).reshape(-1, 3), corners)
+        if frame % 4 == 3:
+            a.compact()
+        hits += assert_equal(detector.query(), impinge.BruteForce(a, b).query())
+
+    assert hits > 1000
+
+
+# inputs that could go on for ever -----------------------------------------------------------------------
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("direction", ["chung_wang", "gjk"])
+@pytest.mark.parametrize("leaf_pairs", [1, 1000])
+def test_degenerate_starts_end(direction, leaf_pairs):
+    """End on bodies in one point, on one line, in one plane, with one centre, and on a body against itself."""
+    options = {"direction": direction, "leaf_pairs": leaf_pairs}
+    faces = np.arange(60).reshape(-1, 3)
+    point = impinge.TriMesh(np.ones((60, 3)), faces)
+    line = impinge.TriMesh(np.outer(np.arange(60) % 7, (1.0, 2.0, 3.0)), faces)
+    plane = impinge.TriMesh(np.arange(180).reshape(60, 3) % 5 * (1.0, 1.0, 0.0), faces)
+    small, large = shapes.icosphere(1, radius=0.5), shapes.icosphere(1)
+
+    for a, b in itertools.combinations_with_replacement((point, line, plane, small, large), 2):
+        assert_equals_brute_force(a, b, **options)
+    for body in (point, line, plane, small):
+        assert_equals_brute_force(body, **options)
+
+
+# the cut by itself -----------------------------------------------------------------------------------
+
+
+@pytest.mark.small
+def test_cut_along_direction(rng):
+    """Keep what reaches the other body along the direction, by hand, and every triangle that meets one, always."""
+    a, b = shapes.box(2.0), shapes.box(2.0, center=(1.5, 0.0, 0.0))
+    kept_a, kept_b = cut_along_direction(a, b, (1.0, 0.0, 0.0))
+    reach_a, reach_b = a.vertices[a.faces][..., 0].max(axis=1), b.vertices[b.faces][..., 0].min(axis=1)
+    np.testing.assert_array_equal(kept_a, np.flatnonzero(reach_a >= 0.5))
+    np.testing.assert_array_equal(kept_b, np.flatnonzero(reach_b <= 1.0))
+    assert 0 < len(kept_a) < 12
+
+    apart = shapes.box(2.0, center=(5.0, 0.0, 0.0))
+    assert [len(kept) for kept in cut_along_direction(a, apart, (2.0, 0.0, 0.0))] == [0, 0]
+    assert [len(kept) for kept in cut_along_direction(a, apart, (-1e-300, 0.0, 0.0))] == [12, 12]
+
+    a, b = scenes.get("bumpy_spheres_1k").surfaces
+    pairs = impinge.triangle_pairs(a, b)
+    for _ in range(20):
+        kept_a, kept_b = cut_along_direction(a, b, rng.standard_normal(3))
+        assert set(pairs.faces_a) <= set(kept_a)
+        assert set(pairs.faces_b) <= set(kept_b)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("power", [-1060, -500, 0, 900, 984])
+def test_cut_keeps_touching_triangles_at_the_ends_of_the_range(rng, power):
+    """Keep a corner that touches the middle of a face, in the direction across it, up to the largest doubles."""
+    kept = 0
+    for _ in range(100):
+        o, u, v = 4.0 * rng.integers(-(2**36), 2**36, (3, 3))
+        n = np.cross(u, v) / np.linalg.norm(np.cross(u, v))
+        touch = o + 0.25 * u + 0.5 * v  # all of it exact
+        face = np.array([o, o + u, o + v])
+        corner = np.array([touch, touch - 2.0**36 * n, touch - 2.0**37 * n + 0.1 * u])
+        a, b = ((np.ldexp(x, power), [[0, 1, 2]]) for x in (corner, face))
+        assert len(impinge.BruteForce(a, b).query()) == 1
+        kept += sum(len(ids) for ids in cut_along_direction(a, b, n))
+
+    assert kept == 200
+
+
+@pytest.mark.small
+def test_cut_keeps_touching_triangles(rng):
+    """Keep triangles that touch in one point, in any direction, however the point was rounded."""
+    for _ in range(200):
+        touch = rng.standard_normal(3) * 10.0 ** rng.integers(-3, 4)
+        n = rng.standard_normal(3)
+        side = rng.standard_normal((2, 2, 3))
+        corners = []
+        for sign, pair in zip((-1.0, 1.0), side):
+            away = np.sign(pair @ n)[:, None] * pair * sign
+            corners.append(np.vstack([touch, touch + away]))
+        kept = cut_along_direction((corners[0], [[0, 1, 2]]), (corners[1], [[0, 1, 2]]), n)
+        assert [len(ids) for ids in kept] == [1, 1]
+
+
+# threads, memory, messages ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["serial", "parallel"])
+def test_serial_and_threaded_kernels(variant, rng):
+    """Find the same pairs with every kernel serial and with every kernel on threads."""
+    a, b = shapes.bumpy_sphere(4), shapes.bumpy_sphere(4, center=(1.1, 0.4, 0.2))
+    expected, alone = impinge.BoxTree(a, b).query(), impinge.BoxTree(a).query()
+    for options in ({}, {"leaf_pairs": 100, "threshold": 0.8}, {"coherent": True, "direction": "gjk"}):
+        with jit.launch_always(variant):
+            assert assert_equal(GjkCut(a, b, **options).query(), expected) > 100
+            assert_equal(GjkCut(a, **options).query(), alone)
+
+
+def test_same_bits_for_any_thread_count():
+    """Give the same pairs and kinds with 1, 2 and 4 threads."""
+    code = """
+import hashlib, impinge
+from impinge.detect.gjk_cut.detector import GjkCut
+surfaces = impinge.scenes.get("bumpy_spheres_20k").surfaces
+knot = impinge.shapes.torus_knot(2, 3, 120, 20, tube_radius=0.41)
+results = [GjkCut(*surfaces).query(), GjkCut(*surfaces, leaf_pairs=500, coherent=True).query(), GjkCut(knot).query()]
+arrays = [x for r in results for x in (r.pairs, r.kind)]
+assert all(map(len, arrays))
+print(hashlib.sha256(b"".join(x.tobytes() for x in arrays)).hexdigest())
+"""
+    digests = set()
+    for count in ("1", "2", "4"):
+        environment = {**os.environ, "NUMBA_NUM_THREADS": count}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        digests.add(done.stdout.strip())
+
+    assert len(digests) == 1
+
+
+@pytest.mark.small
+def test_room_for_candidates_grows(rng):
+    """Find every pair although there is room for one candidate only at first."""
+    a, b = soup(rng, 300, size=1.0), soup(rng, 300, size=1.0)
+    detector = GjkCut(a, b)
+    detector._memory._candidate = detector._memory._candidate[:, :, :1]
+
+    assert assert_equal(detector.query(), impinge.BruteForce(a, b).query()) > 10_000
+
+
+@pytest.mark.small
+def test_queries_of_one_detector_change_with_the_bodies(rng):
+    """Answer anew when a body is replaced by a larger, a smaller and an empty set of triangles."""
+    a, b = soup(rng, 30), soup(rng, 500)
+    detector = GjkCut(a, b)
+    for active in (None, np.arange(5), np.arange(200), np.arange(0), np.arange(400)):
+        assert_equal(detector.query(active_b=active), impinge.BruteForce(a, b).query(active_b=active))
+
+
+@pytest.mark.small
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"direction": "up"}, "direction is 'up', expected 'chung_wang' or 'gjk'"),
+        ({"stop": "never"}, "stop is 'never', expected 'or' or 'and'"),
+        ({"split": "half"}, "split is 'half', expected 'rank' or 'median'"),
+        ({"threshold": 0.0}, "threshold is 0.0, expected a number above 0"),
+        ({"threshold": "all"}, "threshold is 'all'"),
+        ({"threshold": 1.5}, "threshold is 1.5, expected a number above 0 and up to 1"),
+        ({"worth": -0.1}, "worth is -0.1, expected a number from 0 to 1: the share that a cut has to remove"),
+        ({"worth": True}, "worth is True"),
+        ({"leaf_pairs": 0}, "leaf_pairs is 0, expected a whole number from 1"),
+        ({"leaf_pairs": 1.5}, "leaf_pairs is 1.5"),
+        ({"neighbours": "skip"}, "neighbours='skip' is for self-collision"),
+    ],
+)
+def test_bad_choices(options, message):
+    """Refuse choices that do not exist with a sentence."""
+    with pytest.raises(OptionError, match=message):
+        GjkCut(shapes.box(1.0), shapes.box(1.0), **options)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("direction", [(0, 0, 0), (1, 2), (np.nan, 0, 1)])
+def test_bad_directions(direction):
+    """Refuse a direction that is none."""
+    with pytest.raises(OptionError, match="expected three finite numbers"):
+        cut_along_direction(shapes.box(1.0), shapes.box(1.0), direction)
+
+
+@pytest.mark.small
+def test_bad_device():
+    """Refuse a device that there is not."""
+    with pytest.raises(OptionError, match="device is 'tpu', expected 'cpu' or 'cuda'"):
+        cut_along_direction(shapes.box(1.0), shapes.box(1.0), (1, 0, 0), device="tpu")
+
+
+# multi-resolution ------------------------------------------------------------------------------------
+
+
+@pytest.mark.small
+def test_refined_bodies_cover_the_surface_once(rng):
+    """Let each coarse triangle be active, or exactly its fine ones, which have its corners among theirs."""
+    refined = refined_sphere(1, 3)
+    faces = refined.body.faces
+    refined.refine_near(np.arange(3))
+    coarse = np.flatnonzero(refined.is_fine)
+
+    assert 3 < len(coarse) < refined.coarse_count
+    assert len(refined.active) == refined.coarse_count + 15 * len(coarse)
+    for t in coarse:
+        fine = refined.fine_of([t])[0]
+        assert set(faces[t]) <= set(faces[fine].reshape(-1))
+        np.testing.assert_array_equal(refined.coarse_of(fine), t)
+    with pytest.raises(OptionError, match="expected 0 <= coarse < fine"):
+        refined_sphere(3, 3)
+
+
+@pytest.mark.small
+def test_refinement_from_frame_to_frame():
+    """Stay exact while regions in contact switch to fine triangles and back."""
+    scene = refinement_scene(2, 4)
+    detector = GjkCut(scene.a.body, scene.b.body)
+    hits, switched = 0, 0
+    for t in np.linspace(0.0, 1.0, 7):
+        scene.move(t)
+        active = {"active_a": scene.a.active, "active_b": scene.b.active}
+        result = detector.query(**active)
+        hits += assert_equal(result, impinge.BruteForce(scene.a.body, scene.b.body).query(**active))
+        switched += scene.refine(result.pairs)
+
+    assert hits > 50
+    assert switched > 20
