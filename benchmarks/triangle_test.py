@@ -16,7 +16,7 @@ from impinge.backend.scan import exclusive_scan
 from impinge.checks import Floats, Ints
 from impinge.detect.common import brute_force_kernels as boxes
 from impinge.detect.common import narrow_phase_kernels as exact
-from impinge.detect.common.pair_query import Side, make_side
+from impinge.detect.common.pair_query import QueryBody, query_body
 from impinge.exact.kinds import NONE, UNCERTAIN
 from impinge.exact.triangle_triangle import error_bound
 
@@ -37,12 +37,12 @@ def run(*, quick: bool = False) -> list[Row]:
     return rows
 
 
-def largest_extent(side: Side) -> Floats:
+def largest_extent(side: QueryBody) -> Floats:
     """The largest extent of any triangle along each axis."""
     return np.asarray(np.ptp(side.vertices[side.faces[side.ids]], axis=1).max(axis=0))
 
 
-def _candidates(a: Side, b: Side) -> tuple[Ints, Ints]:
+def _candidates(a: QueryBody, b: QueryBody) -> tuple[Ints, Ints]:
     box_a, box_b = (np.zeros((6, len(side.ids))) for side in (a, b))
     boxes.fit_triangle_boxes(a.vertices, a.faces, a.ids, box_a)
     boxes.fit_triangle_boxes(b.vertices, b.faces, b.ids, box_b)
@@ -56,7 +56,7 @@ def _candidates(a: Side, b: Side) -> tuple[Ints, Ints]:
 
 
 def _measure(name: str, *, generic: bool, rounds: int) -> list[Row]:
-    a, b = (make_side(body, None, None, "a") for body in scenes.get(name).surfaces)
+    a, b = (query_body(body) for body in scenes.get(name).surfaces)
     pair_a, pair_b = _candidates(a, b)
     arrays = (a.vertices, a.faces, b.vertices, b.faces, pair_a, pair_b)
     bound = error_bound(*(largest_extent(a) + largest_extent(b)))
@@ -68,7 +68,7 @@ def _measure(name: str, *, generic: bool, rounds: int) -> list[Row]:
     def run_exact() -> None:
         exact.classify_pairs.serial(*arrays, bound, exact_kind)
         rows = np.flatnonzero(exact_kind == UNCERTAIN)
-        exact.settle_pairs.serial(*arrays, rows, exact_kind)
+        exact.resolve_pairs.serial(*arrays, rows, exact_kind)
 
     rows = interleaved(name, {"plain doubles": run_plain, "exact": run_exact}, rounds=rounds)
     wrong = int(((plain_kind != 0) != (exact_kind != NONE)).sum())

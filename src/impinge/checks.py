@@ -1,15 +1,16 @@
-"""Border checks: whatever a caller passes becomes a contiguous array of fixed type, or one sentence.
+"""Argument checks: whatever a caller passes becomes a number or a contiguous array of fixed type, or one error sentence.
 
-Checked once here, trusted everywhere below. A message names the item, what was found, what was
-expected, and what to do about it.
+Arguments are checked once, here; code below trusts them. A message names the item, what was found, what was expected,
+and the remedy.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Collection
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.errors import MeshError, OptionError
 
@@ -17,6 +18,19 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
+Choice = TypeVar("Choice")
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+"""What ``to_dict`` of a result holds, ready for ``json.dumps``."""
+Stats: TypeAlias = dict[str, int | float | str]
+"""Counters of the work done and milliseconds per stage, for people; no code takes decisions from them."""
+
+
+class Cancel(Protocol):
+    """Anything with ``is_set()``, such as a ``threading.Event``; set, it stops the query."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+
 
 NONE = -1
 """The absent index."""
@@ -221,8 +235,55 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int
     return order[first], group
 
 
+def as_number(
+    x: Any,
+    name: str,
+    expected: str,
+    *,
+    least: float = -np.inf,
+    most: float = np.inf,
+    above: float = -np.inf,
+    below: float = np.inf,
+) -> float:
+    """Convert ``x`` to a float within ``[least, most]`` and ``(above, below)``; NaN and bool are refused.
+
+    ``expected`` completes the message "{name} is {x}, expected ...".
+    """
+    try:
+        is_number = isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool)
+        if is_number and least <= x <= most and above < x < below:
+            return float(x)
+    except OverflowError:
+        pass
+    raise OptionError(f"{name} is {shown(x)}, expected {expected}")
+
+
+def as_whole(x: Any, name: str, *, least: int = 1, most: int | None = None, remedy: str = "") -> int:
+    """Convert ``x`` to an int within ``least .. most``; bool and floats are refused."""
+    is_whole = isinstance(x, int | np.integer) and not isinstance(x, bool)
+    if not is_whole or x < least or (most is not None and x > most):
+        span = f"from {least}" + (f" to {most}" if most is not None else "")
+        raise OptionError(f"{name} is {shown(x)}, expected a whole number {span}{remedy}")
+    return int(x)
+
+
+def as_flag(x: Any, name: str) -> bool:
+    """Refuse what is neither True nor False."""
+    if not isinstance(x, bool):
+        raise OptionError(f"{name} is {shown(x)}, expected True or False")
+    return x
+
+
+def as_choice(x: Any, name: str, choices: Collection[Choice]) -> Choice:
+    """Refuse what is not one of ``choices``."""
+    for choice in choices:
+        if type(x) is type(choice) and x == choice:
+            return choice
+    raise OptionError(f"{name} is {shown(x)}, expected one of {', '.join(map(repr, choices))}")
+
+
 def as_length(x: Any) -> float | None:
-    """Turn ``x`` into a number from 0, one beyond the range of doubles into infinity; None if it is no such number."""
+    """Convert ``x`` to a float from 0, infinity beyond the range of doubles; None if it is no such number."""
     if isinstance(x, bool) or not isinstance(x, int | float | np.integer | np.floating):
         return None
     try:
@@ -232,8 +293,14 @@ def as_length(x: Any) -> float | None:
     return length if length >= 0.0 else None
 
 
+def check_cancel(cancel: Any) -> None:
+    """Refuse an object without ``is_set()``."""
+    if cancel is not None and not hasattr(cancel, "is_set"):
+        raise OptionError(f"cancel is {shown(cancel)}, expected an object with is_set(), like threading.Event")
+
+
 def shown(x: Any) -> str:
-    """The first characters of what ``x`` looks like, for a message."""
+    """The first characters of ``repr(x)``, for a message."""
     try:
         return f"{x!r:.40}"
     except ValueError:  # Python refuses to print integers of more than some thousand digits

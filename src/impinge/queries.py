@@ -18,7 +18,7 @@ from impinge.detect.common.brute_force import BruteForce
 from impinge.detect.common.containment import Enclosure, enclosure, has_piece_inside
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.nearest_results import ClosestPoints, Curves, Distance, EdgeCrossings, Proximity
-from impinge.detect.common.pair_query import PairOptions, Side, pair_options
+from impinge.detect.common.pair_query import PairOptions, QueryBody, pair_options
 from impinge.detect.common.results import Kind, TrianglePairs, VertexContacts
 from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
 from impinge.detect.gjk_cut.detector import GjkCut
@@ -236,7 +236,7 @@ def _as_choice(value: Any, name: str) -> bool:
     return value
 
 
-def _frozen(side: Side) -> TriMesh:
+def _frozen(side: QueryBody) -> TriMesh:
     """A body that is what one query sees of another: moved, with its active triangles only, under the same ids."""
     body = TriMesh(side.vertices, side.faces, validate="trust")
     body.remove_triangles(np.setdiff1d(np.arange(len(side.faces)), side.ids))
@@ -275,7 +275,7 @@ def collides(a: Any, b: Any, **options: Any) -> bool:
     return has_piece_inside(side_a, enclosure(side_b)) or has_piece_inside(side_b, enclosure(side_a))
 
 
-def _are_apart(a: Side, b: Side) -> bool:
+def _are_apart(a: QueryBody, b: QueryBody) -> bool:
     """Whether the boxes around two bodies do not overlap."""
     (lo_a, hi_a), (lo_b, hi_b) = (box_around(side.vertices, side.faces[side.ids]) for side in (a, b))
     return bool((lo_a > hi_b).any() or (lo_b > hi_a).any())

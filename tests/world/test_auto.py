@@ -190,9 +190,9 @@ def made_up_samples(true, count=60):
     rng = np.random.default_rng(5)
     for _ in range(count):
         n, m = 10.0 ** rng.uniform(0, 5, 2)
-        new, patched, placed = rng.integers(0, 2, 3)
+        new, patched, posed = rng.integers(0, 2, 3)
         alone = float(rng.integers(0, 2)) * (n + m)
-        terms = auto.Terms(1, 2 * new, 2 * patched, placed, n + m, alone, new * (n + m), np.sqrt(n * m), n * m)
+        terms = auto.Terms(1, 2 * new, 2 * patched, posed, n + m, alone, new * (n + m), np.sqrt(n * m), n * m)
         times = {method: [1e-3 * float(np.dot(terms, cost))] for method, cost in true.items()}
         yield auto_fit.Sample("made up", terms, times, "box_tree")
 

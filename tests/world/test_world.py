@@ -507,7 +507,7 @@ def test_bodies_that_move_together_and_on_their_own(rng):
             version, edits, x = before[name]
             assert body.version == version + (name in some)
             assert body.positions.edits == edits + (way == 4 and name in some)
-            assert body.snapshot().version == body.version == body.frame().version
+            assert body.snapshot().version == body.version == body.state().version
             if name not in some or way == 4:
                 np.testing.assert_array_equal(body.vertices, x)
         if rng.random() < 0.5:
@@ -536,7 +536,7 @@ def test_snapshots_while_all_move(rng):
     seen = set()
     try:
         while len(seen) < 10:
-            seen |= {(state.version, float(state.vertices[0, 0])) for state in (body.snapshot(), body.frame())}
+            seen |= {(state.version, float(state.vertices[0, 0])) for state in (body.snapshot(), body.state())}
     finally:
         stop.set()
         mover.join()

@@ -31,7 +31,7 @@ class DrivingTets(TetMesh):
         x = as_positions(vertices, count=len(self.vertices), check=check)
         with self._body.alone():
             dense = self._body.steered_by(x)
-            with self._positions.lock:  # which those take who look at both
+            with self.positions.lock:  # which those take who look at both
                 super().update(x, copy=copy, check=False)
                 self._body.surface.follow(dense)
 

@@ -1,16 +1,17 @@
-"""Whatever a caller calls a body becomes one: our meshes, tuples, objects of other libraries, paths."""
+"""Conversion of everything that counts as a body: own meshes, tuples, meshes of other libraries, paths."""
 
 from __future__ import annotations
 
 import itertools
 import os
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, Ints, as_numbers, distinct_rows
-from impinge.errors import MeshError, OptionError
+from impinge.checks import Floats, Ints, as_choice, as_numbers, distinct_rows
+from impinge.errors import MeshError
 from impinge.io import files
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh, Validate, check_elements
@@ -18,21 +19,64 @@ from impinge.mesh.tri_mesh import TriMesh, Validate, check_elements
 Body: TypeAlias = TriMesh | TetMesh
 
 
+class VerticesAndFaces(Protocol):
+    """A surface of another library with ``vertices`` and ``faces``, such as a ``trimesh.Trimesh``."""
+
+    @property
+    def vertices(self) -> object:
+        """Positions, shape (n, 3)."""
+
+    @property
+    def faces(self) -> object:
+        """Vertex ids, shape (m, 3)."""
+
+
+class Points(Protocol):
+    """A mesh of another library with ``points`` and cells, such as ``pyvista.PolyData`` or ``meshio.Mesh``."""
+
+    @property
+    def points(self) -> object:
+        """Positions, shape (n, 3)."""
+
+
+BodyLike: TypeAlias = Body | tuple[ArrayLike, ArrayLike] | str | os.PathLike[str] | VerticesAndFaces | Points
+"""Whatever counts as a body; see ``as_body``."""
+SurfaceLike: TypeAlias = BodyLike
+"""The same, where the boundary of a tet mesh is meant."""
+
+
 def load(path: str | os.PathLike[str], *, weld: bool | Literal["auto"] = "auto", validate: Validate = "raise") -> Body:
     """Read a mesh file: ply, obj, stl, off, glb, gltf, msh, vtk, vtu, mesh, each also with .gz.
 
-    A file with tetrahedra becomes a TetMesh, any other a TriMesh; quads and polygons are split into
-    triangles. ``weld="auto"`` joins vertices at equal positions in formats that have no vertex ids (stl), so
-    that neighbours are known; the order of faces never changes.
+    Parameters
+    ----------
+    path : str or path
+        The file; its ending names the format.
+    weld : bool or "auto"
+        Join vertices at equal positions. "auto" does so in formats without vertex ids (stl). The order of faces
+        never changes.
+    validate : {"raise", "drop", "trust"}
+        As for ``TriMesh``.
+
+    Returns
+    -------
+    TriMesh or TetMesh
+        A TetMesh if the file has tetrahedra; quads and polygons are split into triangles.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged or of an unknown format.
+    MeshError
+        If its content is no valid mesh.
     """
-    if weld not in (True, False, "auto"):
-        raise OptionError(f"weld is {weld!r}, expected True, False or 'auto'")
+    as_choice(weld, "weld", (True, False, "auto"))
     content = files.read_mesh(_as_path(path))
     x, elements = content.vertices, content.elements
     if (not content.indexed) if weld == "auto" else weld:
         x, elements = weld_vertices(x, elements)
     columns = elements.shape[1]
-    try:  # checked here and not by the body, so that a warning names the line that loads
+    try:  # checked here, not by the body: a warning then names the line that loads
         x, elements = check_elements(
             x, elements, columns=columns, name="tets" if columns == 4 else "faces", validate=validate
         )
@@ -41,10 +85,9 @@ def load(path: str | os.PathLike[str], *, weld: bool | Literal["auto"] = "auto",
     return TetMesh(x, elements, validate="trust") if columns == 4 else TriMesh(x, elements, validate="trust")
 
 
-def save(body: Any, path: str | os.PathLike[str]) -> None:
+def save(body: BodyLike, path: str | os.PathLike[str]) -> None:
     """Write the live elements of a body to a file whose ending names the format."""
-    body = as_body(body)
-    snapshot = body.snapshot()
+    snapshot = as_body(body).snapshot()
     files.write_mesh(_as_path(path), snapshot.vertices, np.ascontiguousarray(snapshot.elements[snapshot.live]))
 
 
@@ -69,21 +112,22 @@ def weld_vertices(x: Floats, elements: Ints) -> tuple[Floats, Ints]:
     return x[np.sort(first)], welded
 
 
-def as_body(x: Any, *, name: str = "the body") -> Body:
-    """Turn ``x`` into a TriMesh or TetMesh; bodies of ours are passed through, not copied."""
+def as_body(x: BodyLike, *, name: str = "the body") -> Body:
+    """Convert ``x`` to a TriMesh or TetMesh; own meshes pass through uncopied."""
     if isinstance(x, TriMesh | TetMesh):
         return x
     if isinstance(x, str | os.PathLike):
         return load(x)
     if isinstance(x, tuple | list) and len(x) == 2:
         return _from_arrays(x[0], x[1])
+    foreign: Any = x
     library = type(x).__module__.partition(".")[0]
     if library == "trimesh" and hasattr(x, "faces"):
-        return TriMesh(x.vertices, x.faces)
+        return TriMesh(foreign.vertices, foreign.faces)
     if library == "pyvista" and hasattr(x, "points"):
-        return _from_pyvista(x, name)
+        return _from_pyvista(foreign, name)
     if library == "meshio" and hasattr(x, "cells"):
-        content = files.from_meshio(x, "the meshio mesh")
+        content = files.from_meshio(foreign, "the meshio mesh")
         return _from_arrays(content.vertices, content.elements)
     raise MeshError(
         f"{name} is a {type(x).__module__}.{type(x).__qualname__}; expected a TriMesh or TetMesh, a tuple "
@@ -91,8 +135,10 @@ def as_body(x: Any, *, name: str = "the body") -> Body:
     )
 
 
-def as_surface(x: Any, *, name: str = "the body") -> TriMesh:
-    """Turn ``x`` into triangles: itself, or the boundary of a tet mesh."""
+def as_surface(x: SurfaceLike, *, name: str = "the body") -> TriMesh:
+    """Convert ``x`` to triangles: itself, or the boundary of a tet mesh."""
+    if isinstance(x, TriMesh):
+        return x
     body = as_body(x, name=name)
     return body.surface if isinstance(body, TetMesh) else body
 
@@ -108,7 +154,7 @@ _VTK_TYPES = {1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: 
 
 
 def _from_pyvista(x: Any, name: str) -> Body:
-    """Tets if a grid has any, else its polygons, cut into triangles in place; vertices keep their numbers."""
+    """Tets if a grid has any, else its polygons, split into triangles in place; vertices keep their numbers."""
     if hasattr(x, "is_all_triangles"):
         surface = x if x.is_all_triangles else x.triangulate()
         cells = [("triangle", surface.faces.reshape(-1, 4)[:, 1:]), ("line", np.zeros((x.n_lines, 2)))]

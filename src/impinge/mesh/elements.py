@@ -1,7 +1,7 @@
 """A pool of triangles or tetrahedra: ids are stable, removed elements are dead, not renumbered.
 
 Adding costs O(added) amortised (capacity grows by half), removing O(removed). Rows are never overwritten and
-``live`` is made anew after a change, so that the arrays of an earlier snapshot stay as they were.
+a change replaces ``live``: the arrays of an earlier snapshot stay unchanged.
 """
 
 from __future__ import annotations
@@ -40,18 +40,15 @@ class Elements:
         self._show()
 
     def _show(self) -> None:
-        """Make what is read every frame, once per edit."""
+        """Set what is read every frame, once per edit."""
         self.rows: Ints = self._rows[: self._count]
         """All rows ever added, dead ones too; a row's position is its id."""
         self.alive: Bools = self._alive[: self._count]
         """Which ids are alive, shape (m,)."""
         self.mark = Mark(self._epoch, self._count, len(self.removed))
-        """How far the history of edits has come; what happened since an earlier mark can be asked for."""
-
-    @property
-    def live_count(self) -> int:
-        """How many elements are alive."""
-        return self._count - self._dead_count
+        """Position in the history of edits; edits since an earlier mark can be listed."""
+        self.live_count = self._count - self._dead_count
+        """Number of live elements."""
 
     @property
     def live(self) -> Ints:
@@ -82,7 +79,7 @@ class Elements:
         return np.arange(first, count, dtype=np.int32)
 
     def remove(self, ids: Ints) -> Ints:
-        """Let ``ids`` be dead; return those of them that were alive until now."""
+        """Mark ``ids`` as dead; return those that were alive."""
         ids = ids[self._alive[ids]]
         if len(ids):
             self._alive[ids] = False

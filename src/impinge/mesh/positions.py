@@ -1,14 +1,14 @@
-"""Positions that change every frame, and the counter that tells who has seen them.
+"""Versioned positions, double-buffered.
 
-One ``Positions`` may serve two bodies: a tet mesh and its boundary surface. Its version grows with every
-change of either, so that a structure built for one version knows when it is stale.
+One ``Positions`` may serve two bodies: a tet mesh and its boundary surface. Its version grows with every change of
+either; a structure built for one version detects that it is stale.
 
-``update`` writes into a buffer of its own and swaps it in; it never writes into an array that a query in
-another thread may still be reading. The buffer of the frame before last is used again when nobody else
-refers to it any more, so that a steady animation allocates nothing.
+``update`` writes into a spare buffer and swaps it in; it never writes into an array that a query in another thread may
+still read. The buffer of the frame before last is reused once nothing else refers to it: a steady animation allocates
+nothing.
 
-Many bodies may move together (``Together``): each then shows a part of one array, and a move of all is one assignment,
-which bodies notice when somebody asks them. A body that is changed on its own leaves the others first.
+Many bodies may move at once (``SharedPositions``): each is attached to a range of one array, and moving all of them is
+one assignment, which bodies notice at the next read. A body that is changed on its own detaches first.
 """
 
 from __future__ import annotations
@@ -50,60 +50,60 @@ def copy_positions(vertices: Floats, target: Floats, *, check: bool) -> None:
     from impinge.mesh.positions_kernels import CHUNKS, copy_numbers  # loads the compiler
 
     source = vertices.reshape(-1).view(np.int64)
-    source.flags.writeable = False  # always: Numba compiles anew for the other kind
+    source.flags.writeable = False  # always: Numba specialises on that
     strange = np.zeros(CHUNKS, dtype=np.int64)
     copy_numbers.over(vertices.size)(source, target.reshape(-1).view(np.int64), strange)
     if strange.any():
         check_finite(vertices, "vertices")
 
 
-class Together:
+class SharedPositions:
     """Positions of many bodies in one array, checked and read-only."""
 
     def __init__(self, x: Floats) -> None:
         self.now = x, 0
-        """The array, and how often all have moved: one tuple, so that nobody sees the one without the other."""
+        """The array, and the number of moves of all bodies: one tuple, read atomically."""
         self._lock = threading.Lock()
-        self._left: list[int] = []
+        self._detached: list[int] = []
 
     def show(self, x: Floats, *, moved: bool) -> None:
-        """Let all bodies show their parts of another array; unless it counts as a move, it must say the same."""
+        """Replace the array; unless ``moved``, with equal positions."""
         self.now = x, self.now[1] + moved
 
-    def leave(self, number: int) -> None:
-        """Remember that a body is on its own now."""
+    def detach(self, number: int) -> None:
+        """Record that a body is on its own now."""
         with self._lock:
-            self._left.append(number)
+            self._detached.append(number)
 
-    def who_left(self) -> list[int]:
-        """Numbers of the bodies that left since the last question."""
-        if not self._left:
+    def detached(self) -> list[int]:
+        """Numbers of the bodies that detached since the last call."""
+        if not self._detached:
             return []
         with self._lock:
-            left, self._left = self._left, []
-        return left
+            detached, self._detached = self._detached, []
+        return detached
 
 
-class _Part(NamedTuple):
-    """What a body shows while it moves together with others."""
+class _Range(NamedTuple):
+    """The rows of shared positions that a body is attached to."""
 
-    together: Together
+    shared: SharedPositions
     number: int
     first: int
     end: int
     version: int
-    """Less the moves of all, and so is motion."""
+    """Less the moves of all bodies, and so is ``motion``."""
     motion: int
 
 
 class State(NamedTuple):
-    """Positions and counters that belong together."""
+    """Positions and counters that belong shared."""
 
     vertices: Floats
     motion: int
     version: int
     address: int
-    """Where the positions begin in memory, for kernels that have no time to be handed arrays (``backend.memory``)."""
+    """Where the positions begin in memory, for kernels that take raw arrays (``backend.raw_arrays``)."""
 
 
 class Positions:
@@ -111,7 +111,7 @@ class Positions:
 
     def __init__(self, vertices: Floats) -> None:
         self.lock = threading.RLock()
-        self._part: _Part | None = None
+        self._range: _Range | None = None
         self._buffer, self._address = vertices, address_of(vertices)
         self._count = len(vertices)
         self._spare: Floats | None = None
@@ -120,7 +120,7 @@ class Positions:
         self._show(0, 0)
 
     def _show(self, motion: int, version: int) -> None:
-        """Make what queries keep, once per change."""
+        """Set what queries read, once per change."""
         view = self._buffer[: self._count]
         view.setflags(write=False)
         self._state = State(view, motion, version, self._address)
@@ -128,33 +128,33 @@ class Positions:
     @property
     def state(self) -> State:
         """Positions, motion and version of one moment."""
-        part = self._part
-        if part is None:
+        rows = self._range
+        if rows is None:
             return self._state
-        x, moves = part.together.now
-        vertices = x[part.first : part.end]
-        return State(vertices, part.motion + moves, part.version + moves, address_of(vertices))
+        x, moves = rows.shared.now
+        vertices = x[rows.first : rows.end]
+        return State(vertices, rows.motion + moves, rows.version + moves, address_of(vertices))
 
     @property
     def vertices(self) -> Floats:
         """The current positions.
 
-        Read-only always, whatever array ``copy=False`` brought: Numba compiles kernels anew for the other kind.
+        Always read-only, also with ``copy=False``: Numba specialises kernels on that.
         """
-        part = self._part
-        return self._state.vertices if part is None else part.together.now[0][part.first : part.end]
+        rows = self._range
+        return self._state.vertices if rows is None else rows.shared.now[0][rows.first : rows.end]
 
     @property
     def version(self) -> int:
         """Grows with every change."""
-        part = self._part
-        return self._state.version if part is None else part.version + part.together.now[1]
+        rows = self._range
+        return self._state.version if rows is None else rows.version + rows.shared.now[1]
 
     @property
     def motion(self) -> int:
         """Grows when positions change, not when elements are added or removed."""
-        part = self._part
-        return self._state.motion if part is None else part.motion + part.together.now[1]
+        rows = self._range
+        return self._state.motion if rows is None else rows.motion + rows.shared.now[1]
 
     def __len__(self) -> int:
         return self._count
@@ -162,8 +162,8 @@ class Positions:
     @property
     def edits(self) -> int:
         """Grows when elements or vertices are added or removed, not when positions change."""
-        part = self._part
-        return self._state.version - self._state.motion if part is None else part.version - part.motion
+        rows = self._range
+        return self._state.version - self._state.motion if rows is None else rows.version - rows.motion
 
     def __getstate__(self) -> dict[str, object]:
         """Pickle positions and version; the lock and the spare buffer belong to a process."""
@@ -175,15 +175,15 @@ class Positions:
         self._state = self._state._replace(version=state["version"])
 
     def bump(self) -> None:
-        """Tell that something besides the positions changed: elements were added or removed."""
+        """Record an edit: elements were added or removed."""
         with self.lock:
-            self._leave()
+            self._detach()
             self._state = self._state._replace(version=self._state.version + 1)
 
     def update(self, vertices: Floats, *, copy: bool, check: bool) -> None:
         """Make ``vertices`` the current positions; with ``copy=False`` keep that very array."""
         with self.lock:
-            self._leave()
+            self._detach()
             if not copy:
                 if check:
                     check_finite(vertices, "vertices")
@@ -193,34 +193,34 @@ class Positions:
                 copy_positions(vertices, target[: self._count], check=check)
             self._swap_in(target, self._state.motion + 1, self._state.version + 1, ours=copy)
 
-    def join(self, together: Together, number: int, first: int, end: int) -> int:
-        """Move to rows of what many show together, and stay with them; return the version less the moves of all.
+    def attach(self, shared: SharedPositions, number: int, first: int, end: int) -> int:
+        """Move to rows ``first .. end`` of shared positions; return the version less the moves of all bodies.
 
-        ``number`` is what ``together`` is told when this body leaves it.
+        ``shared`` records ``number`` when this body detaches.
         """
         with self.lock:
-            part, moves = self._part, together.now[1]
+            rows, moves = self._range, shared.now[1]
             version, motion = self.version + 1 - moves, self.motion + 1 - moves
-            self._part = _Part(together, number, first, end, version, motion)
-            if part is not None and part.together is not together:
-                part.together.leave(part.number)
+            self._range = _Range(shared, number, first, end, version, motion)
+            if rows is not None and rows.shared is not shared:
+                rows.shared.detach(rows.number)
             return version
 
-    def _leave(self) -> None:
-        """Be on its own again, before a change; the lock is held."""
-        part = self._part
-        if part is not None:
+    def _detach(self) -> None:
+        """Copy the rows before a change of this body alone; the lock is held."""
+        rows = self._range
+        if rows is not None:
             vertices, motion, version, _ = self.state
             target = self._take_spare()
             target[: self._count] = vertices
             self._swap_in(target, motion, version, ours=True)
-            self._part = None
-            part.together.leave(part.number)
+            self._range = None
+            rows.shared.detach(rows.number)
 
     def append(self, vertices: Floats) -> int:
         """Add vertices behind the last one, amortised O(added); return the id of the first."""
         with self.lock:
-            self._leave()
+            self._detach()
             first = self._count
             count = first + len(vertices)
             if count > len(self._buffer) or not self._buffer_is_ours:
@@ -233,7 +233,7 @@ class Positions:
             return first
 
     def _take_spare(self) -> Floats:
-        """A buffer that nobody reads: the one before the current one if it is free, else a new one."""
+        """A buffer that nothing else refers to: the previous one if it is free, else a new one."""
         if self._spare is not None and sys.getrefcount(self._spare) == _OWN_REFERENCES:
             spare, self._spare = self._spare, None
             return spare

@@ -7,17 +7,18 @@ stay stable while that happens, at a cost that follows the number of tets remove
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from impinge.checks import NONE, Bools, Floats, Ints, as_ids, as_positions, sorted_unique
+from impinge.checks import NONE, Bools, Floats, Ints, as_ids, sorted_unique
 from impinge.errors import MeshError
 from impinge.mesh.adjacency import TET_FACES, tet_face_neighbours
 from impinge.mesh.elements import Elements
+from impinge.mesh.mesh import Mesh, Validate, check_elements
 from impinge.mesh.positions import Positions
-from impinge.mesh.structures import KeepsStructures
-from impinge.mesh.tri_mesh import Snapshot, TriMesh, Validate, box_around, check_elements
+from impinge.mesh.tri_mesh import TriMesh
 
 
 def signed_volumes(vertices: Floats, tets: Ints) -> Floats:
@@ -27,56 +28,45 @@ def signed_volumes(vertices: Floats, tets: Ints) -> Floats:
     return volumes
 
 
-class TetMesh(KeepsStructures):
-    """A volume of tetrahedra: ``vertices`` (n, 3), ``tets`` (m, 4); ``surface`` is its boundary.
+class TetMesh(Mesh):
+    """A volume of tetrahedra with a boundary surface.
 
     Inverted tets (negative volume) and flat ones are valid; ``impinge.validate`` counts them.
+
+    Parameters
+    ----------
+    vertices : array_like, shape (n, 3)
+        Positions; copied.
+    tets : array_like, shape (m, 4)
+        Vertex ids of each tetrahedron; copied.
+    validate : {"raise", "drop", "trust"}
+        As for ``TriMesh``.
+
+    Raises
+    ------
+    MeshError
+        As for ``TriMesh``.
     """
 
-    def __init__(self, vertices: Any, tets: Any, *, validate: Validate = "raise") -> None:
+    _noun = "tets"
+
+    def __init__(self, vertices: ArrayLike, tets: ArrayLike, *, validate: Validate = "raise") -> None:
         x, rows = check_elements(vertices, tets, columns=4, name="tets", validate=validate)
-        self._positions = Positions(x.copy())
-        self._elements = Elements(rows.copy())
+        self._adopt(Positions(x.copy()), Elements(rows.copy()))
         self._surface: TetSurface | None = None
         self._inverted: Bools | None = None
-        self._structures = {}
 
-    # positions ---------------------------------------------------------------------------------------
-
-    @property
-    def vertices(self) -> Floats:
-        """Current positions, shape (n, 3), a read-only view; ``update`` changes them."""
-        return self._positions.vertices
-
-    @property
-    def positions(self) -> Positions:
-        """What holds the vertices and tells their version, for structures that look at them in every frame."""
-        return self._positions
-
-    @property
-    def version(self) -> int:
-        """Grows with every change of positions or topology."""
-        return self._positions.version
-
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:
-        """Set new positions, shape (n, 3), as ``TriMesh.update`` does; the surface follows."""
-        x = as_positions(vertices, count=len(self._positions), check=False)
-        with self._positions.lock:
-            self._inverted_at_rest()  # while they are at rest
-            self._positions.update(x, copy=copy, check=check)
-
-    @property
-    def bounds(self) -> Floats:
-        """Lowest and highest corner of the box around all live tets, shape (2, 3); lo > hi if there are none."""
-        with self._positions.lock:
-            x, rows = self._positions.vertices, self._elements.live_rows
-        return box_around(x, rows)
+    def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> None:
+        """Set new positions, as ``TriMesh.update`` does; the surface follows."""
+        with self.positions.lock:
+            self._inverted_at_rest()  # before the first update
+            super().update(vertices, copy=copy, check=check)
 
     @property
     def volumes(self) -> Floats:
         """Signed volume of each live tet; negative means inverted."""
-        with self._positions.lock:
-            x, rows = self._positions.vertices, self._elements.live_rows
+        with self.positions.lock:
+            x, rows = self.positions.vertices, self.elements.live_rows
         return signed_volumes(x, rows)
 
     @property
@@ -84,19 +74,12 @@ class TetMesh(KeepsStructures):
         """Total volume, each tet counted by its size whatever its orientation."""
         return float(np.abs(self.volumes).sum())
 
-    # topology ----------------------------------------------------------------------------------------
-
     @property
     def tets(self) -> Ints:
         """Vertex ids of all tets, shape (m, 4), read-only; see ``alive`` for the dead ones."""
-        view = self._elements.rows.view()
+        view = self.elements.rows.view()
         view.flags.writeable = False
         return view
-
-    @property
-    def alive(self) -> Bools:
-        """Which tets are alive, shape (m,)."""
-        return self._elements.alive.copy()
 
     @property
     def neighbours(self) -> Ints:
@@ -104,86 +87,56 @@ class TetMesh(KeepsStructures):
 
         A new array, as of now; a removed tet has no neighbours and is none.
         """
-        with self._positions.lock:
-            return np.where(self._elements.alive[:, None], self.surface._neighbour, np.int32(NONE))
-
-    @property
-    def live_count(self) -> int:
-        """How many tets are alive."""
-        return self._elements.live_count
-
-    @property
-    def topology_version(self) -> int:
-        """Grows when tets are removed, not when vertices move."""
-        return self._elements.version
+        with self.positions.lock:
+            return np.where(self.elements.alive[:, None], self.surface._neighbour, np.int32(NONE))
 
     @property
     def is_closed(self) -> bool:
         """Whether the boundary encloses its inside; true of any valid tet mesh."""
         return self.surface.is_closed
 
-    def snapshot(self) -> Snapshot:
-        """Positions, tets and live ids that belong together, safe from later changes."""
-        with self._positions.lock:
-            x, _, version, _ = self._positions.state
-            return Snapshot(x, self._elements.rows, self._elements.live, version)
-
     @property
     def surface(self) -> TetSurface:
         """The boundary: faces of exactly one live tet, looking outwards at rest. Shares positions and version."""
-        with self._positions.lock:
+        with self.positions.lock:
             if self._surface is None:
-                self._surface = TetSurface(self._positions, self._elements, self._inverted_at_rest())
+                self._surface = TetSurface(self.positions, self.elements, self._inverted_at_rest())
             return self._surface
 
     def _inverted_at_rest(self) -> Bools:
-        """Which tets had a negative volume before the first update: it decides what is outside, for good."""
+        """Mask of the tets with a negative volume before the first update; it fixes which side is outside."""
         if self._inverted is None:
             with np.errstate(over="ignore", invalid="ignore"):
-                self._inverted = signed_volumes(self._positions.vertices, self._elements.rows) < 0.0
+                self._inverted = signed_volumes(self.positions.vertices, self.elements.rows) < 0.0
         return self._inverted
 
-    def remove_tets(self, ids: Any) -> None:
-        """Remove tets by id or by mask; the surface follows. Ids that are dead already are passed over."""
-        with self._positions.lock:
+    def remove_tets(self, ids: ArrayLike) -> None:
+        """Remove tets by id or by mask; the surface follows. Dead ids are skipped."""
+        with self.positions.lock:
             surface = self.surface
-            removed = self._elements.remove(as_ids(ids, name="ids", count=len(self._elements.rows)))
+            removed = self.elements.remove(as_ids(ids, name="ids", count=len(self.elements.rows)))
             surface.tets_removed(removed)
-            self._positions.bump()
+            self.positions.bump()
 
     def compact(self) -> Ints:
-        """Forget dead tets and number the others anew; return the map old to new id, -1 for the dead.
+        """Forget dead tets and renumber the others; return the map old to new id, -1 for the dead.
 
         Vertices keep their numbers, and so do the triangles of the surface.
         """
-        with self._positions.lock:
+        with self.positions.lock:
             inverted = self._inverted_at_rest()
-            new_id = self._elements.compact()
+            new_id = self.elements.compact()
             self._inverted = inverted[new_id >= 0]
             if self._surface is not None:
                 self._surface.tets_renumbered(new_id)
-            self._positions.bump()
+            self.positions.bump()
         return new_id
-
-    def __len__(self) -> int:
-        """How many tets are alive."""
-        return self.live_count
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        dead = len(self._elements.rows) - self.live_count
-        return (
-            f"<TetMesh: {len(self._positions)} vertices, {self.live_count} tets"
-            f"{f' ({dead} dead)' if dead else ''}, version {self.version}>"
-        )
 
 
 class TetSurface(TriMesh):
     """The boundary of a tet mesh; a view that cannot be changed by itself.
 
-    ``face_tet`` tells which tet lies behind each triangle.
+    ``face_tet`` is the tet behind each triangle.
     """
 
     def __init__(self, positions: Positions, tets: Elements, inverted: Bools) -> None:
@@ -203,7 +156,7 @@ class TetSurface(TriMesh):
     @property
     def face_tet(self) -> Ints:
         """The tet behind each triangle, shape (m,); a dead triangle's tet may be gone (-1 after ``compact``)."""
-        with self._positions.lock:
+        with self.positions.lock:
             self._face_tet = [np.concatenate(self._face_tet)]
             return self._face_tet[0].copy()
 
@@ -211,18 +164,18 @@ class TetSurface(TriMesh):
         """Drop the faces of removed tets and expose the faces of the tets behind them."""
         own = (4 * removed[:, None] + np.arange(4)).reshape(-1)
         gone = self._slot_triangle[own]
-        self._elements.remove(gone[gone >= 0])
+        self.elements.remove(gone[gone >= 0])
         self._slot_triangle[own] = -1
         behind = sorted_unique(self._neighbour[removed])
         behind = behind[behind >= 0]
         behind = behind[self._tets.alive[behind]]
-        # A live tet forgets a dead neighbour at once, so that those which it still has were removed just now.
+        # A live tet forgets a dead neighbour at once, hence those that it still has were removed just now.
         row, k = np.nonzero((self._neighbour[behind] >= 0) & ~self._tets.alive[self._neighbour[behind]])
         if len(row):
             tet = behind[row]
             self._neighbour[tet, k] = -1
             slots = 4 * tet + k
-            self._slot_triangle[slots] = self._elements.append(self._slot_face[slots])
+            self._slot_triangle[slots] = self.elements.append(self._slot_face[slots])
             self._face_tet.append(tet)
 
     def tets_renumbered(self, new_id: Ints) -> None:
@@ -240,19 +193,19 @@ class TetSurface(TriMesh):
             "change the tet mesh (update, remove_tets) or make a TriMesh of its vertices and faces"
         )
 
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:  # noqa: ARG002
+    def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> None:  # noqa: ARG002
         """Refuse: the tet mesh owns the positions."""
         self._refuse("be updated by itself")
 
-    def add_vertices(self, vertices: Any) -> Ints:  # noqa: ARG002
+    def add_vertices(self, vertices: ArrayLike) -> Ints:  # noqa: ARG002
         """Refuse: the tet mesh owns the vertices."""
         self._refuse("gain vertices")
 
-    def add_triangles(self, faces: Any, vertices: Any = None) -> Ints:  # noqa: ARG002
+    def add_triangles(self, faces: ArrayLike, vertices: ArrayLike | None = None) -> Ints:  # noqa: ARG002
         """Refuse: the surface follows from the tets."""
         self._refuse("gain triangles")
 
-    def remove_triangles(self, ids: Any) -> None:  # noqa: ARG002
+    def remove_triangles(self, ids: ArrayLike) -> None:  # noqa: ARG002
         """Refuse: the surface follows from the tets."""
         self._refuse("lose triangles")
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from impinge.checks import Ints
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.containment import Enclosure, closed_pieces, pieces_of
-from impinge.detect.common.pair_query import Side
+from impinge.detect.common.pair_query import QueryBody
 from impinge.detect.common.results import Kind, TrianglePairs
 from impinge.mesh.tri_mesh import TriMesh
 
@@ -87,6 +87,6 @@ class _Pieces:
             each._follow()
         vertices = self._body.vertices
         closed, oriented = closed_pieces(self._pieces, vertices)
-        inside = Enclosure(Side(vertices, self._faces, self._live), self._live[closed], oriented[closed])
+        inside = Enclosure(QueryBody(vertices, self._faces, self._live), self._live[closed], oriented[closed])
         points: Any = other._body.vertices[other._corner]
         return bool(inside) and len(points) > 0 and bool(inside.contains(np.ascontiguousarray(points)).any())

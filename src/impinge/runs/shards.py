@@ -30,7 +30,7 @@ TRIANGLES_KEPT = 20_000_000
 
 
 @dataclass(frozen=True)
-class Placed:
+class PosedTree:
     """A mesh file of a scene, and where it is put."""
 
     file: InFile
@@ -39,7 +39,7 @@ class Placed:
     weld: bool | Literal["auto"]
 
 
-Part = InFile | Placed | Template | Refused
+Part = InFile | PosedTree | Template | Refused
 """Where to read a part, the part itself, or why it cannot be had."""
 
 
@@ -120,7 +120,7 @@ def _of_scene(path: Path) -> Parts:
             items.append(template_of(body.load(), name=body.name))
         else:
             rows = tuple(tuple(row) for row in body.placement.tolist())
-            items.append(Placed(in_file(body.file), rows, body.weld))
+            items.append(PosedTree(in_file(body.file), rows, body.weld))
     names = [body.name for body in scene.bodies]
     ignored = [sorted(names.index(name) for name in pair) for pair in scene.ignored]
     group, other = np.array([[body.group, body.collides_with] for body in scene.bodies], dtype=np.int64).T
@@ -131,7 +131,7 @@ def read_part(part: Part) -> Template:
     """The part itself; ``Unseen`` where the file is not to be seen."""
     if isinstance(part, Refused):
         raise MeshError(part.sentence)
-    if isinstance(part, Placed):
+    if isinstance(part, PosedTree):
         template = template_of(part.file, name="the part", weld=part.weld)
         return replace(template, vertices=transform_points(np.array(part.placement), template.vertices))
     return template_of(part, name="the part") if isinstance(part, InFile) else part
@@ -156,7 +156,7 @@ _kept_lock = threading.Lock()
 
 def surface_of(part: Part) -> TriMesh:
     """The body of a part, with the trees that were made for it, if it was used lately."""
-    key = part if isinstance(part, InFile | Placed) else id(part)
+    key = part if isinstance(part, InFile | PosedTree) else id(part)
     with _kept_lock:
         kept = _kept.pop(key, None)
     if kept is None:

@@ -37,7 +37,7 @@ from impinge.checks import as_ids
 from impinge.detect.boxes.tree import REBUILD_SHARE
 from impinge.detect.common.pair_query import PairOptions
 from impinge.mesh.elements import Mark
-from impinge.mesh.tri_mesh import Frame, TriMesh
+from impinge.mesh.tri_mesh import BodyState, TriMesh
 
 COSTS = Path(__file__).with_name("auto_costs.json")
 ANY = PairOptions()
@@ -80,15 +80,15 @@ def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms
     """How often each term occurs in a question about two bodies, or about one with itself."""
     count_a = _asked_count(a, options.active_a, "a")
     new_a, is_built_a = _new_to_a_tree(a)
-    placed = int(options.transform_a is not None)
+    posed = int(options.transform_a is not None)
     if b is None:
         is_patched = new_a > 0 and not is_built_a
-        return Terms(1, is_built_a, is_patched, placed, count_a, count_a, new_a, count_a, 0.5 * count_a**2)
+        return Terms(1, is_built_a, is_patched, posed, count_a, count_a, new_a, count_a, 0.5 * count_a**2)
     count_b = _asked_count(b, options.active_b, "b")
     new_b, is_built_b = _new_to_a_tree(b)
     built, pairs = is_built_a + is_built_b, count_a * count_b
-    patched, placed = (new_a > 0) + (new_b > 0) - built, placed + (options.transform_b is not None)
-    return Terms(1, built, patched, placed, count_a + count_b, 0, new_a + new_b, math.sqrt(pairs), pairs)
+    patched, posed = (new_a > 0) + (new_b > 0) - built, posed + (options.transform_b is not None)
+    return Terms(1, built, patched, posed, count_a + count_b, 0, new_a + new_b, math.sqrt(pairs), pairs)
 
 
 def choose_pairs(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> tuple[str, str]:
@@ -123,7 +123,7 @@ def _new_to_a_tree(body: TriMesh) -> tuple[int, bool]:
     last = body.structure("auto", LastQuestion)
     if last.edits == body.positions.edits:
         return 0, False
-    frame, live = body.frame(), body.live_count
+    frame, live = body.state(), body.live_count
     if last.mark is None:
         return (0, False) if body.has_structure("boxes") else (live, live > 0)
     edited = _edits(frame, last.mark)
@@ -134,10 +134,10 @@ def _remember(body: TriMesh) -> None:
     """Note how far the history of edits has come."""
     last, edits = body.structure("auto", LastQuestion), body.positions.edits
     if last.edits != edits:
-        last.mark, last.edits = body.frame().mark, edits
+        last.mark, last.edits = body.state().mark, edits
 
 
-def _edits(frame: Frame, since: Mark) -> int:
+def _edits(frame: BodyState, since: Mark) -> int:
     """Triangles added and removed since an earlier mark; all of them, if they have other ids."""
     if since == frame.mark:
         return 0

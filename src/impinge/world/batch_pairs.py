@@ -19,7 +19,7 @@ from impinge.backend.jit import thread_count
 from impinge.backend.scan import exclusive_scan
 from impinge.checks import Bools, Ints
 from impinge.detect.common.narrow_phase import classify
-from impinge.detect.common.pair_query import Side, unpack
+from impinge.detect.common.pair_query import QueryBody, unpack
 from impinge.world import batch_kernels as kernels
 from impinge.world.surface_batch import Arena, Ids
 
@@ -48,7 +48,7 @@ def arena_pairs(arena: Arena, near: Ids, stats: dict[str, Any]) -> tuple[Ints, N
     start = exclusive_scan(counts)
     of_a, of_b = np.zeros(start[-1], dtype=np.int32), np.zeros(start[-1], dtype=np.int32)
     find(*arrays, start, True, threads, np.zeros(1, dtype=np.int64), counts, of_a, of_b)
-    side = Side(arena.x, layout.faces, none)
+    side = QueryBody(arena.x, layout.faces, none)
     # Boxes of triangles that meet are together no larger than two of the largest body.
     sizes = (arena.high - arena.low).T.take(near.reshape(-1), axis=1)
     extent = 2.0 * sizes.max(axis=1, initial=0.0)

@@ -25,7 +25,7 @@ from impinge.checks import as_numbers, shown
 from impinge.contact.contacts import Columns, joined, sphere_rows, volume_row
 from impinge.contact.volume_gradient import VolumeGradients
 from impinge.detect.common.containment import enclosure
-from impinge.detect.common.pair_query import Side
+from impinge.detect.common.pair_query import QueryBody
 from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import OptionError
 from impinge.mesh.tet_mesh import TetMesh
@@ -104,7 +104,7 @@ class WorldSearch:
             return closed
         if self._insides is None or self._insides[0] is not layout:
             parts = zip(layout.vertex_start[:-1], layout.vertex_start[1:], layout.elements, layout.live)
-            sides = (Side(self.arena.x[first:end], faces, live) for first, end, faces, live in parts)
+            sides = (QueryBody(self.arena.x[first:end], faces, live) for first, end, faces, live in parts)
             self._insides = layout, sum(bool(enclosure(side)) for side in sides)
         return self._insides[1]
 

@@ -7,7 +7,7 @@ Layout     follows from the topology; made anew when a body is added, removed or
            takes longest, edges and pieces, is taken over for bodies that are as they were in the last layout.
 Positions  are copied for bodies whose version changed since the last look. Bodies whose positions were set together
            (``update_together``, ``move``) show parts of the arena's own until they are changed by others, which they
-           tell (``mesh.positions.Together``): of them there is nothing to copy nor to compare. Versions of the others
+           tell (``mesh.positions.SharedPositions``): of them there is nothing to copy nor to compare. Versions of the others
            are compared at every look, so that nothing can be stale.
 Boxes      of bodies, and of triangles of small bodies, are fitted again for those that moved.
 """
@@ -26,7 +26,7 @@ from impinge.backend.simd.boxes import WIDTH
 from impinge.checks import NONE, Bools, Floats, Ints, as_positions, check_finite
 from impinge.detect.common.containment import pieces_of
 from impinge.mesh.adjacency import Adjacency, grouped
-from impinge.mesh.positions import Together, copy_positions
+from impinge.mesh.positions import SharedPositions, copy_positions
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.world import batch_kernels as kernels
 from impinge.world.batch_kernels import GROUP
@@ -223,7 +223,7 @@ class Arena:
         self._show(np.zeros((layout.vertex_count, 3)))
         self._versions = [-1] * layout.body_count
         """The version of each body that ``x`` shows; less the moves of all, of those that move together."""
-        self._together = Together(self.x)
+        self._together = SharedPositions(self.x)
         self._is_alone: Bools = np.ones(layout.body_count, dtype=np.bool_)
         self._alone = list(range(layout.body_count))
         """Bodies that do not move together with others."""
@@ -239,7 +239,7 @@ class Arena:
 
     def look(self) -> None:
         """Take the positions of what moved since the last look, and fit boxes to them."""
-        self._let_go(self._together.who_left())
+        self._let_go(self._together.detached())
         moved = self._changed()
         if not moved:
             return
@@ -327,7 +327,7 @@ class Arena:
         together, start = self._together, self.layout.vertex_start
         together.show(self.x, moved=bodies is None)
         for b in self._alone if bodies is None else bodies:
-            self._versions[b] = self._positions[b].join(together, b, int(start[b]), int(start[b + 1]))
+            self._versions[b] = self._positions[b].attach(together, b, int(start[b]), int(start[b + 1]))
             self._is_alone[b] = False
         if self._alone:
             self._alone = np.flatnonzero(self._is_alone).tolist()

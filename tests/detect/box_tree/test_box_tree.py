@@ -129,8 +129,8 @@ def test_blocks_of_scattered_additions_are_compact(rng):
     faces = body.faces[gone]
     body.remove_triangles(gone)
     body.add_triangles(faces)
-    tree.follow_edits(body.frame())
-    late = [tree.slot_tri[b * tree.BLOCK :][: tree.BLOCK] for b in range(tree.block_count)]
+    tree.follow_edits(body.state())
+    late = [tree.order_tri[b * tree.BLOCK :][: tree.BLOCK] for b in range(tree.block_count)]
     extents = [np.ptp(body.vertices[body.faces[block]].reshape(-1, 3), axis=0) for block in late[tree.built_blocks :]]
 
     assert len(extents) == 512 // tree.BLOCK
@@ -159,12 +159,12 @@ def test_compact_between_frame_and_query():
     a, b = shapes.icosphere(2), shapes.icosphere(2, center=(0.5, 0.0, 0.0))
     tree = TreeOfBoxes(a)
     a.remove_triangles(np.arange(5))
-    frame = a.frame()
+    frame = a.state()
     a.remove_triangles([7])
     a.compact()
     tree.follow_edits(frame)
 
-    np.testing.assert_array_equal(np.sort(tree.slot_tri[tree.slot_tri >= 0]), np.arange(5, 320))
+    np.testing.assert_array_equal(np.sort(tree.order_tri[tree.order_tri >= 0]), np.arange(5, 320))
     assert_equals_brute_force(BoxTree(a, b))
 
 

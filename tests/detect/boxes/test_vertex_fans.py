@@ -12,7 +12,7 @@ from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes import vertex_fans
 from impinge.detect.boxes import vertex_fans_kernels as kernels
 from impinge.detect.boxes.tree import TreeOfBoxes
-from impinge.detect.boxes.vertex_fans import stars_of
+from impinge.detect.boxes.vertex_fans import fans_of
 
 pytestmark = pytest.mark.small
 
@@ -41,7 +41,7 @@ def fan(heights, *, turns=1):
 def proven(body):
     """Which vertices have a closed star, and which of those are proven to lie flat."""
     tree = TreeOfBoxes(body)
-    start, _, closed, _, _, _, begin = stars_of(tree, len(body.vertices))
+    start, _, closed, _, _, _, begin = fans_of(tree, len(body.vertices))
     flat = [bool(closed[v]) and _lies_flat(v, body.vertices, start, begin) for v in range(len(body.vertices))]
     return closed, np.array(flat)
 
@@ -112,7 +112,7 @@ def test_every_neighbour_is_masked_and_no_stranger():
     """Mask exactly the pairs that share a vertex."""
     body = shapes.icosphere(3)
     tree = TreeOfBoxes(body)
-    _, _, _, block_start, other, mask, _ = stars_of(tree, len(body.vertices))
+    _, _, _, block_start, other, mask, _ = fans_of(tree, len(body.vertices))
     masked = set()
     for a in range(tree.block_count):
         for row in range(block_start[a], block_start[a + 1]):
@@ -122,7 +122,7 @@ def test_every_neighbour_is_masked_and_no_stranger():
                     if bits >> bit & 1:
                         s = 64 * a + groups // 8 * 8 + bit // 8
                         t = 64 * other[row] + groups % 8 * 8 + bit % 8
-                        masked.add(tuple(sorted((int(tree.slot_tri[s]), int(tree.slot_tri[t])))))
+                        masked.add(tuple(sorted((int(tree.order_tri[s]), int(tree.order_tri[t])))))
     corners = body.faces
     shares = (corners[:, None, :, None] == corners[None, :, None, :]).any(axis=(2, 3))
     expected = {(int(i), int(j)) for i, j in np.argwhere(shares) if i < j}
@@ -176,7 +176,7 @@ def test_faces_between_random_vertices(rng, monkeypatch):
     body = impinge.TriMesh(body.vertices, body.faces)
 
     assert assert_equals_brute_force(body) == with_masks > 1000
-    assert len(vertex_fans.stars_of(body.structure("boxes", TreeOfBoxes), 400)[4]) == 0
+    assert len(vertex_fans.fans_of(body.structure("boxes", TreeOfBoxes), 400)[4]) == 0
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-70, 1e-8, 1.0, 1e8, 1e70, 1e150])

@@ -14,7 +14,7 @@ import impinge
 import oracle
 from impinge import scenes, shapes
 from impinge.detect.common.containment import enclosure
-from impinge.detect.common.pair_query import make_side
+from impinge.detect.common.pair_query import query_body
 from impinge.errors import MeshError, OptionError
 
 pytestmark = pytest.mark.small
@@ -65,7 +65,7 @@ def test_points_in_surface_against_the_oracle(rng):
     body = shapes.box(4.0, cells=(2, 2, 2))
     x = np.array(body.vertices)
     x[rng.random(len(x)) < 0.3] *= 0.5  # dents with exact coordinates
-    side = make_side(impinge.TriMesh(x, body.faces), None, None, "a")
+    side = query_body(impinge.TriMesh(x, body.faces), None, None, "a")
     points = rng.integers(-3, 4, (120, 3)).astype(np.float64)
     expected = [oracle.point_in_closed_surface(p.tolist(), x.tolist(), body.faces.tolist()) >= 0 for p in points]
 

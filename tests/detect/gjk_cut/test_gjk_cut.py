@@ -17,7 +17,7 @@ import impinge
 import stress
 from impinge import scenes, shapes
 from impinge.backend import jit
-from impinge.detect.common.pair_query import make_side
+from impinge.detect.common.pair_query import query_body
 from impinge.detect.gjk_cut import detector, scratch
 from impinge.detect.gjk_cut.detector import GjkCut, cut_along_direction
 from impinge.errors import OptionError
@@ -323,7 +323,7 @@ def test_axes_come_first(rng):
     for body in (a, shuffled):
         assert assert_equals_brute_force(body, grazing) > 20
         memory = scratch.Memory()
-        sides = [make_side(surface, None, None, "a") for surface in (body, grazing)]
+        sides = [query_body(surface) for surface in (body, grazing)]
         assert memory.load(*sides, 1.0).triangles < 0.6 * memory.load(*sides, None).triangles
         assert memory.load(*sides, 1e-9).triangles == memory.load(*sides, None).triangles  # too much in common to cut
 

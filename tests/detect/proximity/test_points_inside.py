@@ -10,7 +10,7 @@ import oracle
 import shared_data
 from impinge import shapes
 from impinge.detect.common.containment import enclosure
-from impinge.detect.common.pair_query import make_side
+from impinge.detect.common.pair_query import query_body
 from impinge.detect.proximity import points_inside
 from impinge.errors import OptionError
 
@@ -52,7 +52,7 @@ def test_rays_through_vertices_and_edges(body):
     for z in (-3.0, 0.0, 3.0):
         points = np.array(above)
         points[:, 2] = z
-        expected = enclosure(make_side(body, None, None, "a")).contains(points)
+        expected = enclosure(query_body(body)).contains(points)
         np.testing.assert_array_equal(impinge.points_inside(body, points), expected)
         assert expected.any() == (z == 0.0)
     assert impinge.points_inside(body, body.vertices).all()
@@ -118,7 +118,7 @@ def test_pieces_that_disagree_spoil_only_themselves():
     )
     points = [[0.1, 0.1, 0.1], [9.0, 0.1, 0.2], [5.0, 0.0, 0.0]]
     assert impinge.points_inside(parts, points).tolist() == [True, True, False]
-    assert enclosure(make_side(parts, None, None, "a")).contains(np.array(points)).tolist() == [True, True, False]
+    assert enclosure(query_body(parts)).contains(np.array(points)).tolist() == [True, True, False]
 
     shell = joined(one_face_flipped(shapes.box(2.0)), one_face_flipped(shapes.box(1.0)))
     assert impinge.points_inside(shell, [[0.1, 0.1, 0.2], [0.7, 0.1, 0.2]]).tolist() == [False, True]
@@ -169,7 +169,7 @@ def test_random_points_against_all_triangles(rng):
         if step == 2:
             body.remove_triangles([0])  # opens the sphere; the box stays closed
         active = None if step < 3 else np.arange(len(body.faces) - 12, len(body.faces))
-        side = make_side(body, matrix, active, "a")
+        side = query_body(body, matrix, active, "a")
         expected = enclosure(side).contains(points)
         np.testing.assert_array_equal(
             impinge.points_inside(body, points, transform_a=matrix, active_a=active), expected
@@ -199,7 +199,7 @@ def test_any_scale(rng, scale):
     unit = 2.0 ** np.round(np.log2(scale))
 
     np.testing.assert_array_equal(impinge.points_inside((unit * body.vertices, body.faces), unit * points), expected)
-    far = make_side(impinge.TriMesh(body.vertices + 1e6, body.faces), None, None, "a")
+    far = query_body(impinge.TriMesh(body.vertices + 1e6, body.faces), None, None, "a")
     np.testing.assert_array_equal(
         impinge.points_inside((far.vertices, far.faces), points + 1e6), enclosure(far).contains(points + 1e6)
     )

@@ -50,7 +50,7 @@ def deform(rng, body, amount):
 def side(detector, k):
     """The spheres that one body of a detector keeps."""
     body = detector._sides[k]
-    frame = body.surface.frame()
+    frame = body.surface.state()
     return body.kept.tracked(body, frame)
 
 

@@ -1,7 +1,7 @@
 """Join two trees of boxes, or one with itself, down to pairs of triangles; see ``box_tree`` for the method.
 
 Names that recur:
-slots    (x, slot_face, slot_tri) of a tree: positions, and the triangles in the order of the tree.
+slots    (x, order_face, order_tri) of a tree: positions, and the triangles in the order of the tree.
 upper    (box, level_start) of a tree: boxes of blocks and of everything above.
 moves    (origin_a, origin_b, turn_a, turn_b, place_a, place_b): what the boxes inside of blocks are counted from;
          how a body's boxes appear to the other body, None or 3 x 6 (matrix, translation above blocks, translation
@@ -18,7 +18,7 @@ import numpy as np
 from impinge.backend.claim import claim
 from impinge.backend.jit import compiled, inlined, kernel, prange
 from impinge.backend.simd.boxes import WIDTH, lowest_bit, overlap_mask, overlap_square
-from impinge.detect.boxes.tree_kernels import BLOCK, INSIDE, fit_block, fit_inside, fit_upper_levels
+from impinge.detect.boxes.tree_kernels import BLOCK, INTERIOR, fit_block, fit_interior, fit_upper_levels
 from impinge.detect.boxes.vertex_fans_kernels import masks_of
 from impinge.detect.common.narrow_phase_kernels import face
 from impinge.detect.common.pair_query_kernels import key_kind, pair_key
@@ -99,10 +99,10 @@ def _inside_of(b, side, thread, slots, origin, scratch):
     """First node of the inside of block ``b``, fitted now unless this thread has it already."""
     key, inside, stamp = scratch[0], scratch[1], scratch[2]
     entry = (2 * thread + side) * ENTRIES + b % ENTRIES
-    first = entry * INSIDE
+    first = entry * INTERIOR
     if key[entry, 0] != stamp or key[entry, 1] != b:
         key[entry, 0], key[entry, 1] = stamp, b
-        fit_inside(b, slots, origin, inside, first)
+        fit_interior(b, slots, origin, inside, first)
     return first
 
 
@@ -110,7 +110,7 @@ def _inside_of(b, side, thread, slots, origin, scratch):
 
 
 @compiled
-def find_front(upper_a, upper_b, turn_a, turn_b, is_self, front):
+def find_block_pairs(upper_a, upper_b, turn_a, turn_b, is_self, front):
     """Write the pairs of blocks whose boxes overlap; returns their number, which may exceed the room in ``front``.
 
     Trees have equally many levels, so that both nodes of a pair are always on one level. Of one tree, each pair of
@@ -219,7 +219,7 @@ def collect(block_a, block_b, first_a, first_b, stars, turn, scratch, found):
 
 
 @inlined
-def placed(x, v, matrix):
+def posed(x, v, matrix):
     """Vertex ``v``, moved by ``matrix`` if there is one, by the expression of ``mesh.transform``: the same bits."""
     if matrix is None:
         return point(x, v)
@@ -233,8 +233,8 @@ def placed(x, v, matrix):
 
 @compiled
 def _filter(x_a, s, place_a, x_b, t, place_b, bound):
-    p1, q1, r1 = placed(x_a, s[0], place_a), placed(x_a, s[1], place_a), placed(x_a, s[2], place_a)
-    p2, q2, r2 = placed(x_b, t[0], place_b), placed(x_b, t[1], place_b), placed(x_b, t[2], place_b)
+    p1, q1, r1 = posed(x_a, s[0], place_a), posed(x_a, s[1], place_a), posed(x_a, s[2], place_a)
+    p2, q2, r2 = posed(x_b, t[0], place_b), posed(x_b, t[1], place_b), posed(x_b, t[2], place_b)
     if place_a is not None:  # the boxes are not where the vertices are
         bound = own_bound(p1, q1, r1, p2, q2, r2)
     return triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, bound)
@@ -275,7 +275,7 @@ def join_pairs(front, slots_a, slots_b, moves, scratch, thread, keys):
 
 
 @kernel(parallel_from=16)
-def join_front(front, slots_a, slots_b, moves, scratch, threads, counter, keys, counts):
+def join_block_pairs(front, slots_a, slots_b, moves, scratch, threads, counter, keys, counts):
     """Join the block pairs of the front; task t is a part of it and owns row t of ``keys`` and ``counts``."""
     tasks = len(keys)
     for thread in prange(threads):
@@ -299,14 +299,14 @@ def _filter_of_one(x, s, t, skip_neighbours, bound):
 @compiled
 def test_pairs_of_one(first, end, slots, skip_neighbours, scratch, keys, count):
     """As ``test_pairs`` for one tree; neighbours that no mask left out have a filter of their own, or are skipped."""
-    x, slot_face, slot_tri = slots
+    x, order_face, order_tri = slots
     candidate, bound = scratch[3], scratch[4]
     for k in range(first, end):
         s, t = candidate[k, 0], candidate[k, 1]
-        kind = _filter_of_one(x, face(slot_face, s), face(slot_face, t), skip_neighbours, bound[k])
-        if kind != NONE and slot_tri[s] >= 0 and slot_tri[t] >= 0:
+        kind = _filter_of_one(x, face(order_face, s), face(order_face, t), skip_neighbours, bound[k])
+        if kind != NONE and order_tri[s] >= 0 and order_tri[t] >= 0:
             if count < len(keys):
-                low, high = min(slot_tri[s], slot_tri[t]), max(slot_tri[s], slot_tri[t])
+                low, high = min(order_tri[s], order_tri[t]), max(order_tri[s], order_tri[t])
                 keys[count] = pair_key(low, high, max(kind, 0))
             count += 1
     return count
@@ -330,8 +330,8 @@ def join_pairs_of_one(front, slots, origin, stars, skip_neighbours, scratch, thr
 
 
 @kernel(parallel_from=16)
-def join_front_of_one(front, slots, origin, stars, skip_neighbours, scratch, threads, counter, keys, counts):
-    """As ``join_front`` for one tree."""
+def join_block_pairs_of_one(front, slots, origin, stars, skip_neighbours, scratch, threads, counter, keys, counts):
+    """As ``join_block_pairs`` for one tree."""
     tasks = len(keys)
     for thread in prange(threads):
         t = claim(counter)
@@ -409,7 +409,7 @@ def search_serially(fit_a, vertices_a, slots_a, fit_b, vertices_b, slots_b, move
     """
     area_a = _fit(fit_a, vertices_a) if fit_a else -1.0
     area_b = _fit(fit_b, vertices_b) if fit_b else -1.0
-    pair_count = find_front(vertices_a[3:], vertices_b[3:], moves[2], moves[3], False, front)
+    pair_count = find_block_pairs(vertices_a[3:], vertices_b[3:], moves[2], moves[3], False, front)
     count, tests = join_pairs(front[:pair_count], slots_a, slots_b, moves, scratch, 0, keys)
     return pair_count, count, _uncertain(keys, count), tests, area_a, area_b
 
@@ -418,6 +418,6 @@ def search_serially(fit_a, vertices_a, slots_a, fit_b, vertices_b, slots_b, move
 def search_one_serially(fit, vertices, slots, origin, stars, skip_neighbours, scratch, front, keys):
     """As ``search_serially`` for one tree with itself."""
     area = _fit(fit, vertices) if fit else -1.0
-    pair_count = find_front(vertices[3:], vertices[3:], None, None, True, front)
+    pair_count = find_block_pairs(vertices[3:], vertices[3:], None, None, True, front)
     count, tests = join_pairs_of_one(front[:pair_count], slots, origin, stars, skip_neighbours, scratch, 0, keys)
     return pair_count, count, _uncertain(keys, count), tests, area

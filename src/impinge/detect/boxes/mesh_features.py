@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from impinge.backend.simd.boxes import WIDTH
 from impinge.checks import Ints
-from impinge.detect.boxes.tree import Placed
+from impinge.detect.boxes.tree import PosedTree
 from impinge.detect.boxes.tree_kernels import BLOCK
 from impinge.mesh.adjacency import grouped
 
@@ -46,22 +46,22 @@ class Features(NamedTuple):
     of_faces: Layout
 
 
-def features_of(placed: Placed) -> Features:
+def features_of(posed: PosedTree) -> Features:
     """Features of a tree as it is now, kept until an edit or another choice of active triangles."""
-    key = placed.frame.mark, None if placed.active is None else placed.active.tobytes()
-    kept = placed.tree.derived.get("features")
+    key = posed.state.mark, None if posed.active is None else posed.active.tobytes()
+    kept = posed.tree.derived.get("features")
     if kept is None or kept[0] != key:
-        kept = placed.tree.derived["features"] = (key, _make_features(placed))
+        kept = posed.tree.derived["features"] = (key, _make_features(posed))
     features: Features = kept[1]
     return features
 
 
-def _make_features(placed: Placed) -> Features:
-    tree, x = placed.tree, placed.x
-    slots = np.flatnonzero(tree.slot_tri >= 0)
-    if placed.active is not None:
-        slots = slots[placed.active[tree.slot_tri[slots]]]
-    faces, block = tree.slot_face[slots], slots // BLOCK
+def _make_features(posed: PosedTree) -> Features:
+    tree, x = posed.tree, posed.x
+    slots = np.flatnonzero(tree.order_tri >= 0)
+    if posed.active is not None:
+        slots = slots[posed.active[tree.order_tri[slots]]]
+    faces, block = tree.order_face[slots], slots // BLOCK
     vertices, first_corner = np.unique(faces, return_index=True)
     side, proper = _sides(faces)
     keys, first_side = np.unique(side[:, 0] * len(x) + side[:, 1], return_index=True)
@@ -72,7 +72,7 @@ def _make_features(placed: Placed) -> Features:
         slots,
         _lay_out(vertices, vertices[:, None][:, [0, 0, 0]], first_corner, block, tree.block_count),
         _lay_out(np.arange(len(edges)), edges[:, [0, 1, 1]], proper[first_side], block, tree.block_count),
-        _lay_out(tree.slot_tri[slots], faces, 3 * np.arange(len(slots)), block, tree.block_count),
+        _lay_out(tree.order_tri[slots], faces, 3 * np.arange(len(slots)), block, tree.block_count),
     )
 
 
@@ -95,15 +95,15 @@ def _starts(count: Any) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
 
 
-def triangles_around(features: Features, placed: Placed) -> tuple[Around, Around, Around]:
+def triangles_around(features: Features, posed: PosedTree) -> tuple[Around, Around, Around]:
     """Triangles that have each vertex, each edge, and each face (itself)."""
-    faces, tri = placed.tree.slot_face[features.slots], placed.tree.slot_tri[features.slots].astype(np.int64)
-    start, corner = grouped(faces.reshape(-1).astype(np.int64), len(placed.x))
+    faces, tri = posed.tree.order_face[features.slots], posed.tree.order_tri[features.slots].astype(np.int64)
+    start, corner = grouped(faces.reshape(-1).astype(np.int64), len(posed.x))
     side, proper = _sides(faces)
     table = features.edges.astype(np.int64)
-    number = np.searchsorted(table[:, 0] * len(placed.x) + table[:, 1], side[:, 0] * len(placed.x) + side[:, 1])
+    number = np.searchsorted(table[:, 0] * len(posed.x) + table[:, 1], side[:, 0] * len(posed.x) + side[:, 1])
     edge_start, position = grouped(number, len(table))
-    each = np.arange(len(placed.frame.faces) + 1)
+    each = np.arange(len(posed.state.faces) + 1)
     return (start, tri[corner // 3]), (edge_start, tri[proper[position] // 3]), (each, each[:-1])
 
 

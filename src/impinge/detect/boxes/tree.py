@@ -8,7 +8,7 @@ Nodes.   A node holds the boxes of its eight children side by side, ``box[node, 
          a single child.
 Refit.   The boxes of blocks come from their distinct vertices, those above from below. What is inside of a block
          (groups, triangles) is not kept: whoever reaches a block fits its inside then and there
-         [LarssonAkenineMoller2001: lower levels when they are reached], into nodes of its own (``fit_inside``), which
+         [LarssonAkenineMoller2001: lower levels when they are reached], into nodes of its own (``fit_interior``), which
          stay in the cache of the core that uses them.
 Edits.   A removed triangle leaves an empty slot. Added triangles, ordered in the same way among themselves, fill new
          blocks at the end of the order: wherever they are, each block of them is compact. When a
@@ -28,15 +28,15 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.simd.boxes import WIDTH
-from impinge.checks import Bools, Floats, Ints, as_ids, as_transform
+from impinge.checks import Bools, Floats, Ints, as_ids
 from impinge.detect.boxes import tree_kernels as kernels
 from impinge.detect.boxes.rank_split_kernels import split_by_rank
 from impinge.detect.boxes.tree_kernels import BLOCK
 from impinge.detect.common.pair_query import moved
-from impinge.mesh.tri_mesh import Frame, TriMesh
+from impinge.mesh.tri_mesh import BodyState, TriMesh
 
 Made = TypeVar("Made")
 Lock = AbstractContextManager[bool]
@@ -59,22 +59,22 @@ class TreeOfBoxes:
         self.lock = threading.RLock()
         self.builds = 0
         self._body = body
-        self._build(body.frame())
+        self._build(body.state())
 
     # structure: changes with edits -------------------------------------------------------------------
 
-    def _build(self, frame: Frame) -> None:
+    def _build(self, state: BodyState) -> None:
         """Order the live triangles and cut the order into blocks, with room for triangles that come later."""
-        order = np.flatnonzero(frame.live()).astype(np.int32)
-        _make_runs_compact(order, frame)
+        order = np.flatnonzero(state.live()).astype(np.int32)
+        _make_runs_compact(order, state)
         self._built = len(order)
         self.built_blocks = max(-(-len(order) // BLOCK), 1)
         late = 2 + int(min(REBUILD_SHARE, 1.0) * len(order)) // BLOCK
-        self.slot_tri: Ints = np.full((self.built_blocks + late) * BLOCK, -1, dtype=np.int32)
-        self.slot_face: Ints = np.zeros((len(self.slot_tri), 3), dtype=np.int32)
+        self.order_tri: Ints = np.full((self.built_blocks + late) * BLOCK, -1, dtype=np.int32)
+        self.order_face: Ints = np.zeros((len(self.order_tri), 3), dtype=np.int32)
         self.vertex_start: NDArray[np.int64] = np.zeros(self.built_blocks + late + 1, dtype=np.int64)
         self.vertex: Ints = np.zeros(3 * (len(order) + late * BLOCK), dtype=np.int32)
-        self.tri_slot: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.tri_order: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._seen_in: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._put_count = 0
         self.misplaced = 0
@@ -82,81 +82,81 @@ class TreeOfBoxes:
         self.derived: dict[str, Any] = {}
         self.block_count = 0
         self._token: object = None
-        self._put(order, frame)
+        self._put(order, state)
         self.block_count = self.built_blocks
         self._lay_out_levels()
-        self._mark = frame.mark
+        self._mark = state.mark
         self._growth_base: float | None = None
         self.growth = 1.0
 
-    def _put(self, order: Ints, frame: Frame) -> None:
+    def _put(self, order: Ints, state: BodyState) -> None:
         """Put triangles into new blocks behind the last one, in the given order."""
         first, block_count = self.block_count * BLOCK, self.block_count - (-len(order) // BLOCK)
-        self.slot_tri[first : first + len(order)] = order
-        self.slot_face[first : first + len(order)] = frame.faces[order]
-        self.tri_slot = _grown(self.tri_slot, len(frame.faces))
-        self.tri_slot[order] = first + np.arange(len(order))
-        self._seen_in = _grown(self._seen_in, len(frame.vertices))
+        self.order_tri[first : first + len(order)] = order
+        self.order_face[first : first + len(order)] = state.faces[order]
+        self.tri_order = _grown(self.tri_order, len(state.faces))
+        self.tri_order[order] = first + np.arange(len(order))
+        self._seen_in = _grown(self._seen_in, len(state.vertices))
         kernels.list_block_vertices(
-            self.slot_face, self.slot_tri, self.block_count, block_count, self._seen_in, self._put_count,
+            self.order_face, self.order_tri, self.block_count, block_count, self._seen_in, self._put_count,
             self.vertex_start, self.vertex,
         )  # fmt: skip
         self._put_count += block_count - self.block_count
         self.block_count = block_count
 
     def _lay_out_levels(self) -> None:
-        counts = [-(-len(self.slot_tri) // BLOCK // WIDTH)]
+        counts = [-(-len(self.order_tri) // BLOCK // WIDTH)]
         while len(counts) < LEVELS:
             counts.append(-(-counts[-1] // WIDTH))
         self.level_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.box = np.zeros((self.level_start[-1], 6, WIDTH))
         self.box[:, :3], self.box[:, 3:] = np.inf, -np.inf
 
-    def follow_edits(self, frame: Frame) -> None:
+    def follow_edits(self, state: BodyState) -> None:
         """Take over what was added and removed since the last query, at a cost that follows the edit."""
-        old, new = self._mark, frame.mark
+        old, new = self._mark, state.mark
         if old == new:
             return
         if old.epoch != new.epoch:
-            self._build(frame)
+            self._build(state)
             return
-        removed = frame.removed_since(old)
+        removed = state.removed_since(old)
         added: Ints = np.arange(old.added, new.added, dtype=np.int32)
         added = added[~np.isin(added, removed)]
-        slots = self.tri_slot[removed[removed < old.added]]
+        slots = self.tri_order[removed[removed < old.added]]
         self.misplaced += len(slots) + len(added)
         if self.misplaced > REBUILD_SHARE * max(self._built, BLOCK) or len(added) > self._room():
-            self._build(frame)
+            self._build(state)
             return
-        self.slot_tri[slots] = -1
+        self.order_tri[slots] = -1
         if len(added):
             late = np.concatenate([self._take_last_late(), added])
-            _make_runs_compact(late, frame)
+            _make_runs_compact(late, state)
             first = self.block_count
-            self._put(late, frame)
-            self._fit_late(first, frame)
+            self._put(late, state)
+            self._fit_late(first, state)
         self._mark = new
 
-    def _fit_late(self, first: int, frame: Frame) -> None:
+    def _fit_late(self, first: int, state: BodyState) -> None:
         """Fit the blocks from ``first`` on where the others are fitted to these very positions, else none."""
-        if self._token != (frame.motion, b""):
+        if self._token != (state.motion, b""):
             self._token = None
             return
-        tree = frame.vertices, self.vertex_start, self.vertex, self.box, self.level_start
+        tree = state.vertices, self.vertex_start, self.vertex, self.box, self.level_start
         for b in range(first, self.block_count):
             kernels.fit_block(b, tree)
         kernels.fit_upper_levels(self.box, self.level_start)
 
     def _room(self) -> int:
         """How many triangles can be added, whatever is taken from the last block."""
-        return len(self.slot_tri) - (self.block_count + 1) * BLOCK
+        return len(self.order_tri) - (self.block_count + 1) * BLOCK
 
     def _take_last_late(self) -> Ints:
         """Triangles of the last block, if it holds late ones; the block is taken away, to be filled up."""
         if self.block_count == self.built_blocks:
             return np.zeros(0, dtype=np.int32)
         self.block_count -= 1
-        last = self.slot_tri[self.block_count * BLOCK :][:BLOCK]
+        last = self.order_tri[self.block_count * BLOCK :][:BLOCK]
         live = last[last >= 0]
         last[:] = -1
         return live
@@ -168,26 +168,25 @@ class TreeOfBoxes:
         made: Made = self.derived[name]
         return made
 
-    # boxes: change with every frame ------------------------------------------------------------------
+    # boxes: change with every state ------------------------------------------------------------------
 
-    def needs_fit(self, token: object) -> int:
-        """How many blocks have to be fitted for the positions that ``token`` stands for."""
+    def blocks_to_fit(self, token: object) -> int:
+        """Number of blocks to fit for the positions that ``token`` identifies."""
         return 0 if token == self._token else self.block_count
 
-    def close(self, token: object, frame: Frame) -> bool:
-        """Close the upper levels over fitted blocks; False if the tree was built anew and has to be fitted again."""
-        if token == self._token:
-            return True
-        return self.closed(token, frame, kernels.fit_upper_levels(self.box, self.level_start))
+    def note_fit(self, token: object, state: BodyState, area: float | None = None) -> bool:
+        """Record that all blocks are fitted, and fit the levels above unless their relative ``area`` is given.
 
-    def closed(self, token: object, frame: Frame, area: float) -> bool:
-        """Note that all boxes are fitted, with this relative area of the blocks; False if that called for a rebuild."""
+        False if the blocks have grown so much that the tree was rebuilt and has to be fitted again.
+        """
         self._token = token
+        if area is None:
+            area = float(kernels.fit_upper_levels(self.box, self.level_start))
         if self._growth_base is None:
             self._growth_base = area
         self.growth = area / self._growth_base if self._growth_base > 0.0 else 1.0
         if self.growth > REBUILD_GROWTH:
-            self._build(frame)
+            self._build(state)
             return False
         return True
 
@@ -199,23 +198,23 @@ class TreeOfBoxes:
 
     def assert_valid(self) -> None:
         """Check the structure: every live triangle in one slot, level counts, boxes that contain what is below."""
-        frame = self._body.frame()
-        live = np.flatnonzero(frame.live())
-        filled = np.flatnonzero(self.slot_tri >= 0)
-        assert self._mark == frame.mark
-        assert np.array_equal(np.sort(self.slot_tri[filled]), live)
-        assert np.array_equal(self.tri_slot[self.slot_tri[filled]], filled)
-        assert np.array_equal(self.slot_face[filled], frame.faces[self.slot_tri[filled]])
+        state = self._body.state()
+        live = np.flatnonzero(state.live())
+        filled = np.flatnonzero(self.order_tri >= 0)
+        assert self._mark == state.mark
+        assert np.array_equal(np.sort(self.order_tri[filled]), live)
+        assert np.array_equal(self.tri_order[self.order_tri[filled]], filled)
+        assert np.array_equal(self.order_face[filled], state.faces[self.order_tri[filled]])
         counts = np.diff(self.level_start)
         assert counts[-1] == 1
-        assert np.array_equal(counts, -(-np.array([len(self.slot_tri) // BLOCK, *counts[:-1]]) // WIDTH))
-        assert (self.slot_tri[self.block_count * BLOCK :] < 0).all()
+        assert np.array_equal(counts, -(-np.array([len(self.order_tri) // BLOCK, *counts[:-1]]) // WIDTH))
+        assert (self.order_tri[self.block_count * BLOCK :] < 0).all()
         for b in range(self.block_count):
-            of_slots = self.slot_face[b * BLOCK : (b + 1) * BLOCK][self.slot_tri[b * BLOCK : (b + 1) * BLOCK] >= 0]
+            of_slots = self.order_face[b * BLOCK : (b + 1) * BLOCK][self.order_tri[b * BLOCK : (b + 1) * BLOCK] >= 0]
             listed = self.vertex[self.vertex_start[b] : self.vertex_start[b + 1]]
             assert np.isin(of_slots, listed).all()
-            if self._token == (frame.motion, b"") and len(listed):
-                x, box = frame.vertices[listed], self.box[b // WIDTH, :, b % WIDTH]
+            if self._token == (state.motion, b"") and len(listed):
+                x, box = state.vertices[listed], self.box[b // WIDTH, :, b % WIDTH]
                 assert np.array_equal(box, [*x.min(axis=0), *x.max(axis=0)])
         if self._token is not None:
             self._assert_boxes_contain()
@@ -231,10 +230,10 @@ class TreeOfBoxes:
             assert np.array_equal(hi[node].max(axis=1), hi[above, lane])
 
 
-def _make_runs_compact(order: Ints, frame: Frame) -> None:
+def _make_runs_compact(order: Ints, state: BodyState) -> None:
     """Order triangles so that every aligned run of 2^h of them is compact."""
-    corners = frame.vertices[frame.faces[order]]
-    centre = np.zeros((3, len(frame.faces)))
+    corners = state.vertices[state.faces[order]]
+    centre = np.zeros((3, len(state.faces)))
     with np.errstate(over="ignore"):
         centre[:, order] = (0.25 * corners).sum(axis=1).T  # a quarter of each: sums of huge corners stay finite
     split_by_rank(centre, order, WIDTH)
@@ -247,73 +246,75 @@ def _grown(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return np.concatenate([numbers, np.full(max(count, 2 * len(numbers)) - len(numbers), -1, dtype=np.int64)])
 
 
-class Placed(NamedTuple):
-    """A tree and the positions that a query sees it in."""
+class PosedTree(NamedTuple):
+    """A tree and the positions in which a query sees it."""
 
     tree: TreeOfBoxes
-    frame: Frame
+    state: BodyState
     x: Floats
     token: object
-    """Stands for the positions that the tree has to be fitted to."""
+    """Identifies the positions that the tree has to be fitted to."""
     active: Bools | None
     matrix: Floats | None
-    """The transform, if it is left to the query; None if there is none, or if ``x`` is moved already."""
+    """The transform, if the query applies it; None if there is none, or if ``x`` is moved already."""
 
     @property
     def vertex_arrays(self) -> tuple[Any, ...]:
-        """What fitting blocks needs; read anew after a rebuild."""
+        """What fitting blocks needs; read again after a rebuild."""
         return self.x, self.tree.vertex_start, self.tree.vertex, self.tree.box, self.tree.level_start
 
     @property
-    def slots(self) -> tuple[Any, ...]:
-        """What fitting insides and joining need."""
-        return self.x, self.tree.slot_face, self.tree.slot_tri
-
-    @property
-    def origin(self) -> Floats:
-        """A vertex of the body: what its boxes inside of blocks are counted from."""
-        middle = self.tree.vertex_start[self.tree.built_blocks // 2]
-        return self.x[self.tree.vertex[middle]] if len(self.x) else NO_ORIGIN
+    def order(self) -> tuple[Any, ...]:
+        """What fitting block interiors and joining need: positions, and the triangles in tree order."""
+        return self.x, self.tree.order_face, self.tree.order_tri
 
     @property
     def upper(self) -> tuple[Any, ...]:
         """Boxes of blocks and above."""
         return self.tree.box, self.tree.level_start
 
+    def origin(self) -> Floats:
+        """A vertex of the body: the origin of its block interiors."""
+        middle = self.tree.vertex_start[self.tree.built_blocks // 2]
+        return self.x[self.tree.vertex[middle]] if len(self.x) else NO_ORIGIN
 
-def locks_of(tree_a: TreeOfBoxes, tree_b: TreeOfBoxes) -> tuple[Lock, Lock]:
-    """The locks of two trees in the one order in which every query takes them: nobody waits in a circle."""
+
+def lock_both(tree_a: TreeOfBoxes, tree_b: TreeOfBoxes) -> tuple[Lock, Lock]:
+    """The locks of two trees in the one order in which every query takes them: no deadlock."""
     first, second = sorted((tree_a.lock, tree_b.lock), key=id)
     return first, second
 
 
-def place(body: TriMesh, tree: TreeOfBoxes, transform: Any, active: Any, letter: str) -> Placed:
-    """Bring a tree up to date with its body's edits, and look at the options."""
-    frame = body.frame()
-    tree.follow_edits(frame)
-    matrix = as_transform(transform, f"transform_{letter}")
+def pose_tree(
+    body: TriMesh, tree: TreeOfBoxes, transform: Floats | None, active: ArrayLike | None, letter: str = "a"
+) -> PosedTree:
+    """Bring a tree up to date with the edits of its body; ``transform`` is left to the query."""
+    state = body.state()
+    tree.follow_edits(state)
     mask = None
     if active is not None:
-        mask = np.zeros(len(frame.faces), dtype=np.bool_)
-        mask[as_ids(active, name=f"active_{letter}", count=len(frame.faces))] = True
-    return Placed(tree, frame, frame.vertices, (frame.motion, b""), mask, matrix)
+        mask = np.zeros(len(state.faces), dtype=np.bool_)
+        mask[as_ids(active, name=f"active_{letter}", count=len(state.faces))] = True
+    return PosedTree(tree, state, state.vertices, (state.motion, b""), mask, transform)
 
 
-def with_moved_vertices(placed: Placed, letter: str) -> Placed:
+def with_moved_vertices(posed: PosedTree, letter: str) -> PosedTree:
     """The same with the vertices moved by the transform, if there is one, and a tree to be fitted to them."""
-    if placed.matrix is None:
-        return placed
-    x = moved(placed.matrix, placed.frame.vertices, f"transform_{letter}")
-    return placed._replace(x=x, token=(placed.frame.motion, placed.matrix.tobytes()), matrix=None)
+    if posed.matrix is None:
+        return posed
+    x = moved(posed.matrix, posed.state.vertices, f"transform_{letter}")
+    return posed._replace(x=x, token=(posed.state.motion, posed.matrix.tobytes()), matrix=None)
 
 
-def fit_trees(a: Placed, b: Placed | None = None) -> None:
-    """Fit the boxes of all blocks that moved, and close the levels above; again where that rebuilt a tree."""
+def fit_trees(a: PosedTree, b: PosedTree | None = None) -> None:
+    """Fit the boxes of all blocks that moved, and the levels above; again where that rebuilt a tree."""
     b = a if b is None else b
     fitted = False
     while not fitted:
-        count_a = a.tree.needs_fit(a.token)
-        count_b = 0 if b is a else b.tree.needs_fit(b.token)
+        count_a = a.tree.blocks_to_fit(a.token)
+        count_b = 0 if b is a else b.tree.blocks_to_fit(b.token)
         if count_a + count_b:
             kernels.fit_blocks.over(count_a + count_b)(count_a, a.vertex_arrays, count_b, b.vertex_arrays)
-        fitted = a.tree.close(a.token, a.frame) and (b is a or b.tree.close(b.token, b.frame))
+        fitted = all(
+            not count or posed.tree.note_fit(posed.token, posed.state) for posed, count in ((a, count_a), (b, count_b))
+        )

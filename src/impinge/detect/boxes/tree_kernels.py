@@ -9,13 +9,13 @@ from impinge.backend.simd.boxes import WIDTH, node_box, triangle_box, vertices_b
 
 BLOCK = WIDTH * WIDTH
 """Triangles per block: eight groups of eight triangles."""
-INSIDE = 1 + WIDTH
+INTERIOR = 1 + WIDTH
 """Nodes inside a block: one with the boxes of its groups, then one for each group, with the boxes of triangles."""
 EMPTY = (np.float32(np.inf),) * 3 + (np.float32(-np.inf),) * 3
 
 
 @compiled
-def list_block_vertices(slot_face, slot_tri, first, end, seen_in, stamp, start, vertex):
+def list_block_vertices(order_face, order_tri, first, end, seen_in, stamp, start, vertex):
     """Write the distinct vertices of blocks ``first`` to ``end`` to ``vertex``, and where they start.
 
     ``seen_in`` tells for each vertex the block that saw it last, counted from ``stamp``, over all calls.
@@ -24,9 +24,9 @@ def list_block_vertices(slot_face, slot_tri, first, end, seen_in, stamp, start, 
     for b in range(first, end):
         start[b] = count
         for s in range(b * BLOCK, (b + 1) * BLOCK):
-            if slot_tri[s] >= 0:
+            if order_tri[s] >= 0:
                 for k in range(3):
-                    v = slot_face[s, k]
+                    v = order_face[s, k]
                     if seen_in[v] != stamp + b - first:
                         seen_in[v] = stamp + b - first
                         vertex[count] = v
@@ -83,20 +83,20 @@ def _lane_area(box, node, lane):
 
 
 @compiled
-def fit_inside(b, slots, origin, inside, first):
+def fit_interior(b, slots, origin, inside, first):
     """Fit the boxes of all groups and triangles of block ``b``; an empty slot gets an empty box.
 
     They go to the nodes of ``inside`` from ``first`` on, as float32 counted from ``origin``. ``slots`` is (x,
-    slot_face, slot_tri). Subtracting and rounding keep the order of numbers, so that boxes that overlap still do.
+    order_face, order_tri). Subtracting and rounding keep the order of numbers, so that boxes that overlap still do.
     """
-    x, slot_face, slot_tri = slots
+    x, order_face, order_tri = slots
     ox, oy, oz = origin[0], origin[1], origin[2]
     for g in range(WIDTH):
         node = first + 1 + g
         for lane in range(WIDTH):
             s = b * BLOCK + g * WIDTH + lane
-            if slot_tri[s] >= 0:
-                bounds = triangle_box(x, slot_face[s, 0], slot_face[s, 1], slot_face[s, 2], ox, oy, oz)
+            if order_tri[s] >= 0:
+                bounds = triangle_box(x, order_face[s, 0], order_face[s, 1], order_face[s, 2], ox, oy, oz)
             else:
                 bounds = EMPTY
             for k in range(6):
@@ -108,7 +108,7 @@ def fit_inside(b, slots, origin, inside, first):
 
 
 @kernel(parallel_from=16)
-def fit_all_insides(block_count, slots, origin, inside):
-    """Fit the insides of all blocks; block b has the nodes from ``INSIDE * b`` on."""
+def fit_all_interiors(block_count, slots, origin, inside):
+    """Fit the insides of all blocks; block b has the nodes from ``INTERIOR * b`` on."""
     for b in prange(block_count):
-        fit_inside(b, slots, origin, inside, INSIDE * b)
+        fit_interior(b, slots, origin, inside, INTERIOR * b)

@@ -39,29 +39,29 @@ the masks: where those of a block start, the other block, 64 masks of 64 bits fo
 slot of a closed star the vertex where it begins."""
 
 
-def stars_of(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
+def fans_of(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
     """Stars and masks of a tree, made once for each build."""
-    return tree.derive("stars", lambda: _make_stars(tree, vertex_count))
+    return tree.derive("stars", lambda: _make_fans(tree, vertex_count))
 
 
-def _make_stars(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
+def _make_fans(tree: TreeOfBoxes, vertex_count: int) -> Arrays:
     built = tree.built_blocks * BLOCK  # late triangles change places
-    slot_face, slot_tri = tree.slot_face[:built], tree.slot_tri[:built]
-    start, slot = kernels.list_stars(slot_face, slot_tri, vertex_count)
-    begin, closed = kernels.order_stars(start, slot, slot_face)
+    order_face, order_tri = tree.order_face[:built], tree.order_tri[:built]
+    start, slot = kernels.list_fans(order_face, order_tri, vertex_count)
+    begin, closed = kernels.order_fans(start, slot, order_face)
     block_start = np.zeros(tree.built_blocks + 1, dtype=np.int64)
     other, mask = np.zeros(0, dtype=np.int64), np.zeros((0, 64), dtype=np.uint64)
-    lists = (start, slot, slot_face, slot_tri, block_start)
+    lists = (start, slot, order_face, order_tri, block_start)
     count = kernels.mask_neighbours(*lists, other, mask)
     if count > MOST_MASKS * tree.built_blocks:
-        return _no_stars(vertex_count)
+        return _no_fans(vertex_count)
     if count:
         other, mask = np.zeros(count, dtype=np.int64), np.zeros((count, 64), dtype=np.uint64)
         kernels.mask_neighbours(*lists, other, mask)
     return start, slot, closed, block_start, other, mask, begin
 
 
-def _no_stars(vertex_count: int) -> Arrays:
+def _no_fans(vertex_count: int) -> Arrays:
     """Nothing known in advance: all pairs are left to the join."""
     ids, nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
     start, closed = np.zeros(vertex_count + 1, dtype=np.int64), np.zeros(vertex_count, dtype=np.bool_)

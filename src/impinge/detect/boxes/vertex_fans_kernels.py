@@ -28,39 +28,39 @@ SMALLEST, LARGEST = 1e-60, 1e60
 
 
 @compiled
-def list_stars(slot_face, slot_tri, vertex_count):
+def list_fans(order_face, order_tri, vertex_count):
     """Slots around each vertex, each once: where they start, and the list."""
     start = np.zeros(vertex_count + 1, np.int64)
-    for s in range(len(slot_tri)):
-        if slot_tri[s] >= 0:
+    for s in range(len(order_tri)):
+        if order_tri[s] >= 0:
             for k in range(3):
-                if _is_first(slot_face, s, k):
-                    start[slot_face[s, k] + 1] += 1
+                if _is_first(order_face, s, k):
+                    start[order_face[s, k] + 1] += 1
     for v in range(vertex_count):
         start[v + 1] += start[v]
     slot = np.zeros(start[vertex_count], np.int32)
     at = start[:-1].copy()
-    for s in range(len(slot_tri)):
-        if slot_tri[s] >= 0:
+    for s in range(len(order_tri)):
+        if order_tri[s] >= 0:
             for k in range(3):
-                if _is_first(slot_face, s, k):
-                    v = slot_face[s, k]
+                if _is_first(order_face, s, k):
+                    v = order_face[s, k]
                     slot[at[v]] = s
                     at[v] += 1
     return start, slot
 
 
 @inlined
-def _is_first(slot_face, s, k):
+def _is_first(order_face, s, k):
     """Whether corner ``k`` is the first with its vertex."""
-    v = slot_face[s, k]
-    return k == 0 or (v != slot_face[s, 0] and (k == 1 or v != slot_face[s, 1]))
+    v = order_face[s, k]
+    return k == 0 or (v != order_face[s, 0] and (k == 1 or v != order_face[s, 1]))
 
 
 @inlined
-def _link(slot_face, s, v):
+def _link(order_face, s, v):
     """The other two corners of a triangle around ``v``, in its orientation."""
-    p, q, r = slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
+    p, q, r = order_face[s, 0], order_face[s, 1], order_face[s, 2]
     if p == v:
         return q, r
     if q == v:
@@ -69,7 +69,7 @@ def _link(slot_face, s, v):
 
 
 @compiled
-def order_stars(start, slot, slot_face):
+def order_fans(start, slot, order_face):
     """Order the triangles of each star so that each begins where the one before ends.
 
     Returns where each begins, and which stars are closed: the order goes around once through all triangles.
@@ -79,18 +79,18 @@ def order_stars(start, slot, slot_face):
     for v in range(len(closed)):
         first, end = start[v], start[v + 1]
         if 2 < end - first <= LARGEST_STAR:
-            closed[v] = _order(v, first, end, slot, slot_face, begin)
+            closed[v] = _order(v, first, end, slot, order_face, begin)
     return begin, closed
 
 
 @compiled
-def _order(v, first, end, slot, slot_face, begin):
+def _order(v, first, end, slot, order_face, begin):
     """Order one star; whether it is closed."""
-    begin[first], goal = _link(slot_face, slot[first], v)
+    begin[first], goal = _link(order_face, slot[first], v)
     for i in range(first + 1, end):
         at = -1
         for j in range(i, end):
-            a, _ = _link(slot_face, slot[j], v)
+            a, _ = _link(order_face, slot[j], v)
             if a == goal:
                 if at >= 0:
                     return False  # two begin here
@@ -98,7 +98,7 @@ def _order(v, first, end, slot, slot_face, begin):
         if at < 0:
             return False
         slot[i], slot[at] = slot[at], slot[i]
-        begin[i], goal = _link(slot_face, slot[i], v)
+        begin[i], goal = _link(order_face, slot[i], v)
         for j in range(first, i):
             if begin[j] == begin[i]:
                 return False  # back again before all were visited
@@ -106,22 +106,22 @@ def _order(v, first, end, slot, slot_face, begin):
 
 
 @compiled
-def mask_neighbours(start, slot, slot_face, slot_tri, block_start, other, mask):
+def mask_neighbours(start, slot, order_face, order_tri, block_start, other, mask):
     """Write pairs of blocks with common vertices, and which of their pairs of slots have one; returns their number.
 
     With an empty ``mask`` they are only counted. Block a has the pairs from ``block_start[a]`` on; the other block is
     never the lower one. ``mask[p, 8 i + j]`` has bit 8 k + m for slot k of group i of a and slot m of group j.
     """
-    block_count = len(slot_tri) // BLOCK
+    block_count = len(order_tri) // BLOCK
     where = np.full(block_count, -1, np.int64)
     count = np.int64(0)
     for a in range(block_count):
         block_start[a] = count
         for s in range(a * BLOCK, (a + 1) * BLOCK):
-            if slot_tri[s] < 0:
+            if order_tri[s] < 0:
                 continue
             for corner in range(3):
-                v = slot_face[s, corner]
+                v = order_face[s, corner]
                 if start[v + 1] - start[v] > LARGEST_STAR:
                     continue
                 for i in range(start[v], start[v + 1]):
@@ -205,12 +205,12 @@ def lies_flat(v, x, start, begin):
 
 
 @compiled
-def _is_to_test(v, s, t, x, slot_face, stars):
+def _is_to_test(v, s, t, x, order_face, stars):
     """Whether a pair around ``v`` is to be tested there: no common vertex proves it apart, and ``v`` is the first."""
     start, begin, closed = stars[0], stars[6], stars[2]
     for k in range(3):
-        w = slot_face[s, k]
-        if w == v or w not in (slot_face[t, 0], slot_face[t, 1], slot_face[t, 2]):
+        w = order_face[s, k]
+        if w == v or w not in (order_face[t, 0], order_face[t, 1], order_face[t, 2]):
             continue
         if start[w + 1] - start[w] > LARGEST_STAR:
             continue
@@ -225,7 +225,7 @@ def test_star(v, slots, stars, keys, count):
 
     Returns the new count, and how many were tested.
     """
-    x, slot_face, slot_tri = slots
+    x, order_face, order_tri = slots
     start, slot = stars[0], stars[1]
     tests = 0
     if start[v + 1] - start[v] > LARGEST_STAR:
@@ -233,25 +233,25 @@ def test_star(v, slots, stars, keys, count):
     for i in range(start[v], start[v + 1]):
         for j in range(i + 1, start[v + 1]):
             s, t = slot[i], slot[j]
-            if slot_tri[s] >= 0 and slot_tri[t] >= 0 and _is_to_test(v, s, t, x, slot_face, stars):
+            if order_tri[s] >= 0 and order_tri[t] >= 0 and _is_to_test(v, s, t, x, order_face, stars):
                 tests += 1
-                bound = _bound(x, slot_face, s, t)
-                if neighbours_filtered(x, face(slot_face, s), face(slot_face, t), bound) != NONE:
+                bound = _bound(x, order_face, s, t)
+                if neighbours_filtered(x, face(order_face, s), face(order_face, t), bound) != NONE:
                     if count < len(keys):
-                        low, high = min(slot_tri[s], slot_tri[t]), max(slot_tri[s], slot_tri[t])
+                        low, high = min(order_tri[s], order_tri[t]), max(order_tri[s], order_tri[t])
                         keys[count] = pair_key(low, high, 0)
                     count += 1
     return count, tests
 
 
 @inlined
-def _bound(x, slot_face, s, t):
+def _bound(x, order_face, s, t):
     """Error bound from the box around both triangles."""
     lo_x = lo_y = lo_z = np.inf
     hi_x = hi_y = hi_z = -np.inf
     for k in range(3):
         for u in (s, t):
-            w = slot_face[u, k]
+            w = order_face[u, k]
             lo_x, hi_x = min(lo_x, x[w, 0]), max(hi_x, x[w, 0])
             lo_y, hi_y = min(lo_y, x[w, 1]), max(hi_y, x[w, 1])
             lo_z, hi_z = min(lo_z, x[w, 2]), max(hi_z, x[w, 2])
@@ -271,7 +271,7 @@ def test_some_stars(first, end, slots, stars, keys):
 
 
 @kernel(parallel_from=256)
-def test_stars(slots, stars, threads, counter, keys, counts):
+def test_fans(slots, stars, threads, counter, keys, counts):
     """Test the pairs around all vertices; task t is a part of them and owns row t of ``keys`` and ``counts``."""
     tasks, vertex_count = len(keys), len(stars[2])
     for _ in prange(threads):

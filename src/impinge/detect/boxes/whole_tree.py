@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from impinge.backend.simd.boxes import WIDTH
 from impinge.checks import Bools, Floats, Ints
 from impinge.detect.boxes import whole_tree_kernels as kernels
-from impinge.detect.boxes.tree import LEVELS, Placed, fit_trees
-from impinge.detect.boxes.tree_kernels import INSIDE, fit_all_insides
+from impinge.detect.boxes.tree import LEVELS, PosedTree, fit_trees
+from impinge.detect.boxes.tree_kernels import INTERIOR, fit_all_interiors
 
 LARGEST_EXPONENT = 60
 """Coordinates beyond this power of two, and bodies below its inverse, are scaled."""
@@ -45,33 +45,33 @@ class WholeTree(NamedTuple):
     reach: float
     """The largest coordinate of all boxes."""
     x: Floats
-    slot_face: Ints
-    slot_tri: Ints
+    order_face: Ints
+    order_tri: Ints
     """The triangle in each slot, -1 if there is none."""
 
 
-def whole_tree(placed: Placed, *, only: Bools | None = None) -> WholeTree:
+def whole_tree(posed: PosedTree, *, only: Bools | None = None) -> WholeTree:
     """All boxes of a fitted tree; ``only`` leaves out the other triangles. Use it under the tree's lock."""
-    tree = placed.tree
-    key = placed.token, placed.frame.mark
+    tree = posed.tree
+    key = posed.token, posed.state.mark
     kept: tuple[Any, WholeTree] | None = tree.derived.get("whole") if only is None else None
     if kept is not None and kept[0] == key:
         return kept[1]
-    slot_tri = tree.slot_tri
+    order_tri = tree.order_tri
     if only is not None:
-        is_there = slot_tri >= 0  # a body without triangles has empty slots only
-        is_there[is_there] = only[slot_tri[is_there]]
-        slot_tri = np.where(is_there, slot_tri, np.int32(-1))
+        is_there = order_tri >= 0  # a body without triangles has empty slots only
+        is_there[is_there] = only[order_tri[is_there]]
+        order_tri = np.where(is_there, order_tri, np.int32(-1))
     start = _first_nodes(tree.block_count)
     if kept is not None and len(kept[1].box) == start[-1] + 1:
         box, corner = kept[1].box, kept[1].corner
     else:
         box = np.zeros((start[-1] + 1, 6, WIDTH), dtype=np.float32)
-        corner = np.zeros((len(slot_tri) // WIDTH, 9, WIDTH), dtype=np.float32)
-    origin = placed.origin.copy()
-    slots = placed.x, tree.slot_face, slot_tri
-    fit_all_insides.over(tree.block_count)(tree.block_count, slots, origin, box)
-    kernels.fit_corners.over(len(corner))(len(corner), tree.slot_face, slot_tri, placed.x, origin, corner)
+        corner = np.zeros((len(order_tri) // WIDTH, 9, WIDTH), dtype=np.float32)
+    origin = posed.origin().copy()
+    slots = posed.x, tree.order_face, order_tri
+    fit_all_interiors.over(tree.block_count)(tree.block_count, slots, origin, box)
+    kernels.fit_corners.over(len(corner))(len(corner), tree.order_face, order_tri, posed.x, origin, corner)
     reach = kernels.fit_above(box, start, tree.block_count)
     top = 2 + int(np.argmax(np.diff(start[2:], append=start[-1] + 1) == 1))
     whole = WholeTree(box, corner, start, top, origin, reach, *slots)
@@ -85,23 +85,23 @@ def _first_nodes(block_count: int) -> NDArray[np.int64]:
     counts = [-(-block_count // WIDTH)]
     while len(counts) < LEVELS:
         counts.append(-(-counts[-1] // WIDTH))
-    return INSIDE * block_count + np.concatenate([[0, 0, 0], np.cumsum(counts[:-1])]).astype(np.int64)
+    return INTERIOR * block_count + np.concatenate([[0, 0, 0], np.cumsum(counts[:-1])]).astype(np.int64)
 
 
-def fit_in_range(placed: Sequence[Placed], size: float = 0.0) -> tuple[list[Placed], float]:
+def fit_in_range(posed: Sequence[PosedTree], size: float = 0.0) -> tuple[list[PosedTree], float]:
     """Fit trees to their vertices, all times one power of two if that is needed; ``size`` is that of other input.
 
     The vertices have to be moved already. Returns the factor too.
     """
-    for one in placed:
+    for one in posed:
         fit_trees(one)
         bounds = one.tree.bounds
         if np.isfinite(bounds).all():
             size = max(size, float(np.abs(bounds).max()))
     if size == 0.0 or abs(math.frexp(size)[1]) <= LARGEST_EXPONENT:
-        return list(placed), 1.0
+        return list(posed), 1.0
     factor = factor_for(size)
-    scaled = [one._replace(x=_read_only(factor * one.x), token=(one.token, factor)) for one in placed]
+    scaled = [one._replace(x=_read_only(factor * one.x), token=(one.token, factor)) for one in posed]
     for one in scaled:
         fit_trees(one)
     return scaled, factor

@@ -6,7 +6,7 @@ import numpy as np
 
 from impinge.backend.jit import compiled, inlined, kernel, prange
 from impinge.backend.simd.boxes import WIDTH, node_box
-from impinge.detect.boxes.tree_kernels import EMPTY, INSIDE
+from impinge.detect.boxes.tree_kernels import EMPTY, INTERIOR
 
 LEAST_PAD = 2.0**-20
 """More than what float32 may add to the distance of boxes or triangles, relative to the largest coordinates."""
@@ -19,7 +19,7 @@ def node_at(level, i, start):
     """Where node ``i`` of a level is: the lowest two levels lie together, block by block."""
     if level == 0:
         return i + i // WIDTH + 1
-    return INSIDE * i if level == 1 else start[level] + i
+    return INTERIOR * i if level == 1 else start[level] + i
 
 
 @compiled
@@ -42,15 +42,15 @@ def fit_above(box, start, block_count):
 
 
 @kernel(parallel_from=1024)
-def fit_corners(node_count, slot_face, slot_tri, x, origin, corner):
+def fit_corners(node_count, order_face, order_tri, x, origin, corner):
     """Write the corners of all triangles, eight by eight; those of an empty slot are left as they are."""
     for node in prange(node_count):
         for lane in range(WIDTH):
             s = WIDTH * node + lane
-            if slot_tri[s] >= 0:
+            if order_tri[s] >= 0:
                 for k in range(3):
                     for axis in range(3):
-                        corner[node, 3 * k + axis, lane] = x[slot_face[s, k], axis] - origin[axis]
+                        corner[node, 3 * k + axis, lane] = x[order_face[s, k], axis] - origin[axis]
 
 
 @inlined

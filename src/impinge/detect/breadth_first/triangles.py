@@ -80,7 +80,7 @@ def kinds(
     device.run("classify_pairs", len(pair_a), *map(device.upload, arrays), bound, kind)
     kind = device.download(kind)
     rows = np.flatnonzero(kind == UNCERTAIN)
-    narrow_phase_kernels.settle_pairs.over(len(rows))(*arrays, rows, kind)
+    narrow_phase_kernels.resolve_pairs.over(len(rows))(*arrays, rows, kind)
     return _counted(kind, rows, stats)
 
 
@@ -93,7 +93,7 @@ def self_kinds(
     device.run("classify_self_pairs", len(pair_a), *map(device.upload, arrays), skip_neighbours, bound, kind)
     kind = device.download(kind)
     rows = np.flatnonzero(kind == UNCERTAIN)
-    narrow_phase_kernels.settle_self_pairs.over(len(rows))(*arrays, rows, kind)
+    narrow_phase_kernels.resolve_self_pairs.over(len(rows))(*arrays, rows, kind)
     return _counted(kind, rows, stats)
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats, Ints
 from impinge.detect.common import containment_kernels as kernels
-from impinge.detect.common.pair_query import Side
+from impinge.detect.common.pair_query import QueryBody
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.body import weld_vertices
 
@@ -38,7 +38,7 @@ Ids = NDArray[np.int64]
 class Enclosure:
     """The part of a body that has an inside."""
 
-    side: Side
+    side: QueryBody
     ids: Ints
     """Triangles of closed pieces."""
     oriented: Bools
@@ -62,7 +62,7 @@ class Enclosure:
         return inside
 
 
-def enclosure(side: Side) -> Enclosure:
+def enclosure(side: QueryBody) -> Enclosure:
     """Find the closed pieces of a body."""
     closed, oriented = closed_pieces(pieces_of(side.faces[side.ids], len(side.vertices)), side.vertices)
     return Enclosure(side, side.ids[closed], oriented[closed])
@@ -148,7 +148,7 @@ def _same_group(start: NDArray[np.int64]) -> Bools:
     return same
 
 
-def has_piece_inside(inner: Side, outer: Enclosure) -> bool:
+def has_piece_inside(inner: QueryBody, outer: Enclosure) -> bool:
     """Whether a connected piece of ``inner`` lies inside ``outer``; their triangles do not meet."""
     if not len(inner.ids) or not outer:
         return False

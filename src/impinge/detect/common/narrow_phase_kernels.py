@@ -1,9 +1,9 @@
 """Candidate pairs to kinds: the filter for all, then the exact test for the few that it leaves uncertain.
 
-The filter's body runs on any device (no scratch memory, no exact arithmetic); uncertain rows are settled on
-the CPU. Keeping the exact test out of the first loop makes that loop a quarter faster. One bound on rounding serves all
-candidates, so that the filter costs no more than a test in plain doubles; where it is too coarse for a pair, the
-second loop tries the pair's own bound before it turns exact.
+The filter runs on any device (no scratch memory, no exact arithmetic); uncertain rows are resolved on the CPU. Keeping
+the exact test out of the first loop makes that loop a quarter faster. One rounding bound serves all candidates: the
+filter costs no more than a test in plain doubles. Where that bound is too coarse, the second loop tries the pair's own
+bound before exact arithmetic.
 """
 
 # mypy: ignore-errors
@@ -61,7 +61,7 @@ def classify_self_pairs(x, faces, pair_a, pair_b, skip_neighbours, bound, kind):
 
 
 @kernel(parallel_from=32)
-def settle_pairs(x_a, faces_a, x_b, faces_b, pair_a, pair_b, rows, kind):
+def resolve_pairs(x_a, faces_a, x_b, faces_b, pair_a, pair_b, rows, kind):
     """The exact test for the candidates in ``rows``."""
     for k in prange(len(rows)):
         i = rows[k]
@@ -72,7 +72,7 @@ def settle_pairs(x_a, faces_a, x_b, faces_b, pair_a, pair_b, rows, kind):
 
 
 @kernel(parallel_from=256)
-def settle_self_pairs(x, faces, pair_a, pair_b, rows, kind):
+def resolve_self_pairs(x, faces, pair_a, pair_b, rows, kind):
     """The exact test for the candidates in ``rows``, with the policy for neighbours."""
     for k in prange(len(rows)):
         i = rows[k]

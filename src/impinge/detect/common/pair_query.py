@@ -1,23 +1,32 @@
-"""What all queries for triangle pairs share: their options, and how candidates become a sorted result.
+"""What all queries for triangle pairs share: their options, and how hits become a sorted result.
 
-    options  ->  two sides (positions as transformed, live and active triangles)
-    detector ->  candidate pairs, in any order
-    narrow   ->  kinds by the exact test; hits packed into keys, sorted, filtered, cut at max_pairs
+    options  ->  two query bodies (positions after the transform, live and active triangles)
+    detector ->  pairs that meet, as keys, in any order
+    result   ->  keys sorted, ignored pairs left out, truncated at ``max_pairs``, unpacked
 
 A pair travels as one 64-bit key: triangle of a, triangle of b, and two bits for the kind.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from time import perf_counter
-from typing import Any, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.sort import sort_keys
-from impinge.checks import Floats, Ints, as_ids, as_indices, as_transform
+from impinge.checks import (
+    Cancel,
+    Floats,
+    Ints,
+    Stats,
+    as_ids,
+    as_indices,
+    as_transform,
+    as_whole,
+    check_cancel,
+)
 from impinge.detect.common import pair_query_kernels as kernels
 from impinge.detect.common.pair_query_kernels import KIND_BITS
 from impinge.detect.common.results import Reason, TrianglePairs
@@ -27,106 +36,85 @@ from impinge.mesh.tri_mesh import TriMesh
 
 Keys = NDArray[np.uint64]
 
+NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 RADIX_FROM = 1 << 17
-"""Keys from which counting digits on threads beats NumPy's vectorised sort."""
+"""Keys from which the threaded radix sort beats NumPy's vectorised sort."""
 
 
-class Cancel(Protocol):
-    """Anything with ``is_set()``, such as a ``threading.Event``."""
-
-    def is_set(self) -> bool:
-        """Whether to stop."""
-
-
-@dataclass(frozen=True)
-class Side:
+class QueryBody(NamedTuple):
     """One body as a query sees it."""
 
     vertices: Floats
     """Positions after the transform, shape (n, 3), read-only."""
     faces: Ints
-    """All triangles, dead ones too, shape (m, 3)."""
+    """All triangles, dead ones included, shape (m, 3)."""
     ids: Ints
     """Sorted ids of the triangles to test."""
 
 
-@dataclass(frozen=True)
 class PairOptions:
-    """Options of every query for pairs."""
+    """Options of every query for pairs, checked; see ``PairDetector.query`` for their meaning."""
 
-    transform_a: Any = None
-    transform_b: Any = None
-    active_a: Any = None
-    active_b: Any = None
-    ignore: Any = None
-    max_pairs: int | None = None
-    cancel: Cancel | None = None
-    _seen: list[bool] = field(default_factory=list, init=False, repr=False)
+    __slots__ = (
+        "_seen", "active_a", "active_b", "cancel", "ignore", "is_self", "max_pairs", "transform_a", "transform_b",
+    )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        check_max_pairs(self.max_pairs)
-        check_cancel(self.cancel)
-
-    def side_a(self, body: TriMesh) -> Side:
-        """The first body with its transform and active triangles."""
-        return make_side(body, self.transform_a, self.active_a, "a")
-
-    def side_b(self, body: TriMesh) -> Side:
-        """The second body with its transform and active triangles."""
-        return make_side(body, self.transform_b, self.active_b, "b")
+    def __init__(
+        self,
+        transform_a: ArrayLike | None = None,
+        transform_b: ArrayLike | None = None,
+        active_a: ArrayLike | None = None,
+        active_b: ArrayLike | None = None,
+        ignore: ArrayLike | None = None,
+        max_pairs: int | None = None,
+        cancel: Cancel | None = None,
+        is_self: bool = False,
+    ) -> None:
+        if is_self and (transform_b is not None or active_b is not None):
+            raise OptionError("transform_b and active_b are for two bodies; self-collision takes those of a only")
+        self.transform_a = None if transform_a is None else as_transform(transform_a, "transform_a")
+        self.transform_b = None if transform_b is None else as_transform(transform_b, "transform_b")
+        self.active_a = active_a
+        self.active_b = active_b
+        self.ignore = ignore
+        self.max_pairs = max_pairs
+        if max_pairs is not None:
+            self.max_pairs = as_whole(max_pairs, "max_pairs", remedy=", or None for all pairs")
+        if cancel is not None:
+            check_cancel(cancel)
+        self.cancel = cancel
+        self.is_self = is_self
+        self._seen = False
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller wanted the query to stop at any time: a result that was cut short must say so."""
-        if self.cancel is not None and self.cancel.is_set():
-            self._seen.append(True)
-        return bool(self._seen)
+        """Whether ``cancel`` was set at any check so far: a result that stopped early must say so."""
+        if self.cancel is not None and not self._seen:
+            self._seen = self.cancel.is_set()
+        return self._seen
+
+    def query_bodies(self, a: TriMesh, b: TriMesh | None) -> tuple[QueryBody, QueryBody]:
+        """Both bodies with their transforms and active triangles; of one body, twice the same."""
+        body_a = query_body(a, self.transform_a, self.active_a, "a")
+        return body_a, body_a if b is None else query_body(b, self.transform_b, self.active_b, "b")
 
 
-def check_max_pairs(limit: Any) -> None:
-    """Refuse a limit that is none."""
-    if limit is not None and (not isinstance(limit, int | np.integer) or isinstance(limit, bool) or limit < 1):
-        raise OptionError(f"max_pairs is {limit!r}, expected a whole number from 1, or None for all pairs")
-
-
-def check_cancel(cancel: Any) -> None:
-    """Refuse what cannot tell whether to stop."""
-    if cancel is not None and not hasattr(cancel, "is_set"):
-        raise OptionError(f"cancel is {cancel!r}, expected an object with is_set(), like threading.Event")
-
-
-_NO_OPTIONS = PairOptions()
-
-
-def pair_options(options: dict[str, Any], *, is_self: bool = False) -> PairOptions:
-    """Check the names of options; of one body, those of b mean nothing."""
-    if not options:
-        return _NO_OPTIONS
-    known = [f.name for f in fields(PairOptions) if f.init and not (is_self and f.name.endswith("_b"))]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
-    return PairOptions(**options)
-
-
-def make_side(body: TriMesh, transform: Any, active: Any, letter: str) -> Side:
+def query_body(
+    body: TriMesh, transform: Floats | None = None, active: ArrayLike | None = None, letter: str = "a"
+) -> QueryBody:
     """Snapshot of a body, moved by ``transform`` and narrowed to ``active`` triangles (ids or mask)."""
     snapshot = body.snapshot()
-    matrix = as_transform(transform, f"transform_{letter}")
-    vertices = snapshot.vertices
-    if matrix is not None:
-        vertices = moved(matrix, vertices, f"transform_{letter}")
+    vertices = snapshot.vertices if transform is None else moved(transform, snapshot.vertices, f"transform_{letter}")
     ids = snapshot.live
     if active is not None:
-        chosen = as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))
-        is_chosen = np.zeros(len(snapshot.elements), dtype=np.bool_)
-        is_chosen[chosen] = True
-        ids = ids[is_chosen[ids]]
-    return Side(vertices, snapshot.elements, ids)
+        is_active = np.zeros(len(snapshot.elements), dtype=np.bool_)
+        is_active[as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))] = True
+        ids = ids[is_active[ids]]
+    return QueryBody(vertices, snapshot.elements, ids)
 
 
 def moved(matrix: Floats, vertices: Floats, name: str) -> Floats:
-    """Positions moved by a transform; read-only, as those of a body are: Numba compiles anew for the other kind."""
+    """Positions moved by a transform; read-only, as those of a body are: Numba specialises kernels on that."""
     with np.errstate(over="ignore", invalid="ignore"):
         x = transform_points(matrix, vertices)
     if not np.isfinite(x).all():
@@ -154,22 +142,25 @@ def finish_pairs(
     keys: Keys,
     options: PairOptions,
     *,
-    is_self: bool,
     method: str,
-    stats: dict[str, Any],
+    stats: Stats,
     reason: Reason | None,
     bodies: tuple[TriMesh, ...],
     began: float,
 ) -> TrianglePairs:
-    """Sort, leave out ignored pairs, cut at ``max_pairs``, and say so."""
-    keys = np.sort(keys) if len(keys) < RADIX_FROM else sort_keys(keys, low_bit=KIND_BITS)
-    keys = without_ignored(keys, options, is_self=is_self)
+    """Sort, leave out ignored pairs, truncate at ``max_pairs``, unpack."""
+    hits = stats["hits"] = len(keys)
+    keys = np.sort(keys) if hits < RADIX_FROM else sort_keys(keys, low_bit=KIND_BITS)
+    if options.ignore is not None:
+        keys = without_ignored(keys, options)
+    ignored = hits - len(keys)
     if options.max_pairs is not None and len(keys) > options.max_pairs:
         keys, reason = keys[: options.max_pairs], reason or "limit"
     pairs, kind = unpack(keys)
     return TrianglePairs(
         pairs=pairs,
         kind=kind,
+        ignored=ignored,
         complete=reason is None,
         reason=reason,
         method=method,
@@ -179,14 +170,14 @@ def finish_pairs(
     )
 
 
-def without_ignored(keys: Keys, options: PairOptions, *, is_self: bool) -> Keys:
-    """Leave out the pairs that the caller does not want to hear of."""
+def without_ignored(keys: Keys, options: PairOptions) -> Keys:
+    """Leave out the pairs of ``options.ignore``."""
     if options.ignore is None:
         return keys
-    return keys[~np.isin(keys >> np.uint64(KIND_BITS), ignored_keys(options.ignore, is_self))]
+    return keys[~np.isin(keys >> np.uint64(KIND_BITS), ignored_keys(options.ignore, options.is_self))]
 
 
-def ignored_keys(ignore: Any, is_self: bool) -> Keys:
+def ignored_keys(ignore: ArrayLike, is_self: bool) -> Keys:
     """Pairs to leave out, as keys without a kind; of one body, in either order."""
     pairs = as_indices(ignore, name="ignore", columns=2, of="triangle")
     if (pairs < 0).any():

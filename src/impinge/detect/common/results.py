@@ -130,6 +130,8 @@ class TrianglePairs(Result):
     """Triangle of a, triangle of b (self-collision: i < j), shape (k, 2)."""
     kind: NDArray[np.int8]
     """How they meet, a ``Kind``, shape (k,)."""
+    ignored: int = 0
+    """Number of intersecting pairs that ``ignore`` left out."""
     bodies: tuple[Any, ...] = field(default=(), repr=False)
     """The bodies that were asked about, for pictures; not part of ``to_dict``."""
 

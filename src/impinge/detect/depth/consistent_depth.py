@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.checks import NONE, Floats
-from impinge.detect.boxes.tree import TreeOfBoxes, place, with_moved_vertices
+from impinge.detect.boxes.tree import TreeOfBoxes, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import fit_in_range, whole_tree
 from impinge.detect.common.results import VertexContacts
 from impinge.detect.depth import consistent_depth_kernels as kernels
@@ -95,9 +95,9 @@ def _find_depths(
     found.round[:] = UNKNOWN
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
-        placed = with_moved_vertices(place(body, tree, transform, None, "a"), "a")
+        posed = with_moved_vertices(pose_tree(body, tree, transform, None, "a"), "a")
         size = max(float(np.abs(group.points).max()), float(np.abs(links.x).max(initial=0.0)))
-        (fitted,), factor = fit_in_range([placed], size)
+        (fitted,), factor = fit_in_range([posed], size)
         surface = surface_arrays(state, fitted.x)
         points, links = group.points if factor == 1.0 else factor * group.points, links.times(factor)
         outward = outward_sign(surface[0], surface[1])

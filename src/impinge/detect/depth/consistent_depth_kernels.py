@@ -161,15 +161,15 @@ def _step_to_foot(p, depth, direction, steps, outward, surface, tree, keys, inde
 
     Ends where n would turn too far from where it began, and where it does not turn any more.
     """
-    box, corner, start, top, origin, reach, x, slot_face, slot_tri = tree
+    box, corner, start, top, origin, reach, x, order_face, order_tri = tree
     began = direction
     slot = np.int64(-1)
     for _ in range(steps):
         goal = plus(p, times(direction, depth))
         slot = nearest_slot(
-            goal, box, corner, start, top, origin, reach, x, slot_face, slot_tri, slot, keys, index, cursor
+            goal, box, corner, start, top, origin, reach, x, order_face, order_tri, slot, keys, index, cursor
         )  # fmt: skip
-        corners = slot_face[slot, 0], slot_face[slot, 1], slot_face[slot, 2]
+        corners = order_face[slot, 0], order_face[slot, 1], order_face[slot, 2]
         n, above = foot_at(p, goal, corners, x, outward, surface)
         if dot(n, began) < LEAST_COSINE or above < 0.0:
             break

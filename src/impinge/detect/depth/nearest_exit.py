@@ -9,7 +9,6 @@ import numpy as np
 from impinge.checks import Bools, Floats, Ints
 from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT
 from impinge.detect.common.nearest_results import ClosestPoints
-from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.depth import surface_normals_kernels as kernels
 from impinge.detect.depth.body_states import State, ask, surface_arrays
 from impinge.detect.depth.consistent_depth_kernels import ON_SURFACE
@@ -50,7 +49,7 @@ def _nearest(state: State, points: Floats, only: Bools | None = None) -> tuple[C
     """Nearest points of the surface, or of some of its faces, and the corners of their triangles."""
 
     def nearest(surface: TriMesh, transform: Floats | None) -> tuple[ClosestPoints, Ints]:
-        answer = closest_points(surface, points, PairOptions(transform_a=transform), inside=False)
+        answer = closest_points(surface, points, transform_a=transform, inside=False)
         return answer, surface.faces[answer.triangle]
 
     if only is None:

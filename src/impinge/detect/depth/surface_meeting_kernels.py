@@ -107,7 +107,7 @@ def _meet_surface(i, p, vertex, first, end, link_vertex, link_node, link_x, tree
 
     Each level has a frame: the node that is open there, and those of its children that are still to be looked at.
     """
-    box, _, start, top, origin, _, x, slot_face, slot_tri = tree
+    box, _, start, top, origin, _, x, order_face, order_tri = tree
     low, high = _box_of(p, first, end, link_node, link_x, origin)
     level, node = top, np.int64(0)
     while level <= top:
@@ -118,10 +118,10 @@ def _meet_surface(i, p, vertex, first, end, link_vertex, link_node, link_x, tree
         while level == 0 and mask[0] != 0:
             s = WIDTH * node + lowest_bit(mask[0])
             mask[0] &= mask[0] - ONE
-            if slot_tri[s] >= 0:
-                corners = slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
+            if order_tri[s] >= 0:
+                corners = order_face[s, 0], order_face[s, 1], order_face[s, 2]
                 meet_triangle(
-                    i, p, vertex, first, end, link_vertex, link_node, link_x, x, corners, slot_tri[s], touches, hits
+                    i, p, vertex, first, end, link_vertex, link_node, link_x, x, corners, order_tri[s], touches, hits
                 )  # fmt: skip
         while level <= top and mask[level] == 0:
             level += 1

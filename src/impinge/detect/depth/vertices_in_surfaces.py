@@ -20,7 +20,7 @@ import numpy as np
 from impinge.backend.stages import start_stages
 from impinge.checks import NONE
 from impinge.detect.boxes.broad_phase import overlapping_boxes
-from impinge.detect.common.pair_query import PairOptions, Side
+from impinge.detect.common.pair_query import PairOptions, QueryBody
 from impinge.detect.common.results import EdgeContacts, Reason, VertexContacts
 from impinge.detect.proximity.points_inside import points_inside
 from impinge.detect.spatial_hash.detector import (
@@ -45,7 +45,7 @@ class _State(NamedTuple):
 
     asked: Sequence[PairOptions]
     """Transform and active triangles of each, as those of a."""
-    sides: Sequence[Side]
+    sides: Sequence[QueryBody]
     depth_states: Sequence[Any]
 
 
@@ -113,7 +113,7 @@ def _found(rows: Sequence[np.ndarray[Any, Any]]) -> Found:
     return Found(body, vertex, in_body, tet, np.full((count, 4), np.nan), np.zeros(count, dtype=np.bool_))
 
 
-def _edges(sides: Sequence[Side], options: HashOptions) -> EdgeContacts:
+def _edges(sides: Sequence[QueryBody], options: HashOptions) -> EdgeContacts:
     start = np.concatenate([[0], np.cumsum([len(side.vertices) for side in sides])]).astype(np.int64)
     surfaces = [Snapshot(side.vertices, side.faces, side.ids, 0) for side in sides]
     return wanted_edges(surfaces, np.concatenate([side.vertices for side in sides]), start, options)

@@ -61,7 +61,7 @@ import numpy as np
 from impinge.backend.stages import Stages, start_stages
 from impinge.checks import Ints
 from impinge.detect.common.narrow_phase import Neighbours, check_neighbours, classify, classify_self
-from impinge.detect.common.pair_query import Keys, PairOptions, Side, finish_pairs, make_side, pair_options
+from impinge.detect.common.pair_query import Keys, PairOptions, QueryBody, finish_pairs, query_body, pair_options
 from impinge.detect.common.results import Reason, TrianglePairs
 from impinge.detect.gjk_cut.cut_kernels import CHUNG_WANG, GJK, NO_HINT
 from impinge.detect.gjk_cut.scratch import Memory
@@ -141,7 +141,7 @@ class GjkCut:
         )
 
     def _search(
-        self, a: Side, b: Side, options: PairOptions, stats: dict[str, Any], stages: Stages
+        self, a: QueryBody, b: QueryBody, options: PairOptions, stats: dict[str, Any], stages: Stages
     ) -> tuple[Keys, Reason | None]:
         if options.cancelled:
             return NO_KEYS, "cancelled"
@@ -177,8 +177,8 @@ def cut_along_direction(a: Any, b: Any, direction: Any, *, device: Device = "cpu
     if device not in ("cpu", "cuda"):
         raise OptionError(f"device is {device!r}, expected 'cpu' or 'cuda'")
     side_a, side_b = (
-        make_side(as_surface(a, name="a"), None, None, "a"),
-        make_side(as_surface(b, name="b"), None, None, "b"),
+        query_body(as_surface(a, name="a"), None, None, "a"),
+        query_body(as_surface(b, name="b"), None, None, "b"),
     )
     s = _as_direction(direction)
     if not len(side_a.ids) or not len(side_b.ids):

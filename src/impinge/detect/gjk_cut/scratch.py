@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from impinge.backend.jit import thread_count
 from impinge.backend.simd.boxes import WIDTH
 from impinge.checks import Floats, Ints
-from impinge.detect.common.pair_query import Side
+from impinge.detect.common.pair_query import QueryBody
 from impinge.detect.gjk_cut import axes_kernels as body_kernels
 from impinge.detect.gjk_cut import search_kernels as kernels
 from impinge.detect.gjk_cut.axes_kernels import RUN
@@ -63,7 +63,7 @@ class Memory:
 
     # bodies ------------------------------------------------------------------------------------------
 
-    def load(self, a: Side, b: Side | None, threshold: float | None) -> Loaded | None:
+    def load(self, a: QueryBody, b: QueryBody | None, threshold: float | None) -> Loaded | None:
         """Cut both bodies along the axes, if there is a threshold for it, and copy what remains; None if none does."""
         sides = [a] if b is None else [a, b]
         first, last = self._body(a, 0), self._body(sides[-1], len(sides) - 1)
@@ -89,13 +89,13 @@ class Memory:
         shared = [min(high) - max(low) for low, high in zip(whole.T[:3].tolist(), whole.T[3:].tolist())]
         return Loaded(pieces, factor, shared.index(max(shared))) if pieces[:, 3].all() else None
 
-    def _body(self, side: Side, i: int) -> tuple[Any, ...]:
+    def _body(self, side: QueryBody, i: int) -> tuple[Any, ...]:
         if len(self._notes[i][0]) < len(side.vertices):
             size = len(side.vertices)
             self._notes[i] = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.uint32)
         return side.vertices, side.faces, _read_only(side.ids), *self._notes[i]
 
-    def _places(self, sides: list[Side], runs: list[int], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _places(self, sides: list[QueryBody], runs: list[int], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Where in the arena what remains of each body begins; there is room for all runs that are kept."""
         triangles = [RUN * int(np.count_nonzero(rows)) for rows in np.split(kept, runs[:1])]
         vertices = [min(3 * count, len(side.vertices)) for count, side in zip(triangles, sides)]

@@ -87,7 +87,7 @@ class HeightField:
     corner: Any
     """Lowest corner of the whole."""
     cell: float
-    """Side of a column."""
+    """QueryBody of a column."""
     version: int = 0
 
     def __post_init__(self) -> None:

@@ -22,21 +22,21 @@ Cost      refit, then O(log n) per point; nothing is built.
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import Stages, start_stages
-from impinge.checks import Bools, Floats, Ints, as_positions
-from impinge.detect.boxes.tree import Placed, TreeOfBoxes, fit_trees, place, with_moved_vertices
+from impinge.checks import Bools, Cancel, Floats, Ints, Stats, as_positions
+from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import WholeTree, fit_in_range, whole_tree
 from impinge.detect.common.nearest_results import ClosestPoints
 from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.proximity import closest_points_kernels as kernels
-from impinge.detect.proximity.points_inside import inside_placed
-from impinge.mesh.tri_mesh import TriMesh
+from impinge.detect.proximity.points_inside import inside_posed
+from impinge.mesh.body import SurfaceLike, as_surface
 
 PER_LAUNCH = 1 << 16
 """Points answered between two looks at ``cancel``."""
@@ -56,22 +56,49 @@ class _Rows(NamedTuple):
     barycentric: Floats
 
 
-def closest_points(body: TriMesh, points: Any, options: PairOptions, *, inside: bool) -> ClosestPoints:
-    """The nearest point of ``body`` for each of ``points``; of the options those of a, and ``cancel``."""
+def closest_points(
+    a: SurfaceLike,
+    points: ArrayLike,
+    *,
+    inside: bool = True,
+    transform_a: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    cancel: Cancel | None = None,
+) -> ClosestPoints:
+    """Find the nearest point of a surface, and its triangle, for each of many points.
+
+    Parameters
+    ----------
+    a : body
+        As in ``triangle_pairs``.
+    points : array_like, shape (n, 3)
+        Query points.
+    inside : bool
+        Also decide exactly which points are inside ``a``, as ``points_inside`` does.
+    transform_a, active_a, cancel
+        As in ``triangle_pairs``.
+
+    Returns
+    -------
+    ClosestPoints
+        One row per point. Of several triangles at the same computed distance, the lowest id. Without triangles, and
+        for points without an answer when the query was cancelled, distances are infinite, triangles -1, points NaN.
+    """
     began = perf_counter()
+    body, options = as_surface(a, name="a"), PairOptions(transform_a, active_a=active_a, cancel=cancel)
     stages = start_stages()
     asked = as_positions(points, name="points")
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
-        placed = with_moved_vertices(place(body, tree, options.transform_a, options.active_a, "a"), "a")
-        rows, whole = _answer(placed, asked, options, stages)
+        posed = with_moved_vertices(pose_tree(body, tree, options.transform_a, options.active_a, "a"), "a")
+        rows, whole = _answer(posed, asked, options, stages)
         cancelled = options.cancelled
         is_inside: Bools | None = None
         if inside and not cancelled:
             if whole is None:
-                fit_trees(placed)
-                whole = whole_tree(placed, only=placed.active)
-            is_inside = inside_placed(placed, whole, 1.0 * asked)  # a copy: Numba compiles anew for read-only ones
+                fit_trees(posed)
+                whole = whole_tree(posed, only=posed.active)
+            is_inside = inside_posed(posed, whole, 1.0 * asked)  # a copy: Numba compiles anew for read-only ones
             stages.done("inside")
     return ClosestPoints(
         **rows._asdict(),
@@ -79,14 +106,14 @@ def closest_points(body: TriMesh, points: Any, options: PairOptions, *, inside: 
         complete=not cancelled,
         reason="cancelled" if cancelled else None,
         method="box_tree",
-        stats=stages.times(),
+        stats=Stats(stages.times()),
         elapsed_ms=1e3 * (perf_counter() - began),
     )
 
 
-def _answer(placed: Placed, asked: Floats, options: PairOptions, stages: Stages) -> tuple[_Rows, WholeTree | None]:
+def _answer(posed: PosedTree, asked: Floats, options: PairOptions, stages: Stages) -> tuple[_Rows, WholeTree | None]:
     """Answers for all points, far ones apart, and the tree, unless it is fitted to a scaled body now."""
-    (fitted,), factor = fit_in_range([placed])
+    (fitted,), factor = fit_in_range([posed])
     whole = whole_tree(fitted, only=fitted.active)
     stages.done("refit")
     with np.errstate(over="ignore"):
@@ -102,7 +129,7 @@ def _answer(placed: Placed, asked: Floats, options: PairOptions, stages: Stages)
     band = np.where(is_near, NO_BAND, np.frexp(size_of_each)[1] // BAND)
     for number in np.unique(band[~is_near]):
         which = np.flatnonzero(band == number)
-        (fitted,), factor = fit_in_range([placed], float(size_of_each[which].max()))
+        (fitted,), factor = fit_in_range([posed], float(size_of_each[which].max()))
         whole = whole_tree(fitted, only=fitted.active)
         _put(rows, which, _unscaled(_answer_near(factor * asked[which], whole, options, stages), factor))
     return rows, None

@@ -42,7 +42,7 @@ def code_points(points, low, per_unit, codes):
 
 
 @inlined
-def nearest_slot(p, box, corner, start, top, origin, reach, x, slot_face, slot_tri, near, keys, index, cursor):
+def nearest_slot(p, box, corner, start, top, origin, reach, x, order_face, order_tri, near, keys, index, cursor):
     """The slot of the triangle that is nearest to p, the one with the lowest id of several; -1 if there is none.
 
     ``near`` is a slot to start from, -1 if none is known. Each level has a frame: the node that is open there, the
@@ -56,9 +56,9 @@ def nearest_slot(p, box, corner, start, top, origin, reach, x, slot_face, slot_t
     px, py, pz = np.float32(dx), np.float32(dy), np.float32(dz)
     best, best_tri, best_slot = np.inf, FARTHEST_ID, np.int64(-1)
     if near >= 0:
-        a, b, c = slot_face[near, 0], slot_face[near, 1], slot_face[near, 2]
+        a, b, c = order_face[near, 0], order_face[near, 1], order_face[near, 2]
         best = closest_on_triangle(p, point(x, a), point(x, b), point(x, c))[3]
-        best_tri, best_slot = np.int64(slot_tri[near]), near
+        best_tri, best_slot = np.int64(order_tri[near]), near
     farthest = key_within(best, pad)
     level, node = top, np.int64(0)
     while level <= top:
@@ -71,12 +71,12 @@ def nearest_slot(p, box, corner, start, top, origin, reach, x, slot_face, slot_t
                 if keys[k] > farthest:
                     break
                 s = WIDTH * node + (keys[k] & (WIDTH - 1))
-                if s == near or slot_tri[s] < 0:
+                if s == near or order_tri[s] < 0:
                     continue
-                a, b, c = slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
+                a, b, c = order_face[s, 0], order_face[s, 1], order_face[s, 2]
                 square = closest_on_triangle(p, point(x, a), point(x, b), point(x, c))[3]
-                if square < best or (square == best and slot_tri[s] < best_tri):
-                    best, best_tri, best_slot = square, np.int64(slot_tri[s]), s
+                if square < best or (square == best and order_tri[s] < best_tri):
+                    best, best_tri, best_slot = square, np.int64(order_tri[s]), s
                     farthest = key_within(best, pad)
             level = 1
         while level <= top and (cursor[level] == WIDTH or keys[WIDTH * level + cursor[level]] > farthest):
@@ -92,7 +92,7 @@ def nearest_slot(p, box, corner, start, top, origin, reach, x, slot_face, slot_t
 def _answer_run(first, end, points, codes, tree, out):
     """Answer the points ``first .. end`` of the order."""
     distance, nearest, triangle, weights = out
-    box, corner, start, top, origin, reach, x, slot_face, slot_tri = tree
+    box, corner, start, top, origin, reach, x, order_face, order_tri = tree
     levels = top + 1
     keys, index, cursor = np.empty(WIDTH * levels, np.int32), np.empty(levels, np.int64), np.empty(levels, np.int64)
     slot = np.int64(-1)
@@ -100,13 +100,13 @@ def _answer_run(first, end, points, codes, tree, out):
         i = codes[k] & 0xFFFFFFFF
         p = point(points, i)
         slot = nearest_slot(
-            p, box, corner, start, top, origin, reach, x, slot_face, slot_tri, slot, keys, index, cursor
+            p, box, corner, start, top, origin, reach, x, order_face, order_tri, slot, keys, index, cursor
         )  # fmt: skip
         if slot < 0:
             continue
-        a, b, c = point(x, slot_face[slot, 0]), point(x, slot_face[slot, 1]), point(x, slot_face[slot, 2])
+        a, b, c = point(x, order_face[slot, 0]), point(x, order_face[slot, 1]), point(x, order_face[slot, 2])
         u, v, w, square = closest_on_triangle(p, a, b, c)
-        distance[i], triangle[i] = np.sqrt(square), slot_tri[slot]
+        distance[i], triangle[i] = np.sqrt(square), order_tri[slot]
         weights[i, 0], weights[i, 1], weights[i, 2] = u, v, w
         nearest[i, 0], nearest[i, 1], nearest[i, 2] = mixed(u, a, v, b, w, c)
 

@@ -20,20 +20,21 @@ from __future__ import annotations
 
 import math
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.backend.jit import thread_count
-from impinge.checks import Floats, as_length, shown, sorted_unique
+from impinge.checks import Cancel, Floats, Stats, as_number, sorted_unique
 from impinge.detect.box_tree.detector import BoxTree
-from impinge.detect.boxes.tree import Placed, TreeOfBoxes, locks_of, place, with_moved_vertices
+from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, lock_both, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import WholeTree, factor_for, fit_in_range, whole_tree
 from impinge.detect.common.nearest_results import Distance
-from impinge.detect.common.pair_query import Keys, PairOptions, ignored_keys
+from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions, ignored_keys
 from impinge.detect.common.results import Reason
 from impinge.detect.proximity import distance_kernels as kernels
-from impinge.errors import OptionError
+from impinge.mesh.body import SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh
 
 SERIAL_PAIRS = 4096
@@ -44,7 +45,6 @@ SLACK = 1.0 + 2.0**-50
 """What the square of a limit is enlarged by: the square of its root may be less than a square."""
 NO_LIMIT = 2**62
 NOWHERE: Floats = np.full(3, np.nan)
-NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 SMALLEST = math.ulp(0.0)
 
 
@@ -57,10 +57,41 @@ class _Found(NamedTuple):
     triangles: tuple[int, int] = (-1, -1)
 
 
-def distance(a: TriMesh, b: TriMesh, options: PairOptions, *, upper: float | None) -> Distance:
-    """The distance of two bodies if it is at most ``upper``; ``max_pairs`` is no option here."""
+def distance(
+    a: SurfaceLike,
+    b: SurfaceLike,
+    *,
+    upper: float | None = None,
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    cancel: Cancel | None = None,
+) -> Distance:
+    """Find the smallest distance between the surfaces of two bodies, its points and its triangles.
+
+    Parameters
+    ----------
+    a, b : body
+        As in ``triangle_pairs``.
+    upper : float, optional
+        Bodies farther apart than this have an infinite distance, which is found sooner.
+    transform_a, transform_b, active_a, active_b, ignore, cancel
+        As in ``triangle_pairs``.
+
+    Returns
+    -------
+    Distance
+        0 exactly if triangles meet. For a body inside another, the distance between their surfaces. Of several
+        triangle pairs with the same computed distance, the one with the lowest ids.
+    """
     began = perf_counter()
-    found, stats, reason = _find(a, b, options, _limit(upper))
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel)
+    limit = math.inf
+    if upper is not None:
+        limit = as_number(upper, "upper", "a distance, 0 or more, or None for no limit", least=0.0)
+    found, stats, reason = _find(as_surface(a, name="a"), as_surface(b, name="b"), options, limit)
     return Distance(
         distance=found.distance,
         point_a=found.point_a,
@@ -74,35 +105,30 @@ def distance(a: TriMesh, b: TriMesh, options: PairOptions, *, upper: float | Non
     )
 
 
-def _find(a: TriMesh, b: TriMesh, options: PairOptions, upper: float) -> tuple[_Found, dict[str, Any], Reason | None]:
-    """The answer about one state of both bodies; asked again if another thread has changed them meanwhile."""
+def _find(a: TriMesh, b: TriMesh, options: PairOptions, upper: float) -> tuple[_Found, Stats, Reason | None]:
+    """The answer about one state of both bodies; repeated if another thread has changed them meanwhile."""
     tree_a = a.structure("boxes", TreeOfBoxes)
     tree_b = TreeOfBoxes(b) if b is a else b.structure("boxes", TreeOfBoxes)
-    locks = locks_of(tree_a, tree_b)
-    meeting = BoxTree(a, b)
+    locks = lock_both(tree_a, tree_b)
+    detector = BoxTree(a, b)
     while True:
         versions = a.version, b.version
-        pairs = meeting.query(**_for_pairs(options))
+        pairs = detector.find(options)
         if not pairs.complete or options.cancelled:
             return _Found(), pairs.stats, "cancelled"
         with locks[0], locks[1]:
-            placed_a = with_moved_vertices(place(a, tree_a, options.transform_a, options.active_a, "a"), "a")
-            placed_b = with_moved_vertices(place(b, tree_b, options.transform_b, options.active_b, "b"), "b")
-            if versions != (placed_a.frame.version, placed_b.frame.version):
+            posed_a = with_moved_vertices(pose_tree(a, tree_a, options.transform_a, options.active_a, "a"), "a")
+            posed_b = with_moved_vertices(pose_tree(b, tree_b, options.transform_b, options.active_b, "b"), "b")
+            if versions != (posed_a.state.version, posed_b.state.version):
                 continue
             if len(pairs):
-                return _where_they_meet(placed_a, placed_b, *pairs.pairs[0]), pairs.stats, None
-            return _nearest(placed_a, placed_b, options, upper)
+                return _where_they_meet(posed_a, posed_b, *pairs.pairs[0]), pairs.stats, None
+            return _nearest(posed_a, posed_b, options, upper)
 
 
-def _for_pairs(options: PairOptions) -> dict[str, Any]:
-    names = ("transform_a", "transform_b", "active_a", "active_b", "ignore", "cancel")
-    return {name: getattr(options, name) for name in names}
-
-
-def _where_they_meet(a: Placed, b: Placed, i: int, j: int) -> _Found:
+def _where_they_meet(a: PosedTree, b: PosedTree, i: int, j: int) -> _Found:
     """The common point of two triangles, which are scaled by a power of two: products stay in range."""
-    corners = [side.x[side.frame.faces[t]] for side, t in ((a, i), (b, j))]
+    corners = [side.x[side.state.faces[t]] for side, t in ((a, i), (b, j))]
     factor = factor_for(float(np.abs(corners).max()))
     point_a, point_b = kernels.common_points(*(_rows(factor * side) for side in corners))
     return _Found(0.0, np.array(point_a) / factor, np.array(point_b) / factor, (int(i), int(j)))
@@ -112,7 +138,7 @@ def _rows(corners: Floats) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, corners.tolist()))
 
 
-def _nearest(a: Placed, b: Placed, options: PairOptions, upper: float) -> tuple[_Found, dict[str, Any], Reason | None]:
+def _nearest(a: PosedTree, b: PosedTree, options: PairOptions, upper: float) -> tuple[_Found, Stats, Reason | None]:
     (a, b), factor = fit_in_range([a, b])
     whole_a, whole_b = whole_tree(a, only=a.active), whole_tree(b, only=b.active)
     ignored = NO_KEYS if options.ignore is None else sorted_unique(ignored_keys(options.ignore, is_self=False))
@@ -122,7 +148,7 @@ def _nearest(a: Placed, b: Placed, options: PairOptions, upper: float) -> tuple[
     if row[3] < 0.0:
         return _Found(), stats, None
     i, j, slot_a, slot_b = (int(value) for value in row[1:5])
-    faces = whole_a.slot_face[slot_a], whole_b.slot_face[slot_b]
+    faces = whole_a.order_face[slot_a], whole_b.order_face[slot_b]
     s, t = (_rows(whole.x[face]) for whole, face in zip((whole_a, whole_b), faces))
     square, point_a, point_b = kernels.closest_on_triangles(s, tuple(faces[0]), t, tuple(faces[1]))
     length = max(math.sqrt(square) / factor, SMALLEST)
@@ -133,7 +159,7 @@ def _nearest(a: Placed, b: Placed, options: PairOptions, upper: float) -> tuple[
 
 def _search(
     a: WholeTree, b: WholeTree, ignored: Keys, upper: float, options: PairOptions
-) -> tuple[Floats | None, dict[str, Any]]:
+) -> tuple[Floats | None, Stats]:
     """Squared distance, triangles and slots of the nearest pair; slots of -1 if there is none; None if cancelled."""
     bound = np.array([upper * upper * SLACK])
     best = np.array([[bound[0], kernels.FARTHEST_ID, kernels.FARTHEST_ID, -1.0, -1.0]])
@@ -161,13 +187,3 @@ def _search(
         entry_key = np.concatenate([entry_key[:rest], *(keys[:count] for keys, count in zip(stack_key, left))])
         entry_pair = np.concatenate([entry_pair[:rest], *(pairs[:count] for pairs, count in zip(stack_pair, left))])
     return best[np.lexsort(best.T[2::-1])[0]], {"parts": parts}
-
-
-def _limit(upper: Any) -> float:
-    """A distance beyond which nothing counts, infinity for None."""
-    if upper is None:
-        return math.inf
-    limit = as_length(upper)
-    if limit is None:
-        raise OptionError(f"upper is {shown(upper)}, expected a distance, 0 or more, or None for no limit")
-    return limit

@@ -27,8 +27,8 @@ NEXT = (1, 2, 0)
 
 
 @inlined
-def _face(slot_face, s):
-    return slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
+def _face(order_face, s):
+    return order_face[s, 0], order_face[s, 1], order_face[s, 2]
 
 
 @inlined

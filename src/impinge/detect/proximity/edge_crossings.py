@@ -21,44 +21,66 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, Ints
+from impinge.checks import Cancel, Floats, Ints
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.nearest_results import EdgeCrossings
-from impinge.detect.common.pair_query import Side, pair_options
+from impinge.detect.common.pair_query import PairOptions, QueryBody
 from impinge.detect.common.results import TrianglePairs
 from impinge.detect.proximity import edge_crossings_kernels as kernels
-from impinge.errors import OptionError
-from impinge.mesh.body import as_surface
+from impinge.mesh.body import SurfaceLike, as_surface
 
 
 class Meeting(NamedTuple):
     """Triangles that meet, and the bodies as they were when they met."""
 
     pairs: TrianglePairs
-    a: Side
-    b: Side
+    a: QueryBody
+    b: QueryBody
 
 
-def meeting_of(a: Any, b: Any, options: dict[str, Any]) -> Meeting:
-    """All pairs of triangles that meet; asked again if a body was changed meanwhile by another thread."""
-    if "max_pairs" in options:
-        raise OptionError("max_pairs is for triangle pairs; this query answers completely or not at all")
+def meeting_of(a: SurfaceLike, b: SurfaceLike, options: PairOptions) -> Meeting:
+    """All pairs of triangles that meet; repeated if another thread has changed a body meanwhile."""
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
-    wanted = pair_options(options)
     detector = BoxTree(a, b)
     while True:
         versions = a.version, b.version
-        sides = wanted.side_a(a), wanted.side_b(b)
-        pairs = detector.query(**options)
+        bodies = options.query_bodies(a, b)
+        pairs = detector.find(options)
         if (a.version, b.version) == versions:
-            return Meeting(pairs, *sides)
+            return Meeting(pairs, *bodies)
 
 
-def edge_crossings(a: Any, b: Any, **options: Any) -> EdgeCrossings:
-    """All edges of ``a`` that pass through faces of ``b``; options as in ``PairOptions``, without ``max_pairs``."""
+def edge_crossings(
+    a: SurfaceLike,
+    b: SurfaceLike,
+    *,
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    cancel: Cancel | None = None,
+) -> EdgeCrossings:
+    """Find all edges of ``a`` that pass through faces of ``b``: where, in which direction, and how.
+
+    Parameters
+    ----------
+    a, b : body
+        As in ``triangle_pairs``.
+    transform_a, transform_b, active_a, active_b, cancel
+        As in ``triangle_pairs``.
+    ignore : array_like, shape (k, 2), optional
+        Pairs of triangles. A crossing is left out if every triangle of the edge is ignored with that face.
+
+    Returns
+    -------
+    EdgeCrossings
+        Sorted by (edge, face), each once.
+    """
     began = perf_counter()
-    met = meeting_of(a, b, options)
+    met = meeting_of(a, b, PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel))
     pairs = met.pairs.pairs
     edge, face = unique_rows(edges_of(met.a.faces[pairs[:, 0]]), np.repeat(pairs[:, 1], 3))
     edge, face, how = crossings_of(met.a.vertices, edge, met.b.vertices, met.b.faces, face)

@@ -25,23 +25,48 @@ Guarantee  pairs and joints are exact; coordinates are doubles, computed once pe
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Bools, Floats, Ints, distinct_rows
+from impinge.checks import Bools, Cancel, Floats, Ints, distinct_rows
 from impinge.detect.common.nearest_results import Curves
+from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.common.results import Kind
 from impinge.detect.proximity import intersection_curves_kernels as kernels
 from impinge.detect.proximity.edge_crossings import Meeting, meeting_of
 from impinge.mesh.adjacency import grouped
+from impinge.mesh.body import SurfaceLike
 
 
-def intersection_curves(a: Any, b: Any, **options: Any) -> Curves:
-    """The curves in which ``a`` and ``b`` cross; options as in ``PairOptions``, without ``max_pairs``."""
+def intersection_curves(
+    a: SurfaceLike,
+    b: SurfaceLike,
+    *,
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    cancel: Cancel | None = None,
+) -> Curves:
+    """Find the segments in which triangles of ``a`` and ``b`` cross, joined into curves by exact topology.
+
+    Parameters
+    ----------
+    a, b : body
+        As in ``triangle_pairs``. Triangles that share no vertices by index have no common edges: the curves of soups
+        stay open.
+    transform_a, transform_b, active_a, active_b, ignore, cancel
+        As in ``triangle_pairs``.
+
+    Returns
+    -------
+    Curves
+        Triangles that only touch, or lie in one plane, have no segment; ``has_gaps`` says whether there are any.
+    """
     began = perf_counter()
-    met = meeting_of(a, b, options)
+    met = meeting_of(a, b, PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel))
     crossing = met.pairs.pairs[met.pairs.kind == Kind.CROSSING]
     pairs, feature, place = _segments(met, crossing)
     place, ends = _join_ends(feature, place)

@@ -93,8 +93,8 @@ def _cross_pair(x_a, face_a, corner_a, x_b, face_b, corner_b, feature, place):
         row = end if flip_a == flip_b else 1 - end  # along the cross product of the normals
         _feature(ahead >= 0, face_a, corner_a, p1, foot_a, of_a, feature[row, :2])
         _feature(ahead <= 0, face_b, corner_b, p2, foot_b, of_b, feature[row, 2:])
-        placed = _place(feature[row, :2], feature[row, 2:], x_a, corner_a, x_b, corner_b)
-        place[row, 0], place[row, 1], place[row, 2] = placed
+        posed = _place(feature[row, :2], feature[row, 2:], x_a, corner_a, x_b, corner_b)
+        place[row, 0], place[row, 1], place[row, 2] = posed
     return True
 
 

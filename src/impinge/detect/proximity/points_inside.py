@@ -17,40 +17,42 @@ Cost     refit, then O(log n + crossings) per point. Soups, all of whose edges a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.backend.jit import thread_count
 from impinge.checks import Bools, Floats, as_positions
-from impinge.detect.boxes.tree import Placed, TreeOfBoxes, fit_trees, place, with_moved_vertices
+from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import WholeTree, whole_tree
 from impinge.detect.common.containment import closed_pieces, pieces_of
-from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.proximity import points_inside_kernels as kernels
 from impinge.mesh.tri_mesh import TriMesh
 
 
-def points_inside(body: TriMesh, points: Any, options: PairOptions) -> Bools:
-    """Which of ``points`` are inside ``body`` or on it; of the options those of a."""
+def points_inside(
+    body: TriMesh, points: ArrayLike, *, transform: Floats | None = None, active: ArrayLike | None = None
+) -> Bools:
+    """Mask of the points inside ``body`` or on it; see ``impinge.points_inside``."""
     asked = np.array(as_positions(points, name="points"))  # Numba compiles anew for read-only ones
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
-        placed = with_moved_vertices(place(body, tree, options.transform_a, options.active_a, "a"), "a")
-        if not _closed(placed).closed.any():
+        posed = with_moved_vertices(pose_tree(body, tree, transform, active, "a"), "a")
+        if not _closed(posed).closed.any():
             return np.zeros(len(asked), dtype=np.bool_)
-        fit_trees(placed)
-        return inside_placed(placed, whole_tree(placed, only=placed.active), asked)
+        fit_trees(posed)
+        return inside_posed(posed, whole_tree(posed, only=posed.active), asked)
 
 
-def inside_placed(placed: Placed, whole: WholeTree, points: Floats) -> Bools:
+def inside_posed(posed: PosedTree, whole: WholeTree, points: Floats) -> Bools:
     """Which points are inside a fitted tree, whose boxes of active triangles are ``whole``."""
     inside = np.zeros(len(points), dtype=np.bool_)
-    closed, oriented, is_all = _closed(placed)
+    closed, oriented, is_all = _closed(posed)
     if not closed.any():
         return inside
     if not is_all:
-        whole = whole_tree(placed, only=closed)
+        whole = whole_tree(posed, only=closed)
     counter = np.zeros(1, dtype=np.int64)
     kernels.answer_points.over(len(points))(points, tuple(whole), oriented, thread_count(), counter, inside)
     return inside
@@ -64,21 +66,21 @@ class _Closed(NamedTuple):
     is_all: bool
 
 
-def _closed(placed: Placed) -> _Closed:
+def _closed(posed: PosedTree) -> _Closed:
     """The closed pieces, kept with the tree while they hold: for positions only if there are open edges."""
-    frame, derived = placed.frame, placed.tree.derived
-    topology = frame.mark, None if placed.active is None else placed.active.tobytes()
+    state, derived = posed.state, posed.tree.derived
+    topology = state.mark, None if posed.active is None else posed.active.tobytes()
     kept = derived.get("pieces")
     if kept is None or kept[0] != topology:
-        ids = np.sort(placed.tree.slot_tri[placed.tree.slot_tri >= 0])
-        ids = ids if placed.active is None else ids[placed.active[ids]]
-        kept = derived["pieces"] = topology, ids, pieces_of(frame.faces[ids], len(placed.x))
+        ids = np.sort(posed.tree.order_tri[posed.tree.order_tri >= 0])
+        ids = ids if posed.active is None else ids[posed.active[ids]]
+        kept = derived["pieces"] = topology, ids, pieces_of(state.faces[ids], len(posed.x))
         derived.pop("closed", None)
     _, ids, pieces = kept
-    token = placed.token if len(pieces.open_edge) else None
+    token = posed.token if len(pieces.open_edge) else None
     known: tuple[object, _Closed] | None = derived.get("closed")
     if known is None or known[0] != token:
-        closed, oriented = np.zeros(len(frame.faces), dtype=np.bool_), np.zeros(len(frame.faces), dtype=np.bool_)
-        closed[ids], oriented[ids] = closed_pieces(pieces, placed.x)
+        closed, oriented = np.zeros(len(state.faces), dtype=np.bool_), np.zeros(len(state.faces), dtype=np.bool_)
+        closed[ids], oriented[ids] = closed_pieces(pieces, posed.x)
         known = derived["closed"] = token, _Closed(closed, oriented, bool(closed[ids].all()))
     return known[1]

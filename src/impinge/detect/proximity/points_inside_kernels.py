@@ -18,13 +18,13 @@ TOP = np.float32(np.inf)
 
 
 @compiled
-def _crossing(p, x, slot_face, s):
-    a, b, c = slot_face[s, 0], slot_face[s, 1], slot_face[s, 2]
+def _crossing(p, x, order_face, s):
+    a, b, c = order_face[s, 0], order_face[s, 1], order_face[s, 2]
     return ray_meets_triangle(p, point(x, a), point(x, b), point(x, c))
 
 
 @compiled
-def _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, oriented, mask, index):
+def _is_inside(p, box, start, top, origin, x, order_face, order_tri, oriented, mask, index):
     """Whether p is inside or on the surface: by winding number of ``oriented`` triangles, or by parity of the others.
 
     Each level has a frame: the node that is open there, and those of its children that the ray meets and that are
@@ -40,10 +40,10 @@ def _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, oriented, mas
         while level == 0 and mask[0] != 0:
             s = WIDTH * node + lowest_bit(mask[0])
             mask[0] &= mask[0] - ONE
-            if slot_tri[s] >= 0:
-                answer = _crossing(p, x, slot_face, s)
+            if order_tri[s] >= 0:
+                answer = _crossing(p, x, order_face, s)
                 on_surface |= answer == ON_SURFACE
-                if oriented[slot_tri[s]]:
+                if oriented[order_tri[s]]:
                     winding += answer
                 else:
                     crossings += abs(answer)
@@ -58,11 +58,11 @@ def _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, oriented, mas
 
 @compiled
 def _answer_run(first, end, points, tree, oriented, inside):
-    box, _, start, top, origin, _, x, slot_face, slot_tri = tree
+    box, _, start, top, origin, _, x, order_face, order_tri = tree
     mask, index = np.empty(top + 1, np.uint64), np.empty(top + 1, np.int64)
     for i in range(first, end):
         p = point(points, i)
-        inside[i] = _is_inside(p, box, start, top, origin, x, slot_face, slot_tri, oriented, mask, index)
+        inside[i] = _is_inside(p, box, start, top, origin, x, order_face, order_tri, oriented, mask, index)
 
 
 @kernel(parallel_from=256)

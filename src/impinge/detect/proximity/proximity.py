@@ -29,20 +29,19 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import start_stages
-from impinge.checks import Ints, as_length, shown, sorted_unique
-from impinge.detect.box_tree.kernels import find_front
+from impinge.checks import Cancel, Ints, as_number, sorted_unique
+from impinge.detect.box_tree.kernels import find_block_pairs
 from impinge.detect.boxes.mesh_features import Around, features_of, triangles_around
-from impinge.detect.boxes.tree import Placed, TreeOfBoxes, fit_trees, locks_of, place, with_moved_vertices
+from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, lock_both, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import fit_in_range
 from impinge.detect.common.nearest_results import Proximity
-from impinge.detect.common.pair_query import Keys, PairOptions, pack, pair_options, without_ignored
+from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions, pack, without_ignored
 from impinge.detect.proximity import proximity_kernels as kernels
-from impinge.errors import OptionError
-from impinge.mesh.body import as_surface
+from impinge.mesh.body import SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh
 
 Front = NDArray[np.int64]
@@ -77,30 +76,47 @@ LARGEST_FLOAT32 = 1e37
 # the query ----------------------------------------------------------------------------------------------
 
 
-def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proximity:
-    """All vertex-face and edge-edge pairs of ``a`` and ``b``, or of ``a`` alone, no farther apart than ``margin``."""
+def proximity(
+    a: SurfaceLike,
+    b: SurfaceLike | None = None,
+    *,
+    margin: float,
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    cancel: Cancel | None = None,
+) -> Proximity:
+    """Find all vertex-face and edge-edge pairs no farther apart than a margin, with distances and weights.
+
+    Parameters
+    ----------
+    a, b : body
+        As in ``triangle_pairs``. Without ``b``, pairs of ``a`` with itself that share no vertex.
+    margin : float
+        Largest distance that counts.
+    transform_a, transform_b, active_a, active_b, cancel
+        As in ``triangle_pairs``. A cancelled query has no pairs: the answer is never truncated.
+    ignore : array_like, shape (k, 2), optional
+        Pairs of triangles. A pair of features is left out if all pairs of triangles that have the two are ignored.
+
+    Returns
+    -------
+    Proximity
+        Vertices and edges count once, if a live and active triangle has them.
+    """
     began = perf_counter()
-    margin = _as_margin(margin)
-    if "max_pairs" in options:
-        raise OptionError("max_pairs is for triangle pairs; this query answers completely or not at all")
-    wanted = pair_options(options, is_self=b is None)
+    margin = as_number(margin, "margin", "a finite number from 0", least=0.0, below=np.inf)
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel, b is None)
     body_a = as_surface(a, name="a")
     body_b = None if b is None else as_surface(b, name="b")
-    with _placed(body_a, body_b, wanted) as (side_a, side_b, factor):
-        return _Search(side_a, side_b, margin, factor, body_b is None).run(wanted, began)
-
-
-def _as_margin(margin: Any) -> float:
-    length = as_length(margin)
-    if length is None:
-        raise OptionError(f"margin is {shown(margin)}, expected a finite number from 0")
-    if length == np.inf:
-        raise OptionError("margin is infinite or beyond the range of doubles, expected a finite number from 0")
-    return length
+    with _posed(body_a, body_b, options) as (side_a, side_b, factor):
+        return _Search(side_a, side_b, margin, factor, body_b is None).run(options, began)
 
 
 @contextmanager
-def _placed(a: TriMesh, b: TriMesh | None, options: PairOptions) -> Iterator[tuple[Placed, Placed, float]]:
+def _posed(a: TriMesh, b: TriMesh | None, options: PairOptions) -> Iterator[tuple[PosedTree, PosedTree, float]]:
     """Both bodies with fitted trees, which nobody else uses meanwhile, and the factor that they are scaled by.
 
     Of one body it is the same twice.
@@ -108,11 +124,11 @@ def _placed(a: TriMesh, b: TriMesh | None, options: PairOptions) -> Iterator[tup
     tree_a = a.structure("boxes", TreeOfBoxes)
     # A body against itself, moved, needs two sets of boxes at once.
     tree_b = tree_a if b is None else TreeOfBoxes(b) if b is a else b.structure("boxes", TreeOfBoxes)
-    first, second = locks_of(tree_a, tree_b)
+    first, second = lock_both(tree_a, tree_b)
     with first, second:
-        side_a = side_b = with_moved_vertices(place(a, tree_a, options.transform_a, options.active_a, "a"), "a")
+        side_a = side_b = with_moved_vertices(pose_tree(a, tree_a, options.transform_a, options.active_a, "a"), "a")
         if b is not None:
-            side_b = with_moved_vertices(place(b, tree_b, options.transform_b, options.active_b, "b"), "b")
+            side_b = with_moved_vertices(pose_tree(b, tree_b, options.transform_b, options.active_b, "b"), "b")
         fit_trees(side_a, side_b)
         sides, factor = fit_in_range([side_a] if b is None else [side_a, side_b])
         yield sides[0], sides[-1], factor
@@ -121,7 +137,7 @@ def _placed(a: TriMesh, b: TriMesh | None, options: PairOptions) -> Iterator[tup
 class _Search:
     """One query: two sides, a margin, and what was found on the way."""
 
-    def __init__(self, a: Placed, b: Placed, margin: float, factor: float, is_self: bool) -> None:
+    def __init__(self, a: PosedTree, b: PosedTree, margin: float, factor: float, is_self: bool) -> None:
         self.a, self.b, self.factor, self.is_self = a, b, factor, is_self
         self.asked, self.margin = margin, min(factor * margin, LARGEST_MARGIN)
         self.reach = self.margin, np.inf
@@ -132,7 +148,7 @@ class _Search:
 
     def run(self, options: PairOptions, began: float) -> Proximity:
         """All steps from the front on."""
-        front = NO_FRONT if options.cancelled or self._is_empty else self._find_front()
+        front = NO_FRONT if options.cancelled or self._is_empty else self._find_block_pairs()
         if not options.cancelled:
             self._fit(front)
         found = self._sorted(*self._join(front, options))
@@ -158,16 +174,16 @@ class _Search:
     def _is_empty(self) -> bool:
         return not len(self.features_a.slots) or not len(self.features_b.slots)
 
-    def _find_front(self) -> Front:
+    def _find_block_pairs(self) -> Front:
         """Pairs of blocks no farther apart than the margin; the boxes of a are widened by it."""
         size = max(float(abs(side.tree.bounds).max()) for side in (self.a, self.b)) + self.margin
         widen = np.zeros((3, 6))
         widen[:, :3], widen[:, 5] = np.eye(3), self.margin + ROUNDING * size
         front = np.zeros((16 * (self.a.tree.block_count + self.b.tree.block_count), 2), dtype=np.int64)
-        count = find_front(self.a.upper, self.b.upper, widen, None, self.is_self, front)
+        count = find_block_pairs(self.a.upper, self.b.upper, widen, None, self.is_self, front)
         if count > len(front):
             front = np.zeros((count, 2), dtype=np.int64)
-            find_front(self.a.upper, self.b.upper, widen, None, self.is_self, front)
+            find_block_pairs(self.a.upper, self.b.upper, widen, None, self.is_self, front)
         self.stages.done("front")
         return front[:count]
 
@@ -175,7 +191,7 @@ class _Search:
         """Fit the features of all blocks in the front."""
         if not len(front):
             return
-        origin = self.a.origin
+        origin = self.a.origin()
         size = max(float(abs(side.tree.bounds - origin).max()) for side in (self.a, self.b)) + self.margin
         half = np.float32(np.inf if size > LARGEST_FLOAT32 else 0.5 * self.margin + ROUNDING_INSIDE * size)
         far = self.margin + ROUNDING * size
@@ -209,7 +225,7 @@ class _Search:
         room = LEAST_ROOM + ROOM * (len(front) // TASKS + 1)
         while True:
             keys, counts = np.zeros((3 * TASKS, room), dtype=np.uint64), np.zeros(3 * TASKS, dtype=np.int64)
-            kernels.join_front.over(len(front))(*query, thread_count(), np.zeros(1, dtype=np.int64), keys, counts)
+            kernels.join_block_pairs.over(len(front))(*query, thread_count(), np.zeros(1, dtype=np.int64), keys, counts)
             if counts.max() <= room:
                 return keys, counts
             room = int(counts.max())
@@ -233,7 +249,7 @@ class _Search:
             if self.is_self:
                 tri_a, tri_b = np.minimum(tri_a, tri_b), np.maximum(tri_a, tri_b)
             keys = pack(tri_a.astype(np.int32), tri_b.astype(np.int32), np.zeros(len(row), dtype=np.int8))
-            is_wanted = np.isin(keys, without_ignored(keys, options, is_self=self.is_self))
+            is_wanted = np.isin(keys, without_ignored(keys, options))
             yield pairs[sorted_unique(row[is_wanted])]
 
     def _measured(self, options: PairOptions, *found: Ints) -> dict[str, Any]:
@@ -242,7 +258,7 @@ class _Search:
         sorts = [
             (pairs, np.zeros(len(pairs)), np.zeros((len(pairs), columns))) for pairs, columns in zip(found, (3, 3, 2))
         ]
-        bodies = (a.x, a.frame.faces, self.features_a.edges), (b.x, b.frame.faces, self.features_b.edges)
+        bodies = (a.x, a.state.faces, self.features_a.edges), (b.x, b.state.faces, self.features_b.edges)
         per_look = MOST_FRONT if options.cancel is None else PAIRS_PER_LOOK
         first, longest = 0, max(map(len, found))
         while first < longest and not options.cancelled:
@@ -257,7 +273,7 @@ class _Search:
         return named
 
 
-def _listed(front: Front, side: Placed) -> NDArray[np.int64]:
+def _listed(front: Front, side: PosedTree) -> NDArray[np.int64]:
     """The blocks that occur in the front, each once."""
     is_listed = np.zeros(side.tree.block_count, dtype=np.bool_)
     is_listed[front] = True
@@ -274,7 +290,7 @@ def _expanded(row: NDArray[np.int64], feature: Any, around: Around) -> tuple[NDA
 
 def _sorted_pairs(parts: list[Keys]) -> Ints:
     """Keys of all parts as sorted rows."""
-    keys = np.sort(np.concatenate([np.zeros(0, dtype=np.uint64), *parts]))
+    keys = np.sort(np.concatenate([NO_KEYS, *parts]))
     pairs = np.zeros((len(keys), 2), dtype=np.int32)
     pairs[:, 0], pairs[:, 1] = keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)
     return pairs

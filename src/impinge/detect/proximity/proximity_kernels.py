@@ -196,7 +196,7 @@ def join_part(front, first, end, turned, a, b, is_edges, is_self, reach, keys):
 
 
 @kernel(parallel_from=16)
-def join_front(
+def join_block_pairs(
     front, edges_a, vertices_a, faces_a, edges_b, vertices_b, faces_b, is_self, reach, threads, counter, keys, counts
 ):
     """Join the block pairs of the front: edges, vertices of a with faces of b, and vertices of b with faces of a.

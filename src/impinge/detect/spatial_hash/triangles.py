@@ -25,7 +25,7 @@ from impinge.backend.jit import thread_count
 from impinge.backend.stages import start_stages
 from impinge.checks import Floats, Ints, sorted_unique
 from impinge.detect.common.narrow_phase import Neighbours, check_neighbours, classify, classify_self
-from impinge.detect.common.pair_query import PairOptions, Side, finish_pairs, pair_options
+from impinge.detect.common.pair_query import PairOptions, QueryBody, finish_pairs, pair_options
 from impinge.detect.common.results import EdgeContacts, Reason, TrianglePairs
 from impinge.detect.proximity.edge_crossings import crossings_of, unique_rows
 from impinge.detect.spatial_hash import triangles_kernels as kernels
@@ -62,7 +62,7 @@ class TriangleCells:
         )
 
     def _search(
-        self, a: Side, b: Side, is_self: bool, options: PairOptions, stats: dict[str, Any]
+        self, a: QueryBody, b: QueryBody, is_self: bool, options: PairOptions, stats: dict[str, Any]
     ) -> tuple[Keys, Reason | None]:
         if options.cancelled:
             return np.zeros(0, dtype=np.uint64), "cancelled"

@@ -189,7 +189,7 @@ class SphereTree:
         """Build what is missing, trees of spheres for one, so that the first query's budget need not."""
         with self._lock:
             for side in self._sides:
-                frame = side.surface.frame()
+                frame = side.surface.state()
                 if frame.live().any():
                     tracked = side.kept.tracked(side, frame)
                     tracked.outside.prepare()
@@ -200,8 +200,8 @@ class SphereTree:
     def _sit_down(self) -> Seats | None:
         """Look at both bodies as they are now; None if one of them has no triangles."""
         a, b = self._sides
-        frame_a = a.surface.frame()
-        frame_b = frame_a if self.is_self else b.surface.frame()
+        frame_a = a.surface.state()
+        frame_b = frame_a if self.is_self else b.surface.state()
         if not (frame_a.live().any() and frame_b.live().any()):
             return None
         seat = Seat(a, frame_a)

@@ -29,7 +29,7 @@ def rows(pairs):
 
 def tree_of(detector):
     side = detector._sides[0]
-    return side.kept.tracked(side, side.surface.frame()).tree
+    return side.kept.tracked(side, side.surface.state()).tree
 
 
 def meeting_leaves(detector, faces):

@@ -24,7 +24,7 @@ from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_surface
 from impinge.mesh.elements import Mark
 from impinge.mesh.positions import Positions
-from impinge.mesh.tri_mesh import Frame, TriMesh, used_ids
+from impinge.mesh.tri_mesh import BodyState, TriMesh, used_ids
 
 MOST_LEVELS = 5
 """Of a tree that a body makes itself: 32,768 leaves."""
@@ -42,7 +42,7 @@ class Kept:
         """By whether it was built at rest, as for a soft body, or for the surface as it was."""
         self._tracked: dict[tuple[Any, ...], tuple[Mark, TrackedSpheres]] = {}
 
-    def tree(self, body: SteeredBody, frame: Frame) -> SphereHierarchy:
+    def tree(self, body: SteeredBody, frame: BodyState) -> SphereHierarchy:
         """The given tree, if it is this surface's; else one that the surface makes itself."""
         if body.tree is not None:
             return body.tree.for_mesh(self._surface)
@@ -53,7 +53,7 @@ class Kept:
             self._own[body.is_soft] = own
         return own[1]
 
-    def tracked(self, body: SteeredBody, frame: Frame) -> TrackedSpheres:
+    def tracked(self, body: SteeredBody, frame: BodyState) -> TrackedSpheres:
         """The spheres of a tree in one mode; made when first asked for."""
         with self.lock:
             key = (
@@ -98,7 +98,7 @@ class SteeredBody:
         """What the surface keeps."""
         return self.surface.structure("spheres", Kept)
 
-    def steering(self, tree: SphereHierarchy, frame: Frame) -> Steering:
+    def steering(self, tree: SphereHierarchy, frame: BodyState) -> Steering:
         """Who may steer spheres: vertices of the coarse mesh, or of the surface itself."""
         if self.driver is None:
             return Steering(tree.rest, used_ids(frame.faces[frame.live()], len(frame.vertices)))
@@ -117,7 +117,7 @@ class SteeredBody:
             return Steering(rest, used, column, weight, column, weight, np.zeros(len(weight)))
         return Steering(rest, used)
 
-    def at_rest(self, frame: Frame) -> TriMesh:
+    def at_rest(self, frame: BodyState) -> TriMesh:
         """The surface where spheres are built, of a soft body at rest, of others as they are; whoever edits it now."""
         body = TriMesh(self.soft.rest_surface if self.is_soft else frame.vertices, frame.faces, validate="trust")
         body.remove_triangles(~frame.live())
@@ -128,12 +128,12 @@ class Seat:
     """One body of a detector as long as its triangles stay the same, and where it is in the query that is at work.
 
     What a query does with it takes tens of microseconds if others have filled the caches: every object and every call
-    count, so that positions are looked at without making a ``Frame``.
+    count, so that positions are looked at without making a ``BodyState``.
     """
 
     __slots__ = ("_driver", "_positions", "elements", "faces", "letter", "mark", "matrix", "outside", "tracked", "x")
 
-    def __init__(self, body: SteeredBody, frame: Frame) -> None:
+    def __init__(self, body: SteeredBody, frame: BodyState) -> None:
         self.letter = body.letter
         self.tracked = body.kept.tracked(body, frame)
         self.elements, self.mark, self.faces = body.surface.elements, frame.mark, frame.faces

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from impinge.backend.clock import now_ns
 from impinge.checks import Ints, sorted_unique
-from impinge.detect.common.narrow_phase import settle, settle_self
+from impinge.detect.common.narrow_phase import settle, resolve_self
 from impinge.detect.common.pair_query import unpack
 from impinge.detect.common.pair_query_kernels import KIND_BITS
 from impinge.detect.common.results import Reason
@@ -164,7 +164,7 @@ class ExactStage:
         now = now_ns()
         while tested < len(distinct) and now + self._chunk_ns < deadline and not limits.cancelled:
             chunk = distinct[tested : tested + SETTLED_AT_ONCE]
-            hit = settle_self(chunk, *a) if self._is_self else settle(chunk, *a, *b)
+            hit = resolve_self(chunk, *a) if self._is_self else settle(chunk, *a, *b)
             found.append(hit)
             meets[tested : tested + len(chunk)] = np.isin(chunk >> np.uint64(KIND_BITS), hit >> np.uint64(KIND_BITS))
             tested += len(chunk)
