@@ -12,89 +12,62 @@ import impinge
 SOURCE = Path(impinge.__file__).parent
 TESTS = Path(__file__).parent
 
-ROOMS = [
-    "io", "mesh", "deform",
-    "detect.common", "detect.boxes", "detect.box_tree", "detect.proximity", "detect.depth",
-    "detect.breadth_first", "detect.gjk_cut", "detect.spatial_hash", "detect.layered_depth", "detect.sphere_tree",
-    "contact", "bodies", "respond", "world", "queries", "simulate", "scenes", "view", "interop", "runs", "app",
-]  # fmt: skip
-"""From left to right: a room imports rooms to its left."""
-METHODS = {f"detect.{name}" for name in ("breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree")}
-"""Methods do not import each other."""
-FOUNDATION = {"errors": set(), "backend": {"errors"}, "exact": {"backend", "errors"}}
-"""Imported by all rooms, and what each of them may import."""
-BORDER = {"checks", "budget"}
-"""Argument checks and budgets: they stand on the foundation, every room may import them."""
-PUBLISHED = {"mesh", "deform"}
-"""The rooms that ``published`` stands on; only ``scenes`` and ``app`` import it (and the benchmarks)."""
-TOP = {"__init__", "__main__"}
-WHOLE = {"view", "runs", "app"}
-"""Rooms that may import the package as a whole: they print its version and use its public names."""
-BY_STRING = {"impinge.view.picture", "impinge.view.live"}
-"""Modules that ``.plot()`` and ``.show()`` import by string."""
-MOST_MODULES = 20
+STAGES = ["io", "mesh", "deform", "detect", "contact", "respond"]
+"""From left to right: a stage imports stages to its left, never to its right."""
+FOUNDATION = {"errors", "arrays", "exact", "backend"}
+"""Serve all and import none of the stages."""
+ABOVE = {
+    "soft_body": {"mesh", "deform", "io", "soft_body_file", "soft_body_meshes"},
+    "soft_body_meshes": {"mesh"},
+    "soft_body_file": {"mesh", "deform", "io", "soft_body"},
+    "cloth": {"mesh", "deform", "soft_body", "soft_body_meshes"},
+    "published": {"mesh", "deform"},
+    "scenes": {"mesh", "deform"},
+    "queries": {"io", "mesh", "deform", "detect", "contact", "auto"},
+    "auto": {"io", "mesh", "deform", "detect", "contact"},
+    "scene_keys": set(),
+    "scene_file": {*STAGES, "soft_body", "world", "simulate", "cloth", "scenes", "scene_keys"},
+    "simulate": {*STAGES, "queries", "auto", "soft_body", "world", "cloth", "scenes"},
+    "world_search": {*STAGES},
+    "world": {*STAGES, "queries", "auto", "soft_body", "world_search"},
+}
+"""What stands on the stages, and what it may use."""
+TOP = {"view", "cluster", "bench", "cli", "commands", "simulation_run", "warming", "demo", "__init__", "__main__"}
+"""Nothing below imports these."""
+DETECTORS = {"brute_force", "box_tree", "breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree"}
+"""Detectors never import one another."""
 
 
-def module_of(path: Path) -> str:
-    """The dotted name of a file below the package, without the package's own."""
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
-
-
-def room_of(module: str) -> str:
-    """The room of a dotted module name; the folders of ``detect`` are rooms of their own."""
-    parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] == "detect" and len(parts) > 1 else parts[0]
-
-
-def imports_of(path: Path, package: str = "") -> set[str]:
-    """Modules of impinge that a file imports at run time, without ``impinge.``; the package itself is ``__init__``.
-
-    Sees ``import``, ``from``, relative imports of a file in ``package`` (dotted, without ``impinge.``), and
-    ``import_module`` or ``__import__`` of a string.
-    """
+def imports_of(path: Path) -> set[str]:
+    """Modules of the package that a file imports at run time, without the package's name; itself is ``__init__``."""
+    names: set[str] = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             node.body = []
-    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = ["impinge", *(package.split(".") if package else [])] if node.level else []
-            base = base[: len(base) - node.level + 1] if node.level else []
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            names.update(f"{module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
-            names.update(
-                text.value for text in ast.walk(node) if isinstance(text, ast.Constant) and isinstance(text.value, str)
-            )
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
     ours = {name for name in names if name.split(".")[0] == "impinge"}
     return {name.removeprefix("impinge.") if "." in name else "__init__" for name in ours}
 
 
-def may_import(room: str, other: str) -> bool:
-    """Whether a module of ``room`` may import one of ``other``."""
-    if room in TOP or room == other:
-        return True
-    if other == "__init__":
-        return room in WHOLE
-    if room in FOUNDATION:
-        return other in FOUNDATION[room]
-    if other in FOUNDATION:
-        return True
-    if room in BORDER:
-        return other in BORDER
-    if other in BORDER:
-        return True
-    if room == "published":
-        return other in PUBLISHED
-    if other == "published":
-        return room in {"scenes", "app"}
-    if room in METHODS and other in METHODS:
-        return False
-    return room in ROOMS and other in ROOMS and ROOMS.index(other) < ROOMS.index(room)
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def allowed_for(part: str) -> set[str]:
+    if part in ("errors",):
+        return set()
+    if part in FOUNDATION:
+        return FOUNDATION
+    if part in STAGES:
+        return FOUNDATION | set(STAGES[: STAGES.index(part) + 1])
+    if part in ABOVE:
+        return FOUNDATION | ABOVE[part] | {part}
+    return FOUNDATION | set(STAGES) | set(ABOVE) | TOP
 
 
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -102,13 +75,12 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_go_to_the_left(path: Path):
-    """Let each room import only rooms to its left, and by string only what ``.plot()`` and ``.show()`` draw with."""
-    module = module_of(path)
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    room = room_of(module)
-    wrong = {name for name in imports_of(path, package) if not may_import(room, room_of(name))}
+    """Let each part import only what stands to its left or below it."""
+    part = part_of(path)
+    used = {name.split(".")[0] for name in imports_of(path)}
 
-    assert wrong - {name.removeprefix("impinge.") for name in BY_STRING} == set()
+    assert part in FOUNDATION | set(STAGES) | set(ABOVE) | TOP, f"say in this test where {part} stands"
+    assert used <= allowed_for(part)
 
 
 @pytest.mark.parametrize(
@@ -119,64 +91,31 @@ def test_imports_go_to_the_left(path: Path):
         ("import impinge.mesh.shapes", "mesh.shapes"),
         ("from impinge import TriMesh", "TriMesh"),
         ("from impinge.mesh import shapes", "mesh.shapes"),
-        ("from . import kernels", "detect.box_tree.kernels"),
-        ("from .kernels import join", "detect.box_tree.kernels.join"),
-        ("from ..boxes import tree", "detect.boxes.tree"),
-        ("from ...world.world import World", "world.world.World"),
-        ("from ... import queries", "queries"),
-        ("import_module('impinge.world.world')", "world.world"),
-        ("importlib.import_module(name='impinge.world.world')", "world.world"),
-        ("__import__('impinge.view.live')", "view.live"),
     ],
 )
-def test_no_form_of_import_is_missed(tmp_path, line, found):
-    """See absolute, relative and string imports, the package as a whole too, which no room may import."""
+def test_no_way_to_import_is_missed(tmp_path, line, found):
+    """See every way to import the package, the package as a whole too, which only the top may do."""
     (tmp_path / "module.py").write_text(f"import impinger\ndef later():\n    {line}\n")
 
-    assert imports_of(tmp_path / "module.py", "detect.box_tree") == {found}
-    assert not may_import("detect.box_tree", "__init__")
-    assert not may_import("detect.box_tree", "TriMesh")
+    assert imports_of(tmp_path / "module.py") == {found}
+    assert not {"__init__", "TriMesh"} & allowed_for("detect")
 
 
-def test_methods_do_not_import_each_other():
-    """Refuse imports between methods, imports to the right, and imports of the papers from the product."""
-    assert not may_import("detect.gjk_cut", "detect.breadth_first")
-    assert not may_import("detect.spatial_hash", "contact")
-    assert not may_import("world", "published")
-    assert not may_import("published", "detect.common")
-    assert may_import("detect.spatial_hash", "detect.depth")
-    assert may_import("scenes", "published")
-
-
-def test_sphere_tree_folders_stand_on_each_other():
-    """Let ``build`` import neither ``track`` nor ``search``, and ``track`` not ``search``."""
-    order = ["build", "track", "search"]
-    for folder in order:
-        for path in (SOURCE / "detect" / "sphere_tree" / folder).glob("*.py"):
-            used = {name.split(".")[2] for name in imports_of(path) if name.startswith("detect.sphere_tree.")}
-            assert not used & {"detector", *order[order.index(folder) + 1 :]}, path.name
-
-
-def test_rooms_are_small():
-    """Hold at most twenty modules in a folder."""
-    for folder in {path.parent for path in MODULES}:
-        modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-        assert len(modules) <= MOST_MODULES, folder.name
-
-
-def test_rooms_say_what_lives_in_them():
-    """Open each room with a docstring that names what it may import."""
-    for path in SOURCE.rglob("__init__.py"):
-        if path.parent != SOURCE:
-            words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            assert "mport" in words, path
+def test_detectors_do_not_import_one_another():
+    """Keep detectors apart: what two of them need has a module of its own."""
+    for path in (SOURCE / "detect").glob("*.py"):
+        owner = next((name for name in DETECTORS if path.stem.startswith(name)), None)
+        others = {name.split(".")[1] for name in imports_of(path) if name.startswith("detect.")}
+        strangers = {name for name in others if any(name.startswith(d) for d in DETECTORS if d != owner)}
+        if owner is not None:
+            assert not strangers, path.name
 
 
 def test_kernels_import_no_class_of_ours():
     """Let modules of compiled code import compiled code and constants only."""
-    for path in SOURCE.rglob("*kernels.py"):
+    for path in SOURCE.rglob("*_kernels.py"):
         for name in imports_of(path):
-            assert name.startswith(("exact.", "backend.")) or "kernels" in name, f"{path.name} imports {name}"
+            assert name.startswith(("exact.", "backend.")) or "_kernels" in name, f"{path.name} imports {name}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
