@@ -5,7 +5,8 @@ Scene      ``scenes.particles``: 20,000 particles over a knot of 10,000 faces, w
 Frame      1. Deform. The knot gets new vertices.
            2. Move.   Particles fall by a time step.
            3. Detect. The knot is drawn anew and all particles are looked up, and so they are in the floor, whose image
-              is kept (``points_inside`` with a resolution).
+              is kept (``points_inside`` with a resolution). The paper as written (``published.layered_depth``) searches
+              for the same particles, timed apart.
            4. Respond. Each particle inside is put on the nearest point of the surface and leaps off it, relative to how
               the surface moves.
 Checked    Every few frames, untimed: particles that the image tells wrongly, against the exact answer, before the
@@ -29,6 +30,7 @@ from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_frames import RESOLUTION
 from impinge.checks import Bools, Floats
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.published import layered_depth
 from impinge.queries import closest_points, points_inside
 from impinge.scenes.particles import COUNT, Particles, particle_scene
 from impinge.scenes.registry import Scene
@@ -36,6 +38,7 @@ from impinge.scenes.registry import Scene
 DT = 1.0 / 60.0
 PAPER_FPS = 29.0
 STAGES = ("deform", "move", "detect", "respond")
+PUBLISHED = "detect, as published"
 RECENT = 0.5
 """Seconds after a contact for which a particle is shown in colour."""
 MARK = 0.015
@@ -46,7 +49,8 @@ Same protocol; substitute geometry. {count:,} particles rain on a tube of 10,000
 and on a floor that stands still; {frames} frames of 1/60 s, after {warm} that are not timed, so that particles are
 everywhere. A frame is the new shape of the body, the motion of the particles, the search for those inside ({resolution}
 x {resolution} pixels) and the response: each is put on the nearest point of the surface and leaps off it. Drawing is
-not timed; the paper's frames include it.
+not timed; the paper's frames include it. "{published}" is the search by the paper as written
+(`impinge.published.layered_depth`), a pass per layer on one thread, for the same particles; it is no part of a frame.
 """
 
 
@@ -74,6 +78,10 @@ class Run:
     """How far from the surface the farthest of these was, in diagonals of a pixel."""
     depth: list[float] = field(default_factory=list)
     """How deep in the body a particle was after the response, the deepest."""
+    published_ms: list[float] = field(default_factory=list)
+    """The search by the paper as written."""
+    published_wrong: list[float] = field(default_factory=list)
+    published_farthest: list[float] = field(default_factory=list)
 
     @property
     def frame_ms(self) -> list[float]:
@@ -84,6 +92,12 @@ class Run:
     def fps(self) -> float:
         """Frames per second, from the mean."""
         return 1e3 / statistics.fmean(self.frame_ms)
+
+    @property
+    def published_fps(self) -> float:
+        """Frames per second if the search were that of the paper as written."""
+        other = statistics.fmean(self.frame_ms) - statistics.fmean(self.ms["detect"])
+        return 1e3 / (other + statistics.fmean(self.published_ms))
 
 
 class Rain:
@@ -96,6 +110,7 @@ class Rain:
         self.body, self.floor = self.scene.surfaces
         self.time = 0.0
         self._before = self.body.vertices.copy()
+        self._floor_image = _published_image(self.floor)  # of a rigid object: computed once (Table 2)
 
     def deform(self) -> None:
         """Give the body its next shape."""
@@ -114,6 +129,12 @@ class Rain:
             for surface in (self.body, self.floor)
         )
         return inside, below
+
+    def detect_as_published(self) -> tuple[Bools, Bools]:
+        """The same by the paper as written."""
+        x = self.particles.position
+        inside = layered_depth.vertices_in_volume(_published_image(self.body), x)
+        return inside, layered_depth.vertices_in_volume(self._floor_image, x)
 
     def respond(self, inside: Bools, below: Bools) -> int:
         """Bring them out; returns how many there were."""
@@ -141,21 +162,34 @@ class Rain:
         _timed(timed.ms["deform"], self.deform)
         _timed(timed.ms["move"], self.move)
         inside, below = _timed(timed.ms["detect"], self.detect)
+        published, _ = _timed(timed.published_ms, self.detect_as_published)
         if check:
-            self._check_detection(timed, inside)
+            self._check_detection(timed, inside, published)
         timed.contacts.append(_timed(timed.ms["respond"], partial(self.respond, inside, below)))
         if check:
             ids = np.flatnonzero(inside)
             left = closest_points(self.body, self.particles.position[ids])
             timed.depth.append(float(left.distance[np.asarray(left.inside)].max(initial=0.0)))
 
-    def _check_detection(self, run: Run, inside: Bools) -> None:
+    def _check_detection(self, run: Run, inside: Bools, published: Bools) -> None:
         exact = closest_points(self.body, self.particles.position)
-        wrong = inside != exact.inside
         low, high = self.body.bounds
         pixel = np.sort(high - low)[1:] / RESOLUTION  # the window is across the shortest side
-        run.wrong.append(float(wrong.mean()))
-        run.farthest.append(float(exact.distance[wrong].max(initial=0.0) / np.hypot(*pixel)))
+        for found, shares, distances in (
+            (inside, run.wrong, run.farthest),
+            (published, run.published_wrong, run.published_farthest),
+        ):
+            wrong = found != exact.inside
+            shares.append(float(wrong.mean()))
+            distances.append(float(exact.distance[wrong].max(initial=0.0) / np.hypot(*pixel)))
+
+
+def _published_image(body: TriMesh) -> layered_depth.LayeredDepthImage:
+    box = layered_depth.aabb(body)
+    voi = layered_depth.volume_of_interest(box, box)
+    if voi is None:
+        raise AssertionError("the body has no volume")
+    return layered_depth.layered_depth_image(body, voi, from_low=True, resolution=RESOLUTION)
 
 
 def _timed(ms: list[float], step: Callable[[], Any]) -> Any:
@@ -177,7 +211,13 @@ def run(*, quick: bool = False) -> Experiment:
     return Experiment(
         name="p004_particles",
         title="Layered depth images: particles on a deforming body",
-        protocol=PROTOCOL.format(count=sizes.particles, frames=sizes.frames, warm=sizes.warm, resolution=RESOLUTION),
+        protocol=PROTOCOL.format(
+            count=sizes.particles,
+            frames=sizes.frames,
+            warm=sizes.warm,
+            resolution=RESOLUTION,
+            published=PUBLISHED,
+        ),
         rows=_rows(found, sizes),
         claims=claims(found),
         tables=[_table(found)],
@@ -191,7 +231,8 @@ def _rows(found: Run, sizes: _Sizes) -> list[Row]:
     base = min(found.frame_ms)
     note = f"{found.fps:.0f} frames per second; {statistics.fmean(found.contacts):,.0f} contacts per frame"
     rows = [Row(scene, "frame", base, statistics.median(found.frame_ms), 1.0, note)]
-    rows += [Row(scene, stage, min(ms), statistics.median(ms), min(ms) / base) for stage, ms in found.ms.items()]
+    stages = {**found.ms, PUBLISHED: found.published_ms}
+    rows += [Row(scene, stage, min(ms), statistics.median(ms), min(ms) / base) for stage, ms in stages.items()]
     return rows
 
 
@@ -201,11 +242,15 @@ def _table(found: Run) -> Table:
         "here, without drawing", found.fps, statistics.fmean(found.contacts), f"{statistics.fmean(found.wrong):.3%}",
         max(found.farthest), max(found.depth),
     )  # fmt: skip
+    as_published = (
+        "here, without drawing, search as published", found.published_fps, statistics.fmean(found.contacts),
+        f"{statistics.fmean(found.published_wrong):.3%}", max(found.published_farthest), "",
+    )  # fmt: skip
     columns = (
         "who", "frames per second", "contacts per frame", "particles told wrongly",
         "farthest of these, pixel diagonals", "deepest after the response",
     )  # fmt: skip
-    return Table("frames", "Frames per second, and how right they are", columns, [paper, here])
+    return Table("frames", "Frames per second, and how right they are", columns, [paper, here, as_published])
 
 
 def claims(found: Run) -> list[Claim]:
@@ -214,14 +259,17 @@ def claims(found: Run) -> list[Claim]:
         judged(
             "Deformation, particles, collision detection and response of 20,000 particles and a body of 10k faces run "
             f"in real time, at {PAPER_FPS:g} frames per second (5, Fig. 11; here: at least as many, without drawing).",
-            f"{found.fps:.0f} frames per second, the slowest frame {max(found.frame_ms):.1f} ms",
-            found.fps >= PAPER_FPS,
+            f"{found.fps:.0f} frames per second, the slowest frame {max(found.frame_ms):.1f} ms; "
+            f"{found.published_fps:.0f} frames per second with the search as published",
+            min(found.fps, found.published_fps) >= PAPER_FPS,
         ),
         judged(
             "Vertices in a volume can be told from its image (3.3; here: particles told wrongly are within 1 / √2 of a "
-            "pixel's diagonal of the surface).",
-            f"{statistics.fmean(found.wrong):.3%} told wrongly, at most {max(found.farthest):.2f} diagonals away",
-            max(found.farthest) <= 0.5**0.5 * (1.0 + 2.0**-12),
+            "pixel's diagonal of the surface, and as published within half a diagonal).",
+            f"{statistics.fmean(found.wrong):.3%} told wrongly, at most {max(found.farthest):.2f} diagonals away; as "
+            f"published {statistics.fmean(found.published_wrong):.3%}, at most {max(found.published_farthest):.2f}",
+            max(found.farthest) <= 0.5**0.5 * (1.0 + 2.0**-12)
+            and max(found.published_farthest) <= 0.5 * (1.0 + 2.0**-12),
         ),
     ]
 

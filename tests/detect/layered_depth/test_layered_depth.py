@@ -48,11 +48,11 @@ def volume(a, b, **options):
     return LayeredDepth(a, b, **options).query().volume
 
 
-def image_of(body, resolution, axis=2, passes="single"):
+def image_of(body, resolution, axis=2):
     """Image of a whole body, checked."""
     solid = Layers(body).solid(body, None, None, "a")
     view = next(view for view, _ in views(solid.bounds, solid.bounds, resolution, True) if view.axis == axis)
-    image = Cpu().draw(solid, view, passes, Scratch())
+    image = Cpu().draw(solid, view, Scratch())
     image.assert_valid(Cpu())
     return image
 
@@ -135,11 +135,11 @@ def test_degenerate_closed_meshes_are_crossed_evenly(points, data):
     body = TriMesh(np.array(points, dtype=float), faces)
     solid = Layers(body).solid(body, None, None, "a")
     for view, _ in views(solid.bounds, solid.bounds, 4, True):
-        image = Cpu().draw(solid, view, "single", Scratch())
+        image = Cpu().draw(solid, view, Scratch())
         image.assert_valid(Cpu())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(images, "LEAST_BITS", 99)
-            exact = Cpu().draw(solid, view, "single", Scratch())
+            exact = Cpu().draw(solid, view, Scratch())
         exact.assert_valid(Cpu())
         if (np.log2(solid.bounds[1] - solid.bounds[0]) % 1.0 == 0.0).all():  # nothing is rounded by snapping
             np.testing.assert_array_equal(exact.pixel_start, image.pixel_start)
@@ -167,7 +167,7 @@ def test_no_candidate_is_missed(rng):
         window = np.sort(rng.integers(-4, 5, (2, 3)), axis=0) * 0.25 + [[0.0] * 3, [0.25] * 3]
         for view, _ in views(window, window, int(rng.integers(1, 6)), True):
             scratch = Scratch()
-            image = Cpu().draw(solid, view, "single", scratch)
+            image = Cpu().draw(solid, view, scratch)
             assert image.count == drawn_one_by_one(image, scratch)
             fragments += image.count
 
@@ -189,7 +189,7 @@ def test_edges_of_huge_triangles_through_the_centre(rng):
         solid = Layers(body).solid(body, None, None, "a")
         view = views(*[np.array([[-0.5] * 3, [0.5] * 3])] * 2, 1, True)[2][0]
         scratch = Scratch()
-        image = Cpu().draw(solid, view, "single", scratch)
+        image = Cpu().draw(solid, view, scratch)
         image.assert_valid(Cpu())
         assert view.axis == 2
         assert image.bits == 16
@@ -658,7 +658,7 @@ def test_points_in_a_scan(rng):
 
 def test_crossings_are_moved_along_their_planes(rng, monkeypatch):
     """Make the error of points in a smooth body one of second order by moving crossings to the points' own rays."""
-    from impinge.detect.layered_depth import points as sampling
+    from impinge.detect.layered_depth import points
 
     body = shapes.bumpy_sphere(6)
     low, high = body.bounds
@@ -672,7 +672,7 @@ def test_crossings_are_moved_along_their_planes(rng, monkeypatch):
         return points_inside_sampled(body, points, resolution) != nearest.inside
 
     moved_ones = [wrong(n) for n in (16, 64)]
-    monkeypatch.setattr(sampling, "point_reach", lambda _: 0.0)
+    monkeypatch.setattr(points, "point_reach", lambda _: 0.0)
     plain = [wrong(n) for n in (16, 64)]
 
     assert 2 * moved_ones[0].sum() < plain[0].sum()
@@ -883,7 +883,6 @@ def test_active_pieces_must_be_closed():
         ({"axes": True}, "axes is True"),
         ({"axes": 2}, "axes is 2, expected 1 .the shortest way through. or 3 .all of them."),
         ({"rule": "odd"}, "rule is 'odd', expected one of 'parity', 'winding'"),
-        ({"passes": "many"}, "passes is 'many', expected one of 'single', 'peeling'"),
         ({"device": "tpu"}, "device is 'tpu', expected one of 'cpu', 'cuda'"),
     ],
 )
@@ -1027,7 +1026,7 @@ def test_scratch_grows_with_the_image():
     solid = layers.solid(body, None, None, "a")
     for resolution in (4, 100, 8, 1500):
         for view, _ in views(solid.bounds, solid.bounds, resolution, True):
-            image = layers.image(Cpu(), solid, view, "single")
+            image = layers.image(Cpu(), solid, view)
             image.assert_valid(Cpu())
             assert image.count == 2 * resolution**2
     assert layers._scratch.first[-1] < images.KEPT_FRAGMENTS
@@ -1043,17 +1042,6 @@ def test_cancelled_queries_say_so():
     assert result.reason == "cancelled"
     assert result.volume == 0.0
     assert result.error == 1.0  # it may be anything that fits into both boxes
-
-
-def test_peeling_draws_the_same_image(drawn):
-    """Make the same image from one pass per layer as from a single one."""
-    a, b = pieces(*knots()), knots()[1]
-    single, peeled = (LayeredDepth(a, b, rule="winding", passes=p).query() for p in ("single", "peeling"))
-
-    assert_same(peeled, single)
-    assert single.depth_complexity.max() >= 6
-    body = TriMesh([], [])
-    assert LayeredDepth(body, passes="peeling").query().volume == 0.0
 
 
 def test_stages_are_timed():
@@ -1106,7 +1094,7 @@ for threads in (1, 2, 4):
     impinge.set_threads(threads)
     a, b = shapes.torus_knot(3, 7, 900, 15), shapes.bumpy_sphere(5, center=(0.3, 0.0, 0.0))
     results = [LayeredDepth(a, b, axes=3, resolution=100).query(), LayeredDepth(a).query()]
-    results.append(LayeredDepth(a, b, passes="peeling").query(transform_a=np.diag([1.0, 1.0, 1e7, 1.0])))
+    results.append(LayeredDepth(a, b).query(transform_a=np.diag([1.0, 1.0, 1e7, 1.0])))
     names = ("volume", "volumes", "error", "spans", "pixel", "centroid", "triangles", "penetrating_a", "penetrating_b")
     arrays = [getattr(result, name) for result in results for name in names] + [points_inside_sampled(b, points, 64)]
     digests.add(hashlib.sha256(b"".join(np.asarray(array).tobytes() for array in arrays)).hexdigest())

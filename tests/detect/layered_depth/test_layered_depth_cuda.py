@@ -33,7 +33,6 @@ VARIANTS = {
     "one axis": {"resolution": 6},
     "three axes": {"resolution": 3, "axes": 3},
     "winding": {"resolution": 4, "rule": "winding"},
-    "peeling": {"resolution": 4, "passes": "peeling"},
 }
 
 

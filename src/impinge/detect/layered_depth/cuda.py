@@ -151,11 +151,11 @@ class Cuda:
         """A copy on the host."""
         return array.copy_to_host()
 
-    def draw(self, solid, view, passes, scratch):
-        """Make an image of a body; layers need no passes of their own here."""
+    def draw(self, solid, view, scratch):
+        """Make an image of a body."""
         bits = view.bits(solid.bounds)
         if bits < LEAST_BITS:
-            return self._upload(Cpu().draw(solid, view, passes, scratch))
+            return self._upload(Cpu().draw(solid, view, scratch))
         count, vertices = len(solid.ids), len(solid.x)
         faces, ids = cuda.to_device(solid.faces), cuda.to_device(solid.ids)
         placed = cuda.device_array((vertices, 2), np.int32), cuda.device_array(vertices, np.float64)

@@ -31,12 +31,12 @@ Error       A ray stands for its pixel. What it cannot see shows as jumps betwee
             per row, per column and along slopes of 1, 2 and 3 to 1: where an edge runs along such a line of pixels,
             they err alike. With three axes it is at least their spread. Where nothing was found it is what a single ray
             would stand for. (Comparing two resolutions, or three axes alone, says 0 for a symmetric body.)
-Passes      "peeling" renders the body once per layer as the paper must, each pass keeping the next fragment in drawing
-            order, for comparing costs; the image is the same bits. There is no limit of 255 layers.
 Sources     Bodies need not be triangles: see ``layered_depth_sources``.
 
-Departures  Both images are sorted upwards, whichever side a body is known from, so that nothing is mirrored. Depths are
-            doubles in the user's units. A ray that is still inside at the far end of the region ends there.
+Departures  One pass over the triangles draws all layers; the paper renders once per layer (``published.layered_depth``
+            is the paper as written). There is no limit of 255 layers. Both images are sorted upwards, whichever side
+            a body is known from, so that nothing is mirrored. Depths are doubles in the user's units. A ray that is
+            still inside at the far end of the region ends there.
 Guarantee   approximate: exact along the rays, sampled across them. The same bits for any number of threads and for
             either order of the bodies. Bodies that only touch do not overlap. Open or inconsistently oriented bodies
             are refused.
@@ -61,7 +61,7 @@ from impinge.backend.stages import Stages, start_stages
 from impinge.checks import NONE, Floats, Ints
 from impinge.detect.common.pair_query import PairOptions, pair_options
 from impinge.detect.layered_depth.image_cache import Layers
-from impinge.detect.layered_depth.images import MOST_BITS, Cpu, Device, Image, Passes, Solid, Spans, View
+from impinge.detect.layered_depth.images import MOST_BITS, Cpu, Device, Image, Solid, Spans, View
 from impinge.detect.layered_depth.sources import DepthSource, SourceLayers
 from impinge.detect.layered_depth.spans_kernels import INVERTED, OVERLAP, PARITY, WINDING, squares_of_bends
 from impinge.detect.layered_depth.touching import without_touching
@@ -151,7 +151,6 @@ class LayeredDepth:
         resolution: int = 128,
         axes: Literal[1, 3] | None = None,
         rule: Rule = "parity",
-        passes: Passes = "single",
         device: DeviceName = "cpu",
     ) -> None:
         self.a = as_depth_body(a, "a")
@@ -160,9 +159,8 @@ class LayeredDepth:
         if axes not in (1, 3, None) or isinstance(axes, bool):
             raise OptionError(f"axes is {axes!r}, expected 1 (the shortest way through) or 3 (all of them)")
         check_option("rule", rule, Rule)
-        check_option("passes", passes, Passes)
         self._axes = axes or (3 if b is None else 1)
-        self._rule, self._passes = RULES[rule], passes
+        self._rule = RULES[rule]
         self._rule_name: Rule = rule
         self._device = find_device(device)
         self._layers_a = layers_of(self.a)
@@ -207,10 +205,10 @@ class LayeredDepth:
         for view_a, view_b in views(a.bounds, b.bounds, self._resolution, self.b is None)[: self._axes]:
             if options.cancelled:
                 break
-            image_a = self._layers_a.image(self._device, a, view_a, self._passes)
+            image_a = self._layers_a.image(self._device, a, view_a)
             image_b = image_a
             if self.b is not None:
-                image_b = self._layers_b.image(self._device, b, view_b, self._passes)
+                image_b = self._layers_b.image(self._device, b, view_b)
             stages.done("images")
             looks.append(self._look(image_a, image_b, OVERLAP if self.b is None else self._rule))
             stages.done("spans")
@@ -225,7 +223,7 @@ class LayeredDepth:
             if body is not None:
                 solid = layers.solid(body, None, None, letter)
                 for view, _ in views(solid.bounds, solid.bounds, self._resolution, True):
-                    layers.image(self._device, solid, view, self._passes).assert_valid(self._device)
+                    layers.image(self._device, solid, view).assert_valid(self._device)
 
     # what comes out ----------------------------------------------------------------------------------
 

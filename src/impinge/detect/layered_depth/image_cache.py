@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from impinge.checks import Floats, Ints, as_ids, as_transform
 from impinge.detect.common.pair_query import moved
 from impinge.detect.layered_depth import raster_kernels as kernels
-from impinge.detect.layered_depth.images import Device, Image, Passes, Scratch, Solid, View
+from impinge.detect.layered_depth.images import Device, Image, Scratch, Solid, View
 from impinge.detect.layered_depth.raster_kernels import BOX_CHUNKS
 from impinge.errors import MeshError
 from impinge.mesh.adjacency import Adjacency
@@ -103,16 +103,16 @@ class Layers:
             self._solid = Solid(x, snapshot.elements, topology.ids, topology.used, bounds, token)
             return self._solid
 
-    def image(self, device: Device, solid: Solid, view: View, passes: Passes) -> Image:
+    def image(self, device: Device, solid: Solid, view: View) -> Image:
         """The image of one state of the body, made if it is not kept."""
-        key = (solid.token, view, device.name, passes)
+        key = (solid.token, view, device.name)
         with self.lock:
             found = self._images.get(key)
             if found is None:
-                found = device.draw(solid, view, passes, self._scratch)
+                found = device.draw(solid, view, self._scratch)
                 if numba.config.BOUNDSCHECK:  # where fragments were cut off, only the whole body is crossed evenly
                     whole = view._replace(cut=False)
-                    device.draw(solid, whole, passes, self._scratch).assert_valid(device)
+                    device.draw(solid, whole, self._scratch).assert_valid(device)
                     found.assert_valid(device)
                 self._images = with_latest(self._images, key, found)
             return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from impinge.detect.layered_depth import raster_kernels as kernels
 from impinge.detect.layered_depth import spans_kernels as span_kernels
 from impinge.detect.layered_depth.raster_kernels import CHUNKS
 
-Passes: TypeAlias = Literal["single", "peeling"]
 Sorted: TypeAlias = tuple[NDArray[np.int64], Floats, Ints, int]
 """Starts of pixels, depths, faces, and how many fragments there are."""
 
@@ -204,7 +203,7 @@ class Device(Protocol):
     def download(self, array: Any) -> Any:
         """An array of the device on the host."""
 
-    def draw(self, solid: Solid, view: View, passes: Passes, scratch: Scratch) -> Image:
+    def draw(self, solid: Solid, view: View, scratch: Scratch) -> Image:
         """Make an image of a body."""
 
     def place(self, solid: Solid, view: View, pixel: Ints, depth: Floats, face: Ints) -> Image:
@@ -268,7 +267,7 @@ class Cpu:
         """The array itself."""
         return array
 
-    def draw(self, solid: Solid, view: View, passes: Passes, scratch: Scratch) -> Image:
+    def draw(self, solid: Solid, view: View, scratch: Scratch) -> Image:
         """Make an image of a body."""
         bits = view.bits(solid.bounds)
         exact = bits < LEAST_BITS
@@ -294,7 +293,7 @@ class Cpu:
         if not scratch.is_large_enough:
             scratch.make_room()
             render()
-        arrays = _peeled(view, scratch, render) if passes == "peeling" else _sorted(view, *scratch.lists)
+        arrays = _sorted(view, *scratch.lists)
         if scratch.first[-1] > KEPT_FRAGMENTS:
             scratch.forget()
         return Image(view, solid, *arrays, bits=0 if exact else bits)
@@ -349,19 +348,3 @@ def _sorted(view: View, first: Any, count: Any, pixel: Ints, depth: Floats, face
     lists = (first, count, pixel, depth, face)
     kernels.place_fragments.over(work)(thread_count(), *lists, start, pixel_count, kept_depth, kept_face)
     return start, kept_depth, kept_face, work
-
-
-def _peeled(view: View, scratch: Scratch, render: Callable[[], None]) -> Sorted:
-    """The same from one rendering per layer, as the paper does; the first is done already."""
-    pixel_count = np.zeros(view.resolution**2, dtype=np.int32)
-    first, count, pixel, *_ = scratch.lists
-    work = int(count.sum())
-    kernels.count_pixels.over(work)(thread_count(), first, count, pixel, pixel_count)
-    start = exclusive_scan(pixel_count)
-    kept = np.zeros(work), np.zeros(work, dtype=np.int32)
-    for layer in range(int(pixel_count.max(initial=0))):
-        if layer:
-            render()
-        kernels.take_layer.over(work)(thread_count(), layer, *scratch.lists, start, pixel_count, *kept)
-    kernels.sort_pixels.over(work)(start, *kept)
-    return start, *kept, work

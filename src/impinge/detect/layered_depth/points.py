@@ -65,6 +65,6 @@ def points_inside_sampled(
     looked_at = views(solid.bounds, solid.bounds, resolution, True)
     if not looked_at:
         return np.zeros(len(asked), dtype=np.bool_)
-    image = layers.image(where, solid, looked_at[0][0], "single")
+    image = layers.image(where, solid, looked_at[0][0])
     ids = read_only(np.arange(len(asked), dtype=np.int32))
     return where.inside(image, asked, ids, RULES[rule], point_reach(image))

@@ -374,37 +374,3 @@ def place_fragments(
             k * n // bands, (k + 1) * n // bands, first, count, pixel, depth, face, pixel_start, pixel_count,
             sorted_depth, sorted_face,
         )  # fmt: skip
-
-
-@compiled
-def _take_band(low, high, layer, first, count, pixel, depth, face, pixel_start, pixel_count, kept_depth, kept_face):
-    for p in range(low, high):
-        pixel_count[p] = 0
-    for c in range(len(count)):
-        for f in range(first[c], first[c] + count[c]):
-            p = pixel[f]
-            if low <= p < high:
-                if pixel_count[p] == layer:
-                    k = pixel_start[p] + layer
-                    kept_depth[k], kept_face[k] = depth[f], face[f]
-                pixel_count[p] += 1
-
-
-@kernel(parallel_from=1 << 12)
-def take_layer(
-    bands, layer, first, count, pixel, depth, face, pixel_start, pixel_count, kept_depth, kept_face
-):  # fmt: skip
-    """Keep of each pixel the fragment that is drawn after ``layer`` others: one rendering pass of the paper."""
-    n = len(pixel_count)
-    for k in prange(bands):
-        _take_band(
-            k * n // bands, (k + 1) * n // bands, layer, first, count, pixel, depth, face, pixel_start, pixel_count,
-            kept_depth, kept_face,
-        )  # fmt: skip
-
-
-@kernel(parallel_from=1 << 12)
-def sort_pixels(pixel_start, depth, face):
-    """Sort every pixel."""
-    for p in prange(len(pixel_start) - 1):
-        sort_pixel(p, pixel_start, depth, face)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats, as_length, as_numbers, as_positions, shown
 from impinge.detect.layered_depth.image_cache import Images, read_only, with_latest
-from impinge.detect.layered_depth.images import Device, Image, Passes, Solid, View
+from impinge.detect.layered_depth.images import Device, Image, Solid, View
 from impinge.errors import MeshError, OptionError
 
 
@@ -170,7 +170,7 @@ class SourceLayers:
         token = (self._source.version, b"", None)
         return Solid(read_only(np.zeros((0, 3))), np.zeros((0, 3), dtype=np.int32), none, none, bounds, token)
 
-    def image(self, device: Device, solid: Solid, view: View, _: Passes) -> Image:
+    def image(self, device: Device, solid: Solid, view: View) -> Image:
         """The image of the source, made if it is not kept."""
         key = (solid.token, view, device.name)
         with self._lock:
