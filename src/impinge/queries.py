@@ -1,15 +1,16 @@
-"""One-shot questions: build what is needed, ask, forget."""
+"""One-shot queries: build what is needed, answer, forget; structures stay with the bodies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from impinge.checks import Bools
+from impinge.checks import Bools, Cancel, as_flag, shown
 from impinge.contact.contacts import Contacts, contacts_from_vertices, contacts_from_volume
 from impinge.contact.volume_gradient import volume_gradient
 from impinge.detect.box_tree.detector import BoxTree
@@ -17,83 +18,144 @@ from impinge.detect.breadth_first.detector import BreadthFirst
 from impinge.detect.common.brute_force import BruteForce
 from impinge.detect.common.containment import Enclosure, enclosure, has_piece_inside
 from impinge.detect.common.narrow_phase import Neighbours
-from impinge.detect.common.nearest_results import ClosestPoints, Curves, Distance, EdgeCrossings, Proximity
-from impinge.detect.common.pair_query import PairOptions, QueryBody, pair_options
+from impinge.detect.common.nearest_results import Curves
+from impinge.detect.common.pair_detector import PairDetector
+from impinge.detect.common.pair_query import PairOptions, QueryBody
 from impinge.detect.common.results import Kind, TrianglePairs, VertexContacts
 from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
 from impinge.detect.gjk_cut.detector import GjkCut
 from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Rule
 from impinge.detect.layered_depth.points import points_inside_sampled
+from impinge.detect.layered_depth.sources import DepthSource
 from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
-from impinge.detect.proximity.closest_points import closest_points as find_closest_points
-from impinge.detect.proximity.distance import distance as find_distance
-from impinge.detect.proximity.edge_crossings import edge_crossings as find_edge_crossings
-from impinge.detect.proximity.intersection_curves import intersection_curves as find_intersection_curves
+from impinge.detect.proximity.closest_points import closest_points
+from impinge.detect.proximity.distance import distance
+from impinge.detect.proximity.edge_crossings import edge_crossings
+from impinge.detect.proximity.intersection_curves import intersection_curves
 from impinge.detect.proximity.points_inside import points_inside as find_points_inside
-from impinge.detect.proximity.proximity import proximity as find_proximity
+from impinge.detect.proximity.proximity import proximity
 from impinge.detect.spatial_hash.detector import Depth, SpatialHash, bodies_of_one_sort
+from impinge.detect.spatial_hash.triangles import HashedTriangles
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import MeshError, OptionError
-from impinge.mesh.body import as_surface
+from impinge.mesh.body import BodyLike, SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
 from impinge.world.auto import choose_pairs
 
-PairMethod: TypeAlias = Callable[..., Any]
-"""Makes a detector of one or two surfaces, whose ``query`` finds all pairs of triangles that meet."""
+__all__ = [
+    "PAIR_METHODS", "PairMethod", "Relation", "Report", "check", "closest_points", "collides", "distance",
+    "edge_crossings", "find_pairs", "intersection_curves", "overlap_volume", "penetrating_vertices", "points_inside",
+    "proximity", "self_pairs", "sphere_contacts", "triangle_pairs",
+]  # fmt: skip
 
-
-def _spatial_hash(a: Any, b: Any = None, *, neighbours: Neighbours = "exact") -> SpatialHash:
-    surfaces = [as_surface(body, name=name) for body, name in ((a, "a"), (b, "b")) if body is not None]
-    return SpatialHash(surfaces, neighbours=neighbours)
-
-
-PAIR_METHODS: dict[str, PairMethod] = {
-    "box_tree": BoxTree, "breadth_first": BreadthFirst, "brute_force": BruteForce, "gjk_cut": GjkCut,
-    "spatial_hash": _spatial_hash,
-}  # fmt: skip
+PAIR_METHODS: dict[str, type[PairDetector]] = {
+    detector.name: detector for detector in (BoxTree, BreadthFirst, BruteForce, GjkCut, HashedTriangles)
+}
 """Methods that find all intersecting triangle pairs, by name."""
 
+PairMethod: TypeAlias = Literal["auto", "box_tree", "breadth_first", "brute_force", "gjk_cut", "spatial_hash"]
 Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a", "unknown"]
 
 
-def _find_pairs(method: str, a: TriMesh, b: TriMesh | None, options: dict[str, Any], **how: Any) -> TrianglePairs:
-    """All pairs by a method, or by the one that fits; then the result tells which, and why."""
-    wanted = pair_options(options, is_self=b is None)
-    chosen, why = choose_pairs(a, b, wanted) if method == "auto" else (method, "")
+def find_pairs(
+    method: PairMethod, a: TriMesh, b: TriMesh | None, options: PairOptions, neighbours: Neighbours = "exact"
+) -> TrianglePairs:
+    """All pairs by a method; ``"auto"`` chooses one and says in ``stats`` which, and why."""
+    chosen, why = choose_pairs(a, b, options) if method == "auto" else (method, "")
     if chosen not in PAIR_METHODS:
-        raise OptionError(f"method is {method!r}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
-    bodies = (a,) if b is None else (a, b)
-    found: TrianglePairs = PAIR_METHODS[chosen](*bodies, **how).query(**options)
+        raise OptionError(f"method is {shown(method)}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
+    found = PAIR_METHODS[chosen](a, b, neighbours=neighbours).find(options)
     if why:
         found.stats.update(chosen=chosen, why=why)
     return found
 
 
-def triangle_pairs(a: Any, b: Any, *, method: str = "auto", **options: Any) -> TrianglePairs:
-    """Find all pairs of triangles, one of ``a`` and one of ``b``, that meet; touching counts.
+def triangle_pairs(
+    a: SurfaceLike,
+    b: SurfaceLike,
+    *,
+    method: PairMethod = "auto",
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    max_pairs: int | None = None,
+    cancel: Cancel | None = None,
+) -> TrianglePairs:
+    """Find all pairs of triangles, one of ``a`` and one of ``b``, that intersect; touching counts.
 
-    A body is a mesh of ours, a tuple (vertices, elements), a trimesh, pyvista or meshio object, or a path. For a tet
-    mesh, its boundary is meant.
+    Parameters
+    ----------
+    a, b : TriMesh, TetMesh, tuple (vertices, elements), mesh of trimesh, pyvista or meshio, or path
+        The bodies. For a tet mesh, its boundary is meant.
+    method : {"auto", "box_tree", "gjk_cut", "breadth_first", "spatial_hash", "brute_force"}
+        All methods give the same pairs. "auto" chooses by a model of costs and says in ``stats`` of the result which
+        method it chose, and why.
+    transform_a, transform_b : array_like, shape (4, 4), optional
+        Affine matrices that move the bodies for this query.
+    active_a, active_b : array_like, optional
+        Ids or masks of the triangles that take part.
+    ignore : array_like, shape (k, 2), optional
+        Pairs of triangles to leave out.
+    max_pairs : int, optional
+        Most pairs to return; a truncated result is not ``complete``.
+    cancel : object with ``is_set()``, optional
+        Stops the query when set, such as a ``threading.Event``.
 
-    method       "auto", "box_tree", "gjk_cut", "breadth_first", "spatial_hash" or "brute_force"; they give the same
-                 pairs, and "auto" says in ``stats`` of the result what it chose, and why
-    transform_a, transform_b   affine matrices, shape (4, 4), that move the bodies for this query
-    active_a, active_b   ids or masks of the triangles that take part
-    ignore       pairs of triangles to leave out, shape (k, 2)
-    max_pairs    most pairs to return; a result that was cut short is not ``complete``
-    cancel       an object with ``is_set()``, such as a ``threading.Event``, that ends the query when set
+    Returns
+    -------
+    TrianglePairs
+        Sorted pairs, their kinds, and whether they are complete.
+
+    Raises
+    ------
+    MeshError
+        If a body is not a valid mesh.
+    OptionError
+        If an option is out of its range.
+
+    Examples
+    --------
+    >>> from impinge import shapes, triangle_pairs
+    >>> found = triangle_pairs(shapes.box(1.0), shapes.box(1.0, center=(0.5, 0.5, 0.5)))
+    >>> found.complete, found.pairs.shape[1]
+    (True, 2)
     """
-    return _find_pairs(method, as_surface(a, name="a"), as_surface(b, name="b"), options)
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, max_pairs, cancel)
+    return find_pairs(method, as_surface(a, name="a"), as_surface(b, name="b"), options)
 
 
-def self_pairs(a: Any, *, neighbours: Neighbours = "exact", method: str = "auto", **options: Any) -> TrianglePairs:
-    """Find all pairs i < j of triangles of ``a`` that meet beyond the vertices that they share.
+def self_pairs(
+    a: SurfaceLike,
+    *,
+    neighbours: Neighbours = "exact",
+    method: PairMethod = "auto",
+    transform_a: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    max_pairs: int | None = None,
+    cancel: Cancel | None = None,
+) -> TrianglePairs:
+    """Find all pairs i < j of triangles of one body that intersect beyond the vertices that they share.
 
-    ``neighbours="skip"`` leaves out every pair that shares a vertex. Other options are those of ``triangle_pairs`` that
-    are about ``a``.
+    Parameters
+    ----------
+    a : body
+        As in ``triangle_pairs``.
+    neighbours : {"exact", "skip"}
+        "skip" leaves out every pair that shares a vertex.
+    method, transform_a, active_a, ignore, max_pairs, cancel
+        As in ``triangle_pairs``.
+
+    Returns
+    -------
+    TrianglePairs
+        Sorted pairs, their kinds, and whether they are complete.
     """
-    return _find_pairs(method, as_surface(a, name="a"), None, options, neighbours=neighbours)
+    options = PairOptions(transform_a, None, active_a, None, ignore, max_pairs, cancel, is_self=True)
+    return find_pairs(method, as_surface(a, name="a"), None, options, neighbours)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +178,7 @@ class Report:
     @cached_property
     def curves(self) -> Curves | None:
         """The curves in which the surfaces cross; None if the query was cut short."""
-        return find_intersection_curves(*self.bodies) if self.pairs.complete else None
+        return intersection_curves(*self.bodies) if self.pairs.complete else None
 
     @cached_property
     def overlap(self) -> VolumeOverlap | None:
@@ -205,19 +267,42 @@ class Report:
         }
 
 
-def check(a: Any, b: Any, *, method: str = "auto", depth: bool = True, volume: bool = True, **options: Any) -> Report:
-    """Tell how ``a`` and ``b`` stand to each other: apart, touching, crossing, or one inside the other.
+def check(
+    a: SurfaceLike,
+    b: SurfaceLike,
+    *,
+    method: PairMethod = "auto",
+    depth: bool = True,
+    volume: bool = True,
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    max_pairs: int | None = None,
+    cancel: Cancel | None = None,
+) -> Report:
+    """Find the relation of two bodies: disjoint, touching, crossing, or one inside the other.
 
-    The report has the pairs of triangles that meet. Its overlap volume, deepest contact and curves are found when they
-    are first read; ``depth=False`` and ``volume=False`` leave them out. All answers are about the bodies as they are
-    now, whatever other threads do to them later. Options are those of ``triangle_pairs``; ignored pairs count as not
-    meeting.
+    Parameters
+    ----------
+    a, b : body
+        As in ``triangle_pairs``.
+    depth, volume : bool
+        False leaves out the deepest contact or the overlap volume.
+    method, transform_a, transform_b, active_a, active_b, ignore, max_pairs, cancel
+        As in ``triangle_pairs``; ignored pairs do not count as meeting.
+
+    Returns
+    -------
+    Report
+        The relation and the pairs of triangles that meet. Overlap volume, deepest contact and curves are computed at
+        the first access, for the bodies as they were at this call.
     """
-    wanted = pair_options(options)
-    side_a, side_b = wanted.side_a(as_surface(a, name="a")), wanted.side_b(as_surface(b, name="b"))
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, max_pairs, cancel)
+    side_a, side_b = options.query_bodies(as_surface(a, name="a"), as_surface(b, name="b"))
     bodies = _frozen(side_a), _frozen(side_b)
-    limits = {"ignore": wanted.ignore, "max_pairs": wanted.max_pairs, "cancel": wanted.cancel}
-    pairs = _find_pairs(method, *bodies, limits)
+    pairs = find_pairs(method, *bodies, PairOptions(ignore=ignore, max_pairs=max_pairs, cancel=cancel))
     inside_a, inside_b = enclosure(side_a), enclosure(side_b)
     return Report(
         relation=_relation(pairs, inside_a, inside_b),
@@ -225,15 +310,9 @@ def check(a: Any, b: Any, *, method: str = "auto", depth: bool = True, volume: b
         a_has_inside=bool(inside_a),
         b_has_inside=bool(inside_b),
         bodies=bodies,
-        wants_depth=_as_choice(depth, "depth"),
-        wants_volume=_as_choice(volume, "volume"),
+        wants_depth=as_flag(depth, "depth"),
+        wants_volume=as_flag(volume, "volume"),
     )
-
-
-def _as_choice(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise OptionError(f"{name} is {value!r}, expected True or False")
-    return value
 
 
 def _frozen(side: QueryBody) -> TriMesh:
@@ -248,7 +327,7 @@ def _relation(pairs: TrianglePairs, a: Enclosure, b: Enclosure) -> Relation:
         return "crossing" if (pairs.kind == Kind.CROSSING).any() else "touching"
     if not pairs.complete:
         return "unknown"
-    if pairs.stats["hits"] > 0:  # all of them ignored
+    if pairs.ignored > 0:
         return "disjoint"
     if has_piece_inside(a.side, b):
         return "a in b"
@@ -257,19 +336,29 @@ def _relation(pairs: TrianglePairs, a: Enclosure, b: Enclosure) -> Relation:
     return "disjoint"
 
 
-def collides(a: Any, b: Any, **options: Any) -> bool:
-    """Tell whether ``a`` and ``b`` meet, or one is inside the other, if the outer one is closed.
+def collides(
+    a: SurfaceLike,
+    b: SurfaceLike,
+    *,
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    cancel: Cancel | None = None,
+) -> bool:
+    """Whether two bodies meet, or one is inside the other, if the outer one is closed.
 
-    Stops at the first pair of triangles that meet. Options are those of ``triangle_pairs``, without ``method``.
+    Stops at the first pair of triangles that meet. Options are those of ``triangle_pairs``.
     """
-    wanted = pair_options(options)
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel)
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
     detector = BoxTree(a, b)
-    if detector.any_pair(**options):
+    if detector.any_found(options):
         return True
-    if wanted.ignore is not None and detector.any_pair(**{**options, "ignore": None}):
-        return False  # they meet where nobody wants to hear of it
-    side_a, side_b = wanted.side_a(a), wanted.side_b(b)
+    if ignore is not None and detector.any_found(PairOptions(transform_a, transform_b, active_a, active_b)):
+        return False  # they meet in ignored pairs only
+    side_a, side_b = options.query_bodies(a, b)
     if _are_apart(side_a, side_b):
         return False
     return has_piece_inside(side_a, enclosure(side_b)) or has_piece_inside(side_b, enclosure(side_a))
@@ -281,70 +370,53 @@ def _are_apart(a: QueryBody, b: QueryBody) -> bool:
     return bool((lo_a > hi_b).any() or (lo_b > hi_a).any())
 
 
-def closest_points(a: Any, points: Any, *, inside: bool = True, **options: Any) -> ClosestPoints:
-    """Find, for each of ``points`` (n, 3), the nearest point of the surface of ``a`` and the triangle that has it.
-
-    If several triangles have the same computed distance, the lowest id is given. ``inside`` of the result tells exactly
-    which points are inside ``a``, as ``points_inside`` does; none are inside an open surface. ``inside=False`` leaves
-    that out (None). Where there is no triangle, distances are infinite, triangles -1, points and weights NaN. Points
-    that had no answer yet when the query was cancelled have an infinite distance. Options, as in ``triangle_pairs``:
-    ``transform_a``, ``active_a``, ``cancel``.
-    """
-    return find_closest_points(as_surface(a, name="a"), points, _options_of_a(options, "cancel"), inside=inside)
-
-
 def points_inside(
-    a: Any,
-    points: Any,
+    a: SurfaceLike | DepthSource,
+    points: ArrayLike,
     resolution: int | None = None,
     *,
     rule: Rule = "winding",
     device: DeviceName = "cpu",
-    **options: Any,
+    transform_a: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
 ) -> Bools:
-    """Tell which of ``points`` (n, 3) are inside ``a`` or on its surface: exactly, or up to a pixel.
+    """Find which points are inside a body or on its surface: exactly, or up to a pixel.
 
-    Pieces have an inside if they are closed as they are indexed, whatever else touches them, or closed once vertices at
-    equal positions count as one. Inside is where their winding number is not zero; for pieces whose triangles do not
-    agree on which side is outside, where a ray crosses them an odd number of times. A point is inside if either says
-    so. Options, as in ``triangle_pairs``: ``transform_a`` and ``active_a``. There is no ``cancel``, since a mask cannot
-    say that it is incomplete: ask about fewer points at a time, or use ``closest_points``.
+    Pieces have an inside if they are closed as they are indexed, or closed once vertices at equal positions count as
+    one. Inside is where their winding number is not zero; for pieces whose triangles do not agree on which side is
+    outside, where a ray crosses them an odd number of times. There is no ``cancel``: a mask cannot say that it is
+    incomplete.
 
-    With a ``resolution``, points are looked up in a layered depth image of that many pixels along each side, which is
-    much faster for many points; those that get the wrong answer are nearer to the surface than the longer side of a
-    pixel. The body must then be closed and oriented, and may be a depth source, such as a ``Sphere``. ``rule="parity"``
-    leaves out what a body covers twice, and ``device="cuda"`` draws the image on a GPU.
+    Parameters
+    ----------
+    a : body
+        As in ``triangle_pairs``; with a ``resolution`` also a depth source, such as a ``Sphere``.
+    points : array_like, shape (n, 3)
+        Query points.
+    resolution : int, optional
+        Look points up in a layered depth image of that many pixels along each side: much faster for many points.
+        Wrong answers are nearer to the surface than the longer side of a pixel. The body must be closed and oriented.
+    rule : {"winding", "parity"}
+        With a ``resolution``: "parity" leaves out what a body covers twice.
+    device : {"cpu", "cuda"}
+        With a ``resolution``: where the image is drawn.
+    transform_a, active_a
+        As in ``triangle_pairs``.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        True for points inside or on the surface.
     """
-    wanted = _options_of_a(options)
+    options = PairOptions(transform_a, active_a=active_a)
     if resolution is not None:
-        return points_inside_sampled(a, points, resolution, wanted, rule=rule, device=device)
+        return points_inside_sampled(a, points, resolution, options, rule=rule, device=device)
     if (rule, device) != ("winding", "cpu"):
         raise OptionError(
             f"rule is {rule!r} and device {device!r}, but exact answers go by winding, on the CPU; pass a resolution"
         )
-    return find_points_inside(as_surface(a, name="a"), points, wanted)
-
-
-def distance(a: Any, b: Any, *, upper: float | None = None, **options: Any) -> Distance:
-    """Find the smallest distance between the surfaces of ``a`` and ``b``, where it is, and between which triangles.
-
-    It is 0 exactly if triangles meet; for a body inside another it is the distance between their surfaces. With
-    ``upper``, bodies that are farther apart than that have an infinite distance, which is found sooner. If several
-    pairs of triangles have the same computed distance, the one with the lowest ids is given. Options, as in
-    ``triangle_pairs``: ``transform_a``, ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``cancel``.
-    """
-    if "max_pairs" in options:
-        raise OptionError("max_pairs means nothing for a distance; leave it out")
-    return find_distance(as_surface(a, name="a"), as_surface(b, name="b"), pair_options(options), upper=upper)
-
-
-def _options_of_a(options: dict[str, Any], *more: str) -> PairOptions:
-    """Options of a query about one body and points."""
-    known = ["transform_a", "active_a", *more]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}")
-    return pair_options(options)
+    surface = as_surface(cast(SurfaceLike, a), name="a")
+    return find_points_inside(surface, points, transform=options.transform_a, active=active_a)
 
 
 def overlap_volume(
@@ -420,33 +492,3 @@ def sphere_contacts(
     detector = SphereTree(a, b, exact=exact, **options)
     detector.prepare()
     return detector.query(budget_ms=budget_ms, max_tests=max_tests, **asked)
-
-
-def proximity(a: Any, b: Any = None, *, margin: float, **options: Any) -> Proximity:
-    """Find all vertex-face and edge-edge pairs no farther apart than ``margin``, with distances and weights.
-
-    Without ``b`` these are pairs of ``a`` with itself, apart from those that share a vertex. Vertices and edges count
-    once, if a live and active triangle has them. Options are those of ``triangle_pairs`` without ``method`` and
-    ``max_pairs``: the answer is never cut. ``ignore`` leaves a pair out if all pairs of triangles that have the two are
-    ignored. A query that was cancelled has no pairs.
-    """
-    return find_proximity(a, b, margin=margin, **options)
-
-
-def intersection_curves(a: Any, b: Any, **options: Any) -> Curves:
-    """Find the segments in which triangles of ``a`` and ``b`` cross, joined into curves by exact topology.
-
-    Triangles that only touch, or lie in one plane, have no segment; ``has_gaps`` tells whether there are any. Triangles
-    that share no vertices by index have no common edges, so that the curves of soups stay open. Options are those of
-    ``triangle_pairs`` without ``method`` and ``max_pairs``.
-    """
-    return find_intersection_curves(a, b, **options)
-
-
-def edge_crossings(a: Any, b: Any, **options: Any) -> EdgeCrossings:
-    """Find all edges of ``a`` that pass through faces of ``b``: where, which way, and whether through both insides.
-
-    Options are those of ``triangle_pairs`` without ``method`` and ``max_pairs``. ``ignore`` names pairs of
-    triangles: a crossing is left out if every triangle that has the edge is ignored with that face.
-    """
-    return find_edge_crossings(a, b, **options)

@@ -37,7 +37,7 @@ from impinge.checks import as_ids
 from impinge.detect.boxes.tree import REBUILD_SHARE
 from impinge.detect.common.pair_query import PairOptions
 from impinge.mesh.elements import Mark
-from impinge.mesh.tri_mesh import BodyState, TriMesh
+from impinge.mesh.tri_mesh import TriMesh
 
 COSTS = Path(__file__).with_name("auto_costs.json")
 ANY = PairOptions()
@@ -57,13 +57,13 @@ class Terms(NamedTuple):
     pair: float
 
 
-class LastQuestion:
-    """What a body keeps: how far its history of edits had come when auto last chose a method for it."""
+class LastQuery:
+    """Kept with a body: its position in the history of edits when ``auto`` last chose a method for it."""
 
     def __init__(self, _: TriMesh) -> None:
         self.mark: Mark | None = None
         self.edits = -1
-        """The number of edits that ``mark`` knows of, which is quicker to compare."""
+        """The number of edits at ``mark``, which is quicker to compare."""
 
 
 @cache
@@ -77,18 +77,36 @@ def costs() -> dict[str, Terms]:
 
 
 def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms:
-    """How often each term occurs in a question about two bodies, or about one with itself."""
-    count_a = _asked_count(a, options.active_a, "a")
-    new_a, is_built_a = _new_to_a_tree(a)
-    posed = int(options.transform_a is not None)
+    """How often each term occurs in a query for the pairs of two bodies, or of one with itself."""
+    counts, new, built, patched, moved = [], 0, 0, 0, 0
+    for body, letter in ((a, "a"), (b, "b")):
+        if body is None:
+            continue
+        active = getattr(options, f"active_{letter}")
+        live = body.elements.live_count
+        counts.append(live if active is None else len(as_ids(active, name=f"active_{letter}", count=len(body.faces))))
+        moved += getattr(options, f"transform_{letter}") is not None
+        last = body.structure("auto", LastQuery)
+        if last.edits == body.positions.edits:
+            continue
+        # Triangles that a tree would have to take in, and whether it would be built for them.
+        if last.mark is None:
+            edited = 0 if body.has_structure("boxes") else live
+            is_built = edited > 0
+        else:
+            state = body.state()
+            if last.mark.epoch != state.mark.epoch:
+                edited = len(state.faces)
+            else:
+                edited = state.mark.added - last.mark.added + len(state.removed_since(last.mark))
+            is_built = edited > REBUILD_SHARE * live
+            edited, is_built = (live, live > 0) if is_built else (edited, False)
+        new, built, patched = new + edited, built + is_built, patched + (edited > 0 and not is_built)
     if b is None:
-        is_patched = new_a > 0 and not is_built_a
-        return Terms(1, is_built_a, is_patched, posed, count_a, count_a, new_a, count_a, 0.5 * count_a**2)
-    count_b = _asked_count(b, options.active_b, "b")
-    new_b, is_built_b = _new_to_a_tree(b)
-    built, pairs = is_built_a + is_built_b, count_a * count_b
-    patched, posed = (new_a > 0) + (new_b > 0) - built, posed + (options.transform_b is not None)
-    return Terms(1, built, patched, posed, count_a + count_b, 0, new_a + new_b, math.sqrt(pairs), pairs)
+        n = counts[0]
+        return Terms(1, built, patched, moved, n, n, new, n, 0.5 * n**2)
+    n, m = counts
+    return Terms(1, built, patched, moved, n + m, 0, new, math.sqrt(n * m), n * m)
 
 
 def choose_pairs(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> tuple[str, str]:
@@ -96,7 +114,9 @@ def choose_pairs(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> t
     terms = features(a, b, options)
     for body in (a, b):
         if body is not None:
-            _remember(body)
+            last, edits = body.structure("auto", LastQuery), body.positions.edits
+            if last.edits != edits:
+                last.mark, last.edits = body.state().mark, edits
     return _cheapest(terms)
 
 
@@ -109,41 +129,6 @@ def _cheapest(terms: Terms) -> tuple[str, str]:
         f"about {_shown(least)} for {terms.triangle:.0f} triangles, {terms.new:.0f} of them new to a tree, and "
         f"{terms.transform:.0f} transforms; {next_best} about {_shown(more)}"
     )
-
-
-def _asked_count(body: TriMesh, active: Any, letter: str) -> int:
-    """How many triangles take part."""
-    if active is None:
-        return body.live_count
-    return len(as_ids(active, name=f"active_{letter}", count=len(body.faces)))
-
-
-def _new_to_a_tree(body: TriMesh) -> tuple[int, bool]:
-    """How many triangles a tree would have to take in, and whether it would be built for them."""
-    last = body.structure("auto", LastQuestion)
-    if last.edits == body.positions.edits:
-        return 0, False
-    frame, live = body.state(), body.live_count
-    if last.mark is None:
-        return (0, False) if body.has_structure("boxes") else (live, live > 0)
-    edited = _edits(frame, last.mark)
-    return (live, live > 0) if edited > REBUILD_SHARE * live else (edited, False)
-
-
-def _remember(body: TriMesh) -> None:
-    """Note how far the history of edits has come."""
-    last, edits = body.structure("auto", LastQuestion), body.positions.edits
-    if last.edits != edits:
-        last.mark, last.edits = body.state().mark, edits
-
-
-def _edits(frame: BodyState, since: Mark) -> int:
-    """Triangles added and removed since an earlier mark; all of them, if they have other ids."""
-    if since == frame.mark:
-        return 0
-    if since.epoch != frame.mark.epoch:
-        return len(frame.faces)
-    return frame.mark.added - since.added + len(frame.removed_since(since))
 
 
 def _shown(microseconds: float) -> str:

@@ -133,7 +133,7 @@ class ArenaContacts:
         for b in sorted_unique(asked.in_body).tolist():
             vertex = asked.vertex[asked.in_body == b]
             points = self.arena.x[vertex]
-            is_inside = self._ask(lambda body, x=points: points_inside(body, x, PairOptions()), b)
+            is_inside = self._ask(lambda body, x=points: points_inside(body, x), b)
             if is_inside.any():
                 parts.append(self._depths_by_tree(vertex[is_inside], b))
         return parts
@@ -155,7 +155,7 @@ class ArenaContacts:
         )
         depth, direction = consistent_depth(states, found)
         ends = self.arena.x[vertex] + depth[:, None] * direction
-        exits = self._ask(lambda surface: closest_points(surface, ends, PairOptions(), inside=False).triangle, in_body)
+        exits = self._ask(lambda surface: closest_points(surface, ends, inside=False).triangle, in_body)
         return self._rows(vertex, np.full(count, in_body), exits, depth, direction)
 
     def _state(self, body: int) -> Any:

@@ -128,7 +128,12 @@ class BoxTree(PairDetector):
         cancel: Cancel | None = None,
     ) -> bool:
         """Whether any pair meets; stops at the first that does. Options as in ``query``."""
-        options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel, self.b is None)
+        return self.any_found(
+            PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel, self.b is None)
+        )
+
+    def any_found(self, options: PairOptions) -> bool:
+        """As ``any_pair``, with options that are checked already."""
         with self._locks[0], self._locks[1]:
             a, b, moves = self._pose(options)
             fit_trees(a, b)

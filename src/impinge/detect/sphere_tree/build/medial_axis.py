@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats, Ints, distinct_rows
-from impinge.detect.common.pair_query import pair_options
 from impinge.detect.proximity.closest_points import closest_points
 from impinge.mesh.tri_mesh import TriMesh
 
@@ -40,7 +39,7 @@ class MedialSpheres(NamedTuple):
 
 def signed_depth(body: TriMesh, points: Floats) -> tuple[Floats, Floats]:
     """Distance to the surface, negative outside, and the nearest points of the surface."""
-    found = closest_points(body, points, pair_options({}), inside=True)
+    found = closest_points(body, points)
     return np.where(np.asarray(found.inside), found.distance, -found.distance), found.point
 
 
