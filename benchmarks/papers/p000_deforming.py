@@ -3,8 +3,9 @@
 Protocol   Two bodies come nearer and part again; waves run through both in every frame. The time of a frame is that of
            finding all pairs. New positions are in place before it, for all candidates alike.
 Bodies     The substitutes of ``p000_bodies``, 1,500 and 13,000 triangles each, as in the paper.
-Candidates GJK with cut as published and as it is by default; the tree of [vandenBergen1997], as the paper has it, with
-           its refit, without, and built anew in every frame; our ``BoxTree``, whose refit is part of its query.
+Candidates GJK with cut as published (``published.gjk_cut``) and as detector; the tree of [vandenBergen1997], as the
+           paper has it, with its refit, without, and built anew in every frame; our ``BoxTree``, whose refit is part of
+           its query.
 Rate       Frames in a row, thousands, each with new positions, whose update is timed too: percentiles, and how many
            meet a millisecond.
 Claims     Faster than the tree with refit; the refit shifts the curve; refit beats rebuild; haptic rates. Added: how
@@ -21,7 +22,6 @@ import numpy as np
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p000_bodies import LARGE, LARGE_KNOT, SMALL, SMALL_KNOT, Frame, Pair, blobs, knots
 from benchmarks.papers.p000_frames import (
-    PUBLISHED,
     Candidate,
     Series,
     against,
@@ -29,6 +29,7 @@ from benchmarks.papers.p000_frames import (
     cut,
     is_faster,
     measure,
+    published,
     refit_tree,
 )
 
@@ -53,9 +54,9 @@ by a path of our own in place of a hand on a haptic device; the paper's wave fun
 spheres with bumps, knots are trefoil tubes. {rounds} rounds; the time of a frame is the least of them, and times told
 below are means over the frames. All candidates find the same pairs in every frame.
 
-"{published}": lists are cut while both get shorter, split at the median of their corners, down to single triangles,
-on one thread. "{refit}": binary, a triangle in each leaf, split at the middle of the longest side, refitted
-bottom-up, on one thread. Candidates that are not said to be on one thread use all.
+"{published}" (`published.gjk_cut`): lists are cut while both get shorter, split at the median of their corners, down
+to single triangles, on one thread. "{refit}": binary, a triangle in each leaf, split at the middle of the longest
+side, refitted bottom-up, on one thread. Candidates that are not said to be on one thread use all.
 """
 
 Found = dict[str, dict[str, Series]]
@@ -90,7 +91,7 @@ def _candidates(pair: Pair) -> list[Candidate]:
     return [
         cut(CUT, pair),
         cut(ONE_THREAD, pair, threads=1),
-        cut(AS_PUBLISHED, pair, **PUBLISHED),
+        published(AS_PUBLISHED, pair),
         refit_tree(REFIT, pair, timed=["refit"]),
         refit_tree(NO_REFIT, pair, timed=[]),
         refit_tree(REBUILD, pair, timed=["build"]),

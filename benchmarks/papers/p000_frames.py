@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,12 +29,11 @@ from impinge.checks import Ints
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.results import TrianglePairs
 from impinge.detect.gjk_cut.detector import GjkCut
+from impinge.published.gjk_cut import CollidingPairs, recursive_check
 
-PUBLISHED: dict[str, Any] = {
-    "stop": "and", "split": "median", "leaf_pairs": 1, "worth": 0.0, "box_first": False, "threads": 1,
-}  # fmt: skip
-"""The recursion as printed: on while both lists get shorter at all, medians of corners, single triangles, one thread,
-and nothing that is ours before it."""
+Answer: TypeAlias = TrianglePairs | CollidingPairs
+HINTED = 341
+"""Nodes whose direction is kept for the next frame with ``coherent=True``: the first five levels."""
 COUNTERS = ("nodes", "cuts", "leaves", "box_tests", "triangle_tests")
 """What detectors count, if they do."""
 
@@ -44,7 +43,7 @@ class Session(NamedTuple):
 
     prepare: Callable[[Any], None]
     """Go to a frame; not timed."""
-    step: Callable[[], TrianglePairs]
+    step: Callable[[], Answer]
     """Answer; timed."""
 
 
@@ -145,9 +144,26 @@ def _threads(count: int | None) -> Iterator[None]:
 # Candidates on bodies that move ---------------------------------------------------------------------------------
 
 
-def cut(name: str, pair: Pair, *, threads: int | None = None, **options: Any) -> Candidate:
-    """GJK with cut."""
-    return _moving(name, pair, lambda a, b: GjkCut(a, b, **options), threads)
+class Published:
+    """``published.gjk_cut``, queried like a detector; ``coherent`` passes directions from frame to frame."""
+
+    def __init__(self, a: Any, b: Any, *, coherent: bool = False, **options: Any) -> None:
+        self._a, self._b, self._options = a, b, options
+        self._hints = np.full((HINTED if coherent else 0, 3), np.nan)
+
+    def query(self, **active: Any) -> CollidingPairs:
+        """All pairs; ``active_a`` and ``active_b`` as in a query of ``GjkCut``."""
+        return recursive_check(self._a, self._b, hints=self._hints, **self._options, **active)
+
+
+def published(name: str, pair: Pair, **options: Any) -> Candidate:
+    """GJK with cut as published, on one thread: it has no more."""
+    return _moving(name, pair, lambda a, b: Published(a, b, **options), threads=1)
+
+
+def cut(name: str, pair: Pair, *, threads: int | None = None) -> Candidate:
+    """GJK with cut, the production detector."""
+    return _moving(name, pair, GjkCut, threads)
 
 
 def box_tree(name: str, pair: Pair, *, threads: int | None = None) -> Candidate:
@@ -155,7 +171,7 @@ def box_tree(name: str, pair: Pair, *, threads: int | None = None) -> Candidate:
     return _moving(name, pair, BoxTree, threads)
 
 
-def _moving(name: str, pair: Pair, make: Callable[..., GjkCut | BoxTree], threads: int | None) -> Candidate:
+def _moving(name: str, pair: Pair, make: Callable[..., GjkCut | BoxTree | Published], threads: int | None) -> Candidate:
     def begin() -> Session:
         a, b = pair.make()
         detector = make(a, b)

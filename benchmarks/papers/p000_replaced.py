@@ -3,7 +3,8 @@
 Changes    The same frames, asked after nothing changed, after all vertices moved, and after half of the triangles were
            replaced, none of it timed: does detection itself take longer then?
 Replaced   Half of the triangles of both bodies are replaced in every frame, edits timed: by ``remove_triangles`` and
-           ``add_triangles``, or as active sets of a pool that holds both versions. ``BoxTree`` has to follow.
+           ``add_triangles``, or as active sets of a pool that holds both versions. ``BoxTree`` has to follow;
+           ``published.gjk_cut`` keeps nothing, either.
 Refined    Regions near contact switch to fine triangles from frame to frame (``scenes.refinement``): the use that
            section VII announces. Switching is not timed, detection is.
 Growth     Time over the number of live triangles, whole bodies, and a growing part of one pool.
@@ -22,7 +23,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers.experiment import Claim, Experiment, Plot, judged
-from benchmarks.papers.p000_frames import Candidate, Series, Session, against, is_faster, measure
+from benchmarks.papers.p000_frames import (
+    Answer,
+    Candidate,
+    Published,
+    Series,
+    Session,
+    against,
+    is_faster,
+    measure,
+)
 from benchmarks.papers.p000_quads import DISTANCE, Flipping, Frame, Quads
 from benchmarks.papers.p000_refit_tree import RefitTree
 from impinge.checks import Ints
@@ -32,7 +42,7 @@ from impinge.detect.gjk_cut.detector import GjkCut
 from impinge.scenes.refinement import RefinementScene, refinement_scene
 
 NOTHING, MOVED, REPLACED = "nothing changed", "vertices moved", "half replaced"
-CUT, TREE, REBUILT = "GjkCut", "BoxTree", "refit tree, built anew"
+CUT, AS_PUBLISHED, TREE, REBUILT = "GjkCut", "GjkCut, as published", "BoxTree", "refit tree, built anew"
 FINE_CUT = "GjkCut, all fine"
 MOST_OVERHEAD = 0.1
 """Share of the time that "no extra cost" may cost."""
@@ -133,10 +143,10 @@ def _edited(name: str, quads: Quads, make: Callable[..., Any], *, timed: bool = 
                 detector.query()
                 _pass_over(frame)
 
-        def step() -> TrianglePairs:
+        def step() -> Answer:
             if timed:
                 edit()
-            found: TrianglePairs = detector.query()
+            found: Answer = detector.query()
             return found
 
         return Session(prepare, step)
@@ -153,12 +163,14 @@ class _Rebuilt(RefitTree):
 
 
 def _edits(quads: Quads, sizes: _Sizes) -> dict[str, Series]:
-    candidates = [_edited(name, quads, make) for name, make in ((CUT, GjkCut), (TREE, BoxTree), (REBUILT, _Rebuilt))]
+    makers = ((CUT, GjkCut), (AS_PUBLISHED, Published), (TREE, BoxTree), (REBUILT, _Rebuilt))
+    candidates = [_edited(name, quads, make) for name, make in makers]
     return _measure(f"half replaced by edits, {quads.triangles:,} triangles", candidates, quads, sizes)
 
 
 def _active_sets(quads: Quads, sizes: _Sizes) -> dict[str, Series]:
-    candidates = [_chosen(name, quads, make) for name, make in ((CUT, GjkCut), (TREE, BoxTree))]
+    makers = ((CUT, GjkCut), (AS_PUBLISHED, Published), (TREE, BoxTree))
+    candidates = [_chosen(name, quads, make) for name, make in makers]
     return _measure(f"half replaced by active sets, {quads.triangles:,} triangles", candidates, quads, sizes)
 
 
@@ -166,7 +178,7 @@ def _measure(label: str, candidates: list[Candidate], quads: Quads, sizes: _Size
     return measure(label, candidates, quads.frames(sizes.count), rounds=sizes.rounds)
 
 
-def _chosen(name: str, quads: Quads, make: Callable[..., GjkCut | BoxTree]) -> Candidate:
+def _chosen(name: str, quads: Quads, make: Callable[..., GjkCut | BoxTree | Published]) -> Candidate:
     def begin() -> Session:
         bodies = [quads.pool(i) for i in range(2)]
         flipped = [np.zeros(quads.count, dtype=np.bool_) for _ in bodies]
@@ -352,6 +364,7 @@ def _claim_on_box_tree(found: Found, what: str) -> Claim:
     told = []
     for name, each in found.items():
         text = f"{name}: {against(each[CUT], each[TREE])} BoxTree"
+        text += f", as published {against(each[AS_PUBLISHED], each[TREE])} it"
         if REBUILT in each:
             text += f", {against(each[CUT], each[REBUILT])} a refit tree that is built anew"
         told.append(text)

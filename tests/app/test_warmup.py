@@ -69,8 +69,6 @@ CASES = {
             impinge.self_pairs(a, method="gjk_cut")
             impinge.cut_along_direction(a, b, [0, 0, 1])
             impinge.hull_distance(a, b), impinge.hull_distance([[0, 0, 0]], np.eye(3))
-            options = {"direction": "gjk", "stop": "and", "threshold": 1, "split": "median", "worth": 0}
-            impinge.GjkCut(a, b, leaf_pairs=np.int64(500), coherent=True, box_first=False, **options).query()
     """,
     "vertices in tets": """
         for name in ("hashing_setup_a", "hashing_setup_c", "poked_tet"):

@@ -1,4 +1,4 @@
-"""What GJK with cut promises: the exact pairs, whatever the options, the order, the pool and the threads."""
+"""What GJK with cut promises: the exact pairs, whatever the leaves, the order, the pool and the threads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -24,13 +25,16 @@ from impinge.errors import OptionError
 from impinge.scenes.refinement import refined_sphere, refinement_scene
 
 KIND_NAMES = {kind.value: kind.name.lower() for kind in impinge.Kind}
-OPTIONS = [
-    {"direction": d, "stop": s, "threshold": t, "split": p, "leaf_pairs": n, "coherent": c, "box_first": f, "worth": w}
-    for d, s, t, p, n, (c, f, w) in itertools.product(
-        ("chung_wang", "gjk"), ("or", "and"), (1.0, 0.55), ("rank", "median"), (1, 100),
-        ((False, True, detector.WORTH), (True, False, 0.0)),
-    )
-]  # fmt: skip
+LEAVES = (1, 64, detector.LEAF_PAIRS)
+"""Pairs of a leaf: with the default, small scenes are single leaves; with 1, the recursion ends at single triangles."""
+
+
+@contextmanager
+def leaves_of(leaf_pairs):
+    """Let leaves have this many pairs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(detector, "LEAF_PAIRS", leaf_pairs)
+        yield
 
 
 def soup(rng, count, size=0.3):
@@ -44,16 +48,18 @@ def assert_equal(actual, expected):
     return len(actual)
 
 
-def assert_equals_brute_force(a, b=None, *, query=(), **options):
-    asked = dict(query)
-    return assert_equal(GjkCut(a, b, **options).query(**asked), impinge.BruteForce(a, b).query(**asked))
+def assert_equals_brute_force(a, b=None, *, query=(), leaf_pairs=detector.LEAF_PAIRS):
+    options = dict(query)
+    with leaves_of(leaf_pairs):
+        found = GjkCut(a, b).query(**options)
+    return assert_equal(found, impinge.BruteForce(a, b).query(**options))
 
 
 # equal to the judge ----------------------------------------------------------------------------------
 
 
 @pytest.mark.small
-@pytest.mark.parametrize("leaf_pairs", [1, 64, detector.LEAF_PAIRS])
+@pytest.mark.parametrize("leaf_pairs", LEAVES)
 @pytest.mark.parametrize("name", scenes.SMALL)
 def test_small_scenes(name, leaf_pairs):
     """Equal brute force and the box tree on every small scene, between bodies and within each."""
@@ -66,37 +72,39 @@ def test_small_scenes(name, leaf_pairs):
 
 @pytest.mark.tiny
 @pytest.mark.small
-@pytest.mark.parametrize("options", [{}, {"leaf_pairs": 1}, {"direction": "gjk", "leaf_pairs": 4}], ids=str)
-def test_stress(options):
+@pytest.mark.parametrize("leaf_pairs", [1, 4, detector.LEAF_PAIRS])
+def test_stress(leaf_pairs):
     """Agree with the rational oracle on a scene of every adversarial generator."""
 
     def detector(vertices_a, faces_a, vertices_b, faces_b):
-        result = GjkCut((vertices_a, faces_a), (vertices_b, faces_b), **options).query()
+        result = GjkCut((vertices_a, faces_a), (vertices_b, faces_b)).query()
         return result.pairs, result.kind
 
     def alone(vertices, faces):
-        result = GjkCut((vertices, faces), **options).query()
+        result = GjkCut((vertices, faces)).query()
         return result.pairs, result.kind
 
-    counts = stress.run(detector, 0.0, seed=8, kind_names=KIND_NAMES, size=4)
-    stress.run_self(alone, 0.0, seed=8, kind_names=KIND_NAMES, size=4)
+    with leaves_of(leaf_pairs):
+        counts = stress.run(detector, 0.0, seed=8, kind_names=KIND_NAMES, size=4)
+        stress.run_self(alone, 0.0, seed=8, kind_names=KIND_NAMES, size=4)
 
     assert counts["pairs"] > 100
 
 
 @pytest.mark.small
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
-def test_every_choice_gives_the_same_pairs(rng, options):
-    """Give the same pairs for every combination of options, frame after frame, of two bodies and of one."""
+@pytest.mark.parametrize("leaf_pairs", [1, 100, detector.LEAF_PAIRS])
+def test_bodies_that_move(leaf_pairs):
+    """Equal the box tree frame after frame, for two bodies and for one."""
     scene = scenes.get("bumpy_spheres_1k")
     a, b = scene.surfaces
     knot = shapes.torus_knot(2, 3, 30, 8, tube_radius=0.41)
-    detector, alone = GjkCut(a, b, **options), GjkCut(knot, **options)
+    detector, alone = GjkCut(a, b), GjkCut(knot)
     hits = 0
-    for frame in range(3):
-        scene.move(0.3 * frame)
-        hits += assert_equal(detector.query(), impinge.BoxTree(a, b).query())
-        hits += assert_equal(alone.query(), impinge.BoxTree(knot).query())
+    with leaves_of(leaf_pairs):
+        for frame in range(3):
+            scene.move(0.3 * frame)
+            hits += assert_equal(detector.query(), impinge.BoxTree(a, b).query())
+            hits += assert_equal(alone.query(), impinge.BoxTree(knot).query())
 
     assert hits > 300
 
@@ -148,7 +156,7 @@ def test_touching_boxes_needles_duplicates_and_flat_triangles(rng):
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_integer_triangles(data):
-    """Be exact on small integer coordinates, on which everything touches something, for any options."""
+    """Be exact on small integer coordinates, on which everything touches something, for leaves of any size."""
     corner = st.tuples(*[st.integers(0, 3)] * 3)
     bodies = []
     for _ in range(2):
@@ -156,10 +164,10 @@ def test_integer_triangles(data):
         index = st.integers(0, len(vertices) - 1)
         faces = data.draw(st.lists(st.tuples(index, index, index), min_size=1, max_size=12))
         bodies.append(impinge.TriMesh(np.array(vertices, dtype=float), np.array(faces), validate="trust"))
-    options = data.draw(st.sampled_from(OPTIONS))
+    leaf_pairs = data.draw(st.sampled_from((1, 4, 20, detector.LEAF_PAIRS)))
 
-    assert_equals_brute_force(*bodies, **options)
-    assert_equals_brute_force(bodies[0], **options)
+    assert_equals_brute_force(*bodies, leaf_pairs=leaf_pairs)
+    assert_equals_brute_force(bodies[0], leaf_pairs=leaf_pairs)
 
 
 # invariants ------------------------------------------------------------------------------------------
@@ -170,26 +178,28 @@ def test_integer_triangles(data):
 def test_swapping_transposes(name):
     """Find (j, i) for b and a where (i, j) is found for a and b."""
     a, b = scenes.get(name).surfaces
-    forward, backward = GjkCut(a, b, leaf_pairs=64).query(), GjkCut(b, a, leaf_pairs=64).query()
+    with leaves_of(64):
+        forward, backward = GjkCut(a, b).query(), GjkCut(b, a).query()
 
     np.testing.assert_array_equal(backward.pairs, np.unique(forward.pairs[:, ::-1], axis=0).reshape(-1, 2))
 
 
 @pytest.mark.small
-def test_order_of_triangles_and_powers_of_two_change_nothing(rng):
+def test_order_of_triangles_and_powers_of_two_change_nothing(rng, monkeypatch):
     """Find the same pairs after shuffling triangles and vertices, and after scaling by powers of two."""
+    monkeypatch.setattr(detector, "LEAF_PAIRS", 64)
     a, b = scenes.get("bumpy_spheres_1k").surfaces
-    expected = GjkCut(a, b, leaf_pairs=64).query().pairs
+    expected = GjkCut(a, b).query().pairs
     order, vertex_order = rng.permutation(len(a.faces)), rng.permutation(len(a.vertices))
     new_id = np.argsort(vertex_order)
     shuffled = impinge.TriMesh(np.array(a.vertices)[vertex_order], new_id[a.faces[order]])
-    found = GjkCut(shuffled, b, leaf_pairs=64).query().pairs
+    found = GjkCut(shuffled, b).query().pairs
     found = np.stack([order[found[:, 0]], found[:, 1]], axis=1)
     np.testing.assert_array_equal(np.unique(found, axis=0), expected)
 
     for power in (-40, -1, 3, 70):
         scaled = [(np.ldexp(body.vertices, power), body.faces) for body in (a, b)]
-        result, one = GjkCut(*scaled, leaf_pairs=64).query(), GjkCut(a, b, leaf_pairs=64).query()
+        result, one = GjkCut(*scaled).query(), GjkCut(a, b).query()
         np.testing.assert_array_equal(result.pairs, expected)
         assert result.stats["cuts"] == one.stats["cuts"]  # even the way is the same
     assert len(expected) > 100
@@ -261,10 +271,11 @@ def test_queries_from_many_threads():
 
 
 @pytest.mark.small
-def test_random_edits(rng):
+def test_random_edits(rng, monkeypatch):
     """Follow hundreds of random additions and removals, always equal to brute force."""
+    monkeypatch.setattr(detector, "LEAF_PAIRS", 200)
     a, b = soup(rng, 120), soup(rng, 120)
-    detector, alone = GjkCut(a, b, leaf_pairs=200, coherent=True), GjkCut(a, leaf_pairs=200)
+    detector, alone = GjkCut(a, b), GjkCut(a)
     hits = 0
     for _ in range(60):
         for body in (a, b):
@@ -283,7 +294,7 @@ def test_waves_apart_and_together():
     """Equal the box tree while waves run through bodies that approach and part."""
     a, b = shapes.uv_sphere(60, 40), shapes.uv_sphere(60, 40)
     rest = np.array(a.vertices)
-    detector, tree = GjkCut(a, b, coherent=True), impinge.BoxTree(a, b)
+    detector, tree = GjkCut(a, b), impinge.BoxTree(a, b)
     counts = []
     for t in np.linspace(0.0, 1.0, 9):
         a.update(rest + 0.05 * np.sin(4.0 * np.roll(rest, 1, axis=1) + 2.0 * t))
@@ -316,7 +327,6 @@ def test_axes_come_first(rng):
     a = shapes.bumpy_sphere(3)
     apart = shapes.bumpy_sphere(3, center=(3.0, 0.0, 0.0))
     assert GjkCut(a, apart).query().stats["nodes"] == 0
-    assert GjkCut(a, apart, box_first=False).query().stats["nodes"] > 0
 
     grazing = shapes.bumpy_sphere(3, center=(1.6, 0.0, 0.0))
     shuffled = impinge.TriMesh(a.vertices, a.faces[rng.permutation(len(a.faces))])
@@ -324,20 +334,25 @@ def test_axes_come_first(rng):
         assert assert_equals_brute_force(body, grazing) > 20
         memory = scratch.Memory()
         sides = [query_body(surface) for surface in (body, grazing)]
-        assert memory.load(*sides, 1.0).triangles < 0.6 * memory.load(*sides, None).triangles
-        assert memory.load(*sides, 1e-9).triangles == memory.load(*sides, None).triangles  # too much in common to cut
+        everything = memory.load(*sides, cut_axes=False).triangles
+        assert everything == len(body) + len(grazing)
+        assert memory.load(*sides, cut_axes=True).triangles < 0.6 * everything
 
 
 @pytest.mark.small
-def test_worth_and_the_axes_save_cuts_only():
-    """Find the same pairs as the paper's own recursion, which cuts for as long as anything goes."""
+def test_large_leaves_save_nodes_only():
+    """Find the same pairs with fewer nodes where leaves are larger; the default leaves small bodies in one node."""
     a, b = scenes.get("bumpy_spheres_1k").surfaces
-    ours = GjkCut(a, b, leaf_pairs=100).query()
-    paper = GjkCut(a, b, leaf_pairs=100, stop="and", worth=0, box_first=False).query()
-    eager = GjkCut(a, b, leaf_pairs=100, worth=0).query()
+    expected, nodes = impinge.BruteForce(a, b).query(), []
+    for leaf_pairs in (1, 100, detector.LEAF_PAIRS):
+        with leaves_of(leaf_pairs):
+            found = GjkCut(a, b).query()
+        assert assert_equal(found, expected) > 100
+        assert found.stats["cuts"] >= found.stats["nodes"]
+        nodes.append(found.stats["nodes"])
 
-    assert assert_equal(ours, paper) == assert_equal(eager, paper) > 100
-    assert eager.stats["cuts"] / eager.stats["nodes"] > ours.stats["cuts"] / ours.stats["nodes"]
+    assert nodes[0] > 5 * nodes[1] > 5 * nodes[2]
+    assert nodes[2] == 1
 
 
 @pytest.mark.small
@@ -361,11 +376,9 @@ def test_half_of_the_triangles_replaced_every_frame(rng):
 
 
 @pytest.mark.small
-@pytest.mark.parametrize("direction", ["chung_wang", "gjk"])
 @pytest.mark.parametrize("leaf_pairs", [1, 1000])
-def test_degenerate_starts_end(direction, leaf_pairs):
+def test_degenerate_starts_end(leaf_pairs):
     """End on bodies in one point, on one line, in one plane, with one centre, and on a body against itself."""
-    options = {"direction": direction, "leaf_pairs": leaf_pairs}
     faces = np.arange(60).reshape(-1, 3)
     point = impinge.TriMesh(np.ones((60, 3)), faces)
     line = impinge.TriMesh(np.outer(np.arange(60) % 7, (1.0, 2.0, 3.0)), faces)
@@ -373,9 +386,9 @@ def test_degenerate_starts_end(direction, leaf_pairs):
     small, large = shapes.icosphere(1, radius=0.5), shapes.icosphere(1)
 
     for a, b in itertools.combinations_with_replacement((point, line, plane, small, large), 2):
-        assert_equals_brute_force(a, b, **options)
+        assert_equals_brute_force(a, b, leaf_pairs=leaf_pairs)
     for body in (point, line, plane, small):
-        assert_equals_brute_force(body, **options)
+        assert_equals_brute_force(body, leaf_pairs=leaf_pairs)
 
 
 # the cut by itself -----------------------------------------------------------------------------------
@@ -444,20 +457,23 @@ def test_serial_and_threaded_kernels(variant, rng):
     """Find the same pairs with every kernel serial and with every kernel on threads."""
     a, b = shapes.bumpy_sphere(4), shapes.bumpy_sphere(4, center=(1.1, 0.4, 0.2))
     expected, alone = impinge.BoxTree(a, b).query(), impinge.BoxTree(a).query()
-    for options in ({}, {"leaf_pairs": 100, "threshold": 0.8}, {"coherent": True, "direction": "gjk"}):
-        with jit.launch_always(variant):
-            assert assert_equal(GjkCut(a, b, **options).query(), expected) > 100
-            assert_equal(GjkCut(a, **options).query(), alone)
+    for leaf_pairs in (100, detector.LEAF_PAIRS):
+        with jit.launch_always(variant), leaves_of(leaf_pairs):
+            assert assert_equal(GjkCut(a, b).query(), expected) > 100
+            assert_equal(GjkCut(a).query(), alone)
 
 
 def test_same_bits_for_any_thread_count():
     """Give the same pairs and kinds with 1, 2 and 4 threads."""
     code = """
 import hashlib, impinge
+from impinge.detect import gjk_cut
 from impinge.detect.gjk_cut.detector import GjkCut
 surfaces = impinge.scenes.get("bumpy_spheres_20k").surfaces
 knot = impinge.shapes.torus_knot(2, 3, 120, 20, tube_radius=0.41)
-results = [GjkCut(*surfaces).query(), GjkCut(*surfaces, leaf_pairs=500, coherent=True).query(), GjkCut(knot).query()]
+results = [GjkCut(*surfaces).query(), GjkCut(knot).query()]
+detector.LEAF_PAIRS = 500
+results.append(GjkCut(*surfaces).query())
 arrays = [x for r in results for x in (r.pairs, r.kind)]
 assert all(map(len, arrays))
 print(hashlib.sha256(b"".join(x.tobytes() for x in arrays)).hexdigest())
@@ -491,26 +507,12 @@ def test_queries_of_one_detector_change_with_the_bodies(rng):
 
 
 @pytest.mark.small
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"direction": "up"}, "direction is 'up', expected 'chung_wang' or 'gjk'"),
-        ({"stop": "never"}, "stop is 'never', expected 'or' or 'and'"),
-        ({"split": "half"}, "split is 'half', expected 'rank' or 'median'"),
-        ({"threshold": 0.0}, "threshold is 0.0, expected a number above 0"),
-        ({"threshold": "all"}, "threshold is 'all'"),
-        ({"threshold": 1.5}, "threshold is 1.5, expected a number above 0 and up to 1"),
-        ({"worth": -0.1}, "worth is -0.1, expected a number from 0 to 1: the share that a cut has to remove"),
-        ({"worth": True}, "worth is True"),
-        ({"leaf_pairs": 0}, "leaf_pairs is 0, expected a whole number from 1"),
-        ({"leaf_pairs": 1.5}, "leaf_pairs is 1.5"),
-        ({"neighbours": "skip"}, "neighbours='skip' is for self-collision"),
-    ],
-)
-def test_bad_choices(options, message):
-    """Refuse choices that do not exist with a sentence."""
-    with pytest.raises(OptionError, match=message):
-        GjkCut(shapes.box(1.0), shapes.box(1.0), **options)
+def test_bad_choices():
+    """Refuse to skip the neighbours of two bodies, and options that there are not."""
+    with pytest.raises(OptionError, match="neighbours='skip' is for self-collision"):
+        GjkCut(shapes.box(1.0), shapes.box(1.0), neighbours="skip")
+    with pytest.raises(TypeError, match="leaf_pairs"):
+        GjkCut(shapes.box(1.0), leaf_pairs=1)
 
 
 @pytest.mark.small

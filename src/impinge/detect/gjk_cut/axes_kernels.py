@@ -4,7 +4,7 @@ Names beyond those of ``gjk_cut_kernels``:
 body      (x, faces, ids, stamp, number): positions, all triangles, the live ones, and two notes per vertex.
 run       ``RUN`` consecutive live triangles of a body. Neighbours in memory are mostly neighbours in space, so that
           most of what is far away is cut a run at a time; where they are not, triangles are cut one by one.
-region    a row for each body: the box that its triangles have to meet.
+region    a row for each body: the box that its triangles have to meet, which is that of the other body.
 """
 
 # mypy: ignore-errors
@@ -51,15 +51,6 @@ def _bound_kept(box, kept, first, last, whole):
 
 
 @compiled
-def _allow(own, other, threshold, region):
-    """What triangles have to meet: the other's box, along the axes where it takes up few enough of their own."""
-    for k in range(3):
-        common = min(own[3 + k], other[3 + k]) - max(own[k], other[k])
-        cuts = threshold >= 1.0 or common <= threshold * (own[3 + k] - own[k])
-        region[k], region[3 + k] = (other[k], other[3 + k]) if cuts else (-np.inf, np.inf)
-
-
-@compiled
 def _meets(box, region):
     meets = True
     for k in range(3):
@@ -68,7 +59,7 @@ def _meets(box, region):
 
 
 @compiled
-def cut_runs(box, runs_a, threshold, kept, whole, region):
+def cut_runs(box, runs_a, kept, whole, region):
     """Cut whole runs along the axes, until no more go; returns whether any are left on both sides.
 
     ``whole`` becomes the boxes around what is left of each body, and ``region`` what its triangles have to meet.
@@ -77,8 +68,7 @@ def cut_runs(box, runs_a, threshold, kept, whole, region):
         left_a = _bound_kept(box, kept, np.int64(0), runs_a, whole[0])
         if not (left_a and _bound_kept(box, kept, runs_a, len(box), whole[1])):
             return False
-        _allow(whole[0], whole[1], threshold, region[0])
-        _allow(whole[1], whole[0], threshold, region[1])
+        region[0], region[1] = whole[1], whole[0]
         removed = 0
         for r in range(len(box)):
             if kept[r] and not _meets(box[r], region[0 if r < runs_a else 1]):

@@ -18,17 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from impinge.backend.jit import compiled, merged
-from impinge.detect.gjk_cut.simplex_kernels import closest_on_simplex
 from impinge.exact.triangle_triangle import dot, minus
 
-CHUNG_WANG, GJK = 0, 1
-"""Ways to the next direction."""
 MARGIN = 2.0**-18
 """How far below the other body's support a triangle has to end before it is cut; ``gjk_cut`` derives it."""
 ENOUGH_FOR_CENTRE = 128
 """Triangles whose mean is centre enough: it only has to give a good first direction."""
-NO_HINT = 2.0
-"""First coordinate of a direction that is none."""
+WORTH = 0.5
+"""Share of a list that a cut has to remove for the next cut to be tried."""
 MOST_CUTS = 32
 """Cuts of one pair of pieces: far more than are met, so that no input can go round in circles."""
 
@@ -45,8 +42,6 @@ class Scratch(NamedTuple):
     reach: Any
     """Of the triangles of a, then of b."""
     key: Any
-    simplex: Any
-    weight: Any
     extent: Any
     """Largest boxes met, of a and of b."""
     node_box: Any
@@ -105,17 +100,6 @@ def find_support(arena, piece, listed, count, projection, reach):
         if projection[corner[t, k]] == farthest:
             v = corner[t, k]
     return farthest, np.int64(v)
-
-
-@compiled
-def nearest_reach(arena, piece, listed, count, projection):
-    """The least projection of any corner: what the threshold of a cut needs, and nothing else."""
-    corner = arena[1][piece[2] : piece[2] + piece[3]]
-    least = np.float32(np.inf)
-    for k in range(count):
-        t = listed[k]
-        least = min(least, projection[corner[t, 0]], projection[corner[t, 1]], projection[corner[t, 2]])
-    return least
 
 
 @compiled
@@ -182,38 +166,7 @@ def reflected(s, t):
     return normalised((s[0] - twice * t[0], s[1] - twice * t[1], s[2] - twice * t[2]))
 
 
-@compiled
-def against_simplex(t, simplex, weight, count):
-    """GJK: the way from the simplex's nearest point to the origin, after ``t`` joined the simplex.
-
-    Returns the direction and the number of points that carry the nearest one; 0 if the origin is inside.
-    """
-    simplex[count, 0], simplex[count, 1], simplex[count, 2] = t
-    closest_on_simplex(simplex, count + 1, weight)
-    vx = vy = vz = 0.0
-    kept = 0
-    for i in range(count + 1):
-        if weight[i] > 0.0:
-            vx += weight[i] * simplex[i, 0]
-            vy += weight[i] * simplex[i, 1]
-            vz += weight[i] * simplex[i, 2]
-            simplex[kept, 0], simplex[kept, 1], simplex[kept, 2] = simplex[i, 0], simplex[i, 1], simplex[i, 2]
-            kept += 1
-    length_sq = vx * vx + vy * vy + vz * vz
-    if kept == 4 or not length_sq > 0.0:
-        return (1.0, 0.0, 0.0), 0
-    return normalised((-vx, -vy, -vz)), kept
-
-
 # The combined cut -------------------------------------------------------------------------------------
-
-
-@compiled
-def _is_worth_it(arena, piece, listed, count, projection, farthest, common, threshold):
-    """Fig. 2: whether the common region takes up at most ``threshold`` of the piece along the direction."""
-    if threshold >= 1.0:
-        return True
-    return common <= threshold * (farthest - nearest_reach(arena, piece, listed, count, projection))
 
 
 @compiled
@@ -223,7 +176,7 @@ def _vertex(arena, piece, v):
 
 
 @compiled
-def cut_once(arena, a, count_a, b, count_b, s, threshold, scratch):
+def cut_once(arena, a, count_a, b, count_b, s, scratch):
     """Algorithm 4.1: cut both lists along ``s``; returns what remains of each, and the difference of the supports."""
     listed_a, listed_b = scratch.listed_a, scratch.listed_b
     of_a, of_b = scratch.projection, scratch.projection[a[1] :]
@@ -233,13 +186,9 @@ def cut_once(arena, a, count_a, b, count_b, s, threshold, scratch):
     top_a, v1 = find_support(arena, a, listed_a, count_a, of_a, reach_a)
     project(arena, b, (-s[0], -s[1], -s[2]), of_b)
     top_b, v2 = find_support(arena, b, listed_b, count_b, of_b, reach_b)
-    # Along s, a ends at top_a and b begins at -top_b; what they have in common is between.
-    common = top_a + top_b
-    left_a, left_b = count_a, count_b
-    if _is_worth_it(arena, a, listed_a, count_a, of_a, top_a, common, threshold):
-        left_a = cut_list(listed_a, count_a, reach_a, np.float32(-top_b - MARGIN))
-    if _is_worth_it(arena, b, listed_b, count_b, of_b, top_b, common, threshold):
-        left_b = cut_list(listed_b, count_b, reach_b, np.float32(-top_a - MARGIN))
+    # Along s, a ends at top_a and b begins at -top_b.
+    left_a = cut_list(listed_a, count_a, reach_a, np.float32(-top_b - MARGIN))
+    left_b = cut_list(listed_b, count_b, reach_b, np.float32(-top_a - MARGIN))
     return left_a, left_b, minus(_vertex(arena, a, v1), _vertex(arena, b, v2))
 
 
@@ -247,44 +196,28 @@ def cut_once(arena, a, count_a, b, count_b, s, threshold, scratch):
 def cut_bodies(arena, a, b, s, scratch):
     """Algorithm 4.1 by itself: list all triangles, and cut them along ``s``; returns how many of each remain listed."""
     count_a, count_b = list_all(a, scratch.listed_a), list_all(b, scratch.listed_b)
-    left_a, left_b, _ = cut_once(arena, a, count_a, b, count_b, s, 1.0, scratch)
+    left_a, left_b, _ = cut_once(arena, a, count_a, b, count_b, s, scratch)
     return left_a, left_b
 
 
-@compiled
-def _next_direction(s, t, direction, simplex, weight, carried):
-    """Where to look next, and how many points the simplex has then; False if there is nothing more to learn."""
-    if not dot(t, t) > 0.0:  # the supports coincide: touching
-        return s, carried, False
-    if direction == GJK:
-        s, carried = against_simplex(t, simplex, weight, carried)
-        return s, carried, carried > 0
-    return reflected(s, t), carried, True
-
-
 @merged
-def combined_cut(arena, a, b, hint, choices, scratch):
-    """CombinedCut: cut two pieces along one direction after the other, until a cut removes too little.
+def combined_cut(arena, a, b, scratch):
+    """Algorithm 4.2: cut two pieces along one direction after the other, until a cut removes too little of both.
 
     Returns how many triangles of each remain listed (none if a direction separates the pieces), the direction that was
-    cut along last, the one that removed most, and the number of cuts.
+    cut along last, and the number of cuts.
     """
-    direction, stop_at_first, threshold, worth = choices[0], choices[1], choices[2], choices[5]
     listed_a, listed_b = scratch.listed_a, scratch.listed_b
     count_a, count_b = list_all(a, listed_a), list_all(b, listed_b)
-    s = from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b) if hint[0] == NO_HINT else hint
-    best, used, most, carried, cuts = s, s, -1, np.int64(0), 0  # a literal 0 would be compiled for apart
-    goes_on = True
+    s = from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b)
+    used, cuts, goes_on = s, 0, True
     while goes_on:
-        left_a, left_b, t = cut_once(arena, a, count_a, b, count_b, s, threshold, scratch)
-        cut_a, cut_b = count_a - left_a > worth * count_a, count_b - left_b > worth * count_b
-        if count_a - left_a + count_b - left_b > most:
-            best, most = s, count_a - left_a + count_b - left_b
+        left_a, left_b, t = cut_once(arena, a, count_a, b, count_b, s, scratch)
+        goes_on = count_a - left_a > WORTH * count_a or count_b - left_b > WORTH * count_b
         count_a, count_b, used = left_a, left_b, s
         cuts += 1
-        goes_on = cut_a and cut_b if stop_at_first else cut_a or cut_b
-        if count_a == 0 or count_b == 0 or cuts >= MOST_CUTS:
+        if count_a == 0 or count_b == 0 or cuts >= MOST_CUTS or not dot(t, t) > 0.0:  # t = 0: the supports touch
             goes_on = False
         elif goes_on:
-            s, carried, goes_on = _next_direction(s, t, direction, scratch.simplex, scratch.weight, carried)
-    return count_a, count_b, used, best, cuts
+            s = reflected(s, t)
+    return count_a, count_b, used, cuts

@@ -63,18 +63,18 @@ class Memory:
 
     # bodies ------------------------------------------------------------------------------------------
 
-    def load(self, a: QueryBody, b: QueryBody | None, threshold: float | None) -> Loaded | None:
-        """Cut both bodies along the axes, if there is a threshold for it, and copy what remains; None if none does."""
+    def load(self, a: QueryBody, b: QueryBody | None, *, cut_axes: bool) -> Loaded | None:
+        """Copy both bodies, or what a cut along the axes leaves of them; None if that is nothing."""
         sides = [a] if b is None else [a, b]
         first, last = self._body(a, 0), self._body(sides[-1], len(sides) - 1)
         runs = [-(-len(side.ids) // RUN) for side in sides]
         box, kept = np.empty((sum(runs), 6)), np.ones(sum(runs), dtype=np.bool_)
         body_kernels.bound_runs.over(len(box))(first, last, runs[0], box)
         whole, region = np.empty((2, 6)), np.empty((2, 6))
-        if b is None or threshold is None:
+        if b is None or not cut_axes:
             whole[:, :3], whole[:, 3:] = box[:, :3].min(axis=0), box[:, 3:].max(axis=0)
             region[:, :3], region[:, 3:] = -np.inf, np.inf
-        elif not body_kernels.cut_runs(box, runs[0], threshold, kept, whole, region):
+        elif not body_kernels.cut_runs(box, runs[0], kept, whole, region):
             return None
         origin, factor = origin_and_factor(np.minimum(*whole[:, :3]), np.maximum(*whole[:, 3:]))
         pieces = self._places(sides, runs, kept)
@@ -143,16 +143,14 @@ class Memory:
             self._room_size = threads, vertices, triangles
             self._room = (
                 np.empty((threads, 4, max(vertices, triangles)), dtype=np.uint32),
-                np.empty((threads, 3, max(vertices, 3 * triangles)), dtype=np.float32),
-                np.empty((threads, 4, 3)),
-                np.empty((threads, 4)),
+                np.empty((threads, 3, max(vertices, triangles)), dtype=np.float32),
                 np.empty((threads, 6), dtype=np.float32),
                 np.empty((threads, triangles // WIDTH + triangles // WIDTH**2 + 4, 6, WIDTH), dtype=np.float32),
                 np.empty((threads, TASK), dtype=np.int64),
             )
-        self._room[4][:] = 0.0
+        self._room[2][:] = 0.0
 
-    def search(self, loaded: Loaded, is_self: bool, choices: Any, hints: Floats) -> None:
+    def search(self, loaded: Loaded, is_self: bool, leaf_pairs: int) -> None:
         """All pairs of triangles whose boxes meet become candidates."""
         slabs = min(SLABS, max(1, loaded.triangles // SLAB_TRIANGLES))
         threads = min(thread_count(), slabs)
@@ -163,7 +161,7 @@ class Memory:
             self._counters[:] = 0
             counter = np.zeros(1, dtype=np.int64)
             kernels.search_slabs.over(slabs)(
-                self._arena, loaded.pieces, slabs, self._bits, is_self, choices, hints, self._room, threads, counter,
+                self._arena, loaded.pieces, slabs, self._bits, is_self, leaf_pairs, self._room, threads, counter,
                 tops, self._frames, self._counters, self._candidate,
             )  # fmt: skip
             count = self._counters[:, 0]
@@ -179,7 +177,7 @@ class Memory:
         bounds = middle[len(middle) * np.arange(1, slabs) // slabs]
         if self._bits.shape[1] < max(a[3], b[3]):
             self._bits = np.empty((2, max(a[3], b[3]) * 5 // 4), dtype=np.uint8)
-        kernels.assign_slabs(self._arena, a, b, loaded.axis, bounds, is_self, self._room[5][0], self._bits)
+        kernels.assign_slabs(self._arena, a, b, loaded.axis, bounds, is_self, self._room[3][0], self._bits)
 
     def cut(self, loaded: Loaded, s: tuple[float, float, float], device: str) -> tuple[Ints, Ints]:
         """Algorithm 4.1 on whole bodies: sorted ids of the triangles of each that remain."""
@@ -205,7 +203,7 @@ class Memory:
 
     def extent(self) -> Floats:
         """The size of a box that holds any candidate, in the arena's units."""
-        largest = self._room[4].max(axis=0)
+        largest = self._room[2].max(axis=0)
         return np.asarray(largest[:3] + largest[3:] + ROUNDING, dtype=np.float64)
 
     def count(self, stats: dict[str, Any]) -> None:

@@ -3,10 +3,8 @@
 Names beyond those of ``gjk_cut_kernels``:
 slab      a part of a, by the middles of its boxes along an axis, and what of b meets the box around it; there are
           ``SLABS`` at most, and ``bits`` tell to which ones a triangle belongs.
-task      a row: the piece of a, the piece of b, the kind (``PAIR``, or ``ALONE`` for a piece against itself), and the
-          number of the node (its children have 4 n + 1 .. 4 n + 4, so that a node has the same number in every frame).
-frame     a row: the pieces that a task was split into (a's two halves, b's two), its kind and number, the next child
-          to look at, and where the arena's top was before.
+task      a row: the piece of a, the piece of b, and the kind: ``PAIR``, or ``ALONE`` for a piece against itself.
+frame     a row: the pieces that a task was split into (a's two halves, b's two), its kind, and the next child.
 counters  a row per thread: candidates, nodes, cuts, leaves.
 """
 
@@ -17,7 +15,7 @@ import numpy as np
 from impinge.backend.claim import claim
 from impinge.backend.jit import compiled, kernel, merged, prange
 from impinge.backend.simd.boxes import WIDTH, overlap_mask
-from impinge.detect.gjk_cut.cut_kernels import NO_HINT, Scratch, combined_cut, list_all
+from impinge.detect.gjk_cut.cut_kernels import Scratch, combined_cut, list_all
 from impinge.detect.gjk_cut.leaf_kernels import join_leaf
 from impinge.detect.gjk_cut.split_kernels import longest_across, longest_axis, make_piece, parts_of, split
 
@@ -27,8 +25,8 @@ FIRST, SECOND = np.int64(0), np.int64(4)
 """Where the two pieces of a task begin."""
 SLABS = WIDTH
 """Parts of a body that threads search side by side, at most."""
-TASK = 10
-FRAME = 21
+TASK = 9
+FRAME = 18
 DEEPEST = 512
 """Frames of a thread. A split leaves at most three quarters of a list, so that even 2^31 triangles need 75."""
 
@@ -44,32 +42,19 @@ def _piece(row, place):
 
 
 @compiled
-def _set_task(task, a, b, kind, number):
+def _set_task(task, a, b, kind):
     _set_piece(task, FIRST, a)
     _set_piece(task, SECOND, b)
-    task[8], task[9] = kind, number
+    task[8] = kind
 
 
 # Nodes ------------------------------------------------------------------------------------------------
 
 
 @merged
-def _cut_node(arena, a, b, hints, node, choices, scratch, counter):
-    """Cut two pieces; returns what remains of each, and the direction that was cut along last."""
-    hint = (NO_HINT, 0.0, 0.0)
-    if node < len(hints):
-        hint = hints[node, 0], hints[node, 1], hints[node, 2]
-    count_a, count_b, s, best, cuts = combined_cut(arena, a, b, hint, choices, scratch)
-    counter[2] += cuts
-    if node < len(hints):
-        hints[node, 0], hints[node, 1], hints[node, 2] = best
-    return count_a, count_b, s
-
-
-@merged
-def _visit(arena, task, is_self, choices, hints, scratch, vertex_top, tri_top, frame, counter, candidate):
+def _visit(arena, task, is_self, leaf_pairs, scratch, vertex_top, tri_top, frame, counter, candidate):
     """One node: cut, then a leaf (False), or halves at the top of the arena and in ``frame`` (True)."""
-    a, b, kind, node = _piece(task, FIRST), _piece(task, SECOND), task[8], task[9]
+    a, b, kind = _piece(task, FIRST), _piece(task, SECOND), task[8]
     listed_a, listed_b = scratch.listed_a, scratch.listed_b
     counter[1] += 1
     if kind == ALONE:
@@ -77,11 +62,12 @@ def _visit(arena, task, is_self, choices, hints, scratch, vertex_top, tri_top, f
         pairs = count_a * (count_a - 1) // 2
         u = longest_axis(arena, a)
     else:
-        count_a, count_b, u = _cut_node(arena, a, b, hints, node, choices, scratch, counter)
+        count_a, count_b, u, cuts = combined_cut(arena, a, b, scratch)
+        counter[2] += cuts
         pairs = count_a * count_b
         if pairs == 0:
             return False
-    if pairs <= choices[4]:
+    if pairs <= leaf_pairs:
         counter[3] += 1
         if kind == ALONE:
             listed_b = listed_a
@@ -91,10 +77,10 @@ def _visit(arena, task, is_self, choices, hints, scratch, vertex_top, tri_top, f
         return False
     if kind == PAIR:
         u = longest_across(arena, a, listed_a, count_a, b, listed_b, count_b, u)
-    frame[16], frame[17], frame[18], frame[19], frame[20] = kind, node, 0, vertex_top, tri_top
+    frame[16], frame[17] = kind, 0
     for side in range(2 if kind == PAIR else 1):
         piece, listed, count = (a, listed_a, count_a) if side == 0 else (b, listed_b, count_b)
-        half = split(arena, piece, listed, count, u, choices[3], scratch)
+        half = split(arena, piece, listed, count, u, scratch)
         made = make_piece(arena, piece, scratch.parted, count, vertex_top, tri_top, scratch.number)
         first, second = parts_of(made, half)
         _set_piece(frame, 8 * side, first)
@@ -107,28 +93,27 @@ def _visit(arena, task, is_self, choices, hints, scratch, vertex_top, tri_top, f
 def _next_child(frame, task):
     """Write the frame's next child that has triangles on both sides; False if there is none left."""
     alone = frame[16] == ALONE
-    while frame[18] < (3 if alone else 4):
-        c = frame[18]
-        frame[18] += 1
-        number = 4 * frame[17] + 1 + c if frame[17] < 1 << 40 else frame[17]
+    while frame[17] < (3 if alone else 4):
+        c = frame[17]
+        frame[17] += 1
         place_a, place_b, kind = 4 * (c % 2), 8 + 4 * (c // 2), PAIR
         if alone and c < 2:
             place_a, place_b, kind = 4 * c, 4 * c, ALONE
         elif alone:
             place_a, place_b = FIRST, SECOND
-        _set_task(task, _piece(frame, place_a), _piece(frame, place_b), kind, number)
+        _set_task(task, _piece(frame, place_a), _piece(frame, place_b), kind)
         if task[3] > 0 and task[7] > 0:
             return True
     return False
 
 
 @merged
-def _search_below(arena, task, is_self, choices, hints, scratch, vertex_top, tri_top, frames, counter, candidate):
+def _search_below(arena, task, is_self, leaf_pairs, scratch, vertex_top, tri_top, frames, counter, candidate):
     """A task and everything below it, depth first; the task is scratch."""
     depth = -1
     while True:
         if _visit(
-            arena, task, is_self, choices, hints, scratch, vertex_top, tri_top, frames[depth + 1], counter, candidate
+            arena, task, is_self, leaf_pairs, scratch, vertex_top, tri_top, frames[depth + 1], counter, candidate
         ):
             depth += 1
         elif depth < 0:
@@ -199,7 +184,7 @@ def _take_slab(arena, a, b, slab, bits, scratch, vertex_top, tri_top):
 
 @compiled
 def _search_slab(
-    arena, a, b, slab, slabs, bits, is_self, choices, hints, scratch, vertex_top, tri_top, frames, counter, candidate
+    arena, a, b, slab, slabs, bits, is_self, leaf_pairs, scratch, vertex_top, tri_top, frames, counter, candidate
 ):  # fmt: skip
     """Everything in one slab; a single slab is all there is."""
     if slabs > 1:
@@ -208,25 +193,25 @@ def _search_slab(
     for kind in range(ALONE if is_self else PAIR, -1, -1):
         if a[3] == 0 or (kind == PAIR and (b[3] == 0 or (is_self and slabs == 1))):
             continue
-        _set_task(scratch.child, a, a if kind == ALONE else b, kind, np.int64(0))
+        _set_task(scratch.child, a, a if kind == ALONE else b, kind)
         _search_below(
-            arena, scratch.child, is_self, choices, hints, scratch, vertex_top, tri_top, frames, counter, candidate
+            arena, scratch.child, is_self, leaf_pairs, scratch, vertex_top, tri_top, frames, counter, candidate
         )
 
 
 @compiled
 def scratch_of(room, thread):
     """The part of the scratch memory that belongs to a thread."""
-    index, real, simplex, weight, extent, node_box, child = room
+    index, real, extent, node_box, child = room
     return Scratch(
         index[thread, 0], index[thread, 1], index[thread, 2], index[thread, 3], real[thread, 0], real[thread, 1],
-        real[thread, 2], simplex[thread], weight[thread], extent[thread], node_box[thread], child[thread],
+        real[thread, 2], extent[thread], node_box[thread], child[thread],
     )  # fmt: skip
 
 
 @kernel(parallel_from=2)
 def search_slabs(
-    arena, pieces, slabs, bits, is_self, choices, hints, room, threads, counter, tops, frames, counters, candidate
+    arena, pieces, slabs, bits, is_self, leaf_pairs, room, threads, counter, tops, frames, counters, candidate
 ):  # fmt: skip
     """Search all slabs; a thread has its own part of the arena, its own frames and its own candidates."""
     for thread in prange(threads):
@@ -234,7 +219,7 @@ def search_slabs(
         t = claim(counter)
         while t < slabs:
             _search_slab(
-                arena, _piece(pieces[0], FIRST), _piece(pieces[1], FIRST), t, slabs, bits, is_self, choices, hints[t],
+                arena, _piece(pieces[0], FIRST), _piece(pieces[1], FIRST), t, slabs, bits, is_self, leaf_pairs,
                 scratch, tops[thread, 0], tops[thread, 1], frames[thread * DEEPEST : (thread + 1) * DEEPEST],
                 counters[thread], candidate[thread],
             )  # fmt: skip

@@ -8,8 +8,6 @@ from impinge.backend.jit import compiled
 from impinge.detect.gjk_cut.cut_kernels import normalised, project
 from impinge.exact.triangle_triangle import cross, dot
 
-RANK, MEDIAN = 0, 1
-"""Ways to halve a list."""
 ENOUGH_FOR_LENGTH = 128
 """Triangles that are looked at to see in which direction a list is longer."""
 SAMPLE = np.int64(129)
@@ -95,15 +93,6 @@ def _keys_of_sample(corner, listed, count, projection, most, key):
 
 
 @compiled
-def _keys_of_corners(corner, listed, count, projection, key):
-    """Write the keys of all corners of all triangles; returns how many."""
-    for k in range(count):
-        for i in range(3):
-            key[3 * k + i] = np.float32(3.0) * projection[corner[listed[k], i]]
-    return 3 * count
-
-
-@compiled
 def _part(corner, listed, count, projection, middle, equal, parted):
     """Write triangles with keys below ``middle`` from the front, others from the back; returns how many are in front.
 
@@ -125,12 +114,9 @@ def _part(corner, listed, count, projection, middle, equal, parted):
 
 
 @compiled
-def halve(corner, listed, count, projection, how, key, parted):
+def halve(corner, listed, count, projection, key, parted):
     """Part what is listed at the middle of its projection; neither part gets fewer than a quarter of two or more."""
-    if how == MEDIAN:
-        taken = _keys_of_corners(corner, listed, count, projection, key)
-    else:
-        taken = _keys_of_sample(corner, listed, count, projection, SAMPLE, key)
+    taken = _keys_of_sample(corner, listed, count, projection, SAMPLE, key)
     half, by_rank = 0, False
     while True:
         middle = _value_of_rank(key, taken, taken // 2)
@@ -146,14 +132,14 @@ def halve(corner, listed, count, projection, how, key, parted):
 
 
 @compiled
-def split(arena, piece, listed, count, u, how, scratch):
+def split(arena, piece, listed, count, u, scratch):
     """Part what is listed along ``u``; returns the size of the first part."""
     if count < 2:
         scratch.parted[0] = listed[0]
         return count
     corner = arena[1][piece[2] : piece[2] + piece[3]]
     project(arena, piece, u, scratch.projection)
-    return halve(corner, listed, count, scratch.projection, how, scratch.key, scratch.parted)
+    return halve(corner, listed, count, scratch.projection, scratch.key, scratch.parted)
 
 
 @compiled
