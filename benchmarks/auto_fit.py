@@ -39,7 +39,7 @@ import numpy as np
 from benchmarks.measure import Row, machine
 from impinge import queries, scenes
 from impinge.deform.waves import Wave
-from impinge.detect.common.pair_query import pair_options
+from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.common.results import TrianglePairs
 from impinge.errors import ImpingeError
 from impinge.mesh.tri_mesh import TriMesh
@@ -171,7 +171,7 @@ class Case:
     def terms(self) -> auto.Terms:
         """How often each term of the model occurs in the question."""
         b = self.bodies[1] if len(self.bodies) > 1 else None
-        return auto.features(self.bodies[0], b, pair_options(self.options))
+        return auto.features(self.bodies[0], b, PairOptions(**self.options))
 
     def _replace(self, share: float) -> None:
         for body in self.bodies:

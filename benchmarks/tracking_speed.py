@@ -106,7 +106,7 @@ def _pair(*, quick: bool) -> Pair:
 def _refit_all(pair: Pair) -> None:
     """Fit the boxes of both surfaces, from single triangles up."""
     for body in pair.bodies:
-        placed = place(body.surface, body.surface.structure("boxes", TreeOfBoxes), None, None, "a")
+        placed = pose_tree(body.surface, body.surface.structure("boxes", TreeOfBoxes), None, None, "a")
         fit_trees(placed)
         whole_tree(placed)
 

@@ -56,14 +56,13 @@ class RefitTree:
             if found <= self._pairs.shape[1]:
                 break
             self._pairs = np.zeros((2, 2 * found), dtype=np.int32)
-        sides = options.side_a(self.bodies[0]), options.side_b(self.bodies[1])
+        sides = options.query_bodies(*self.bodies)
         roots = np.stack([a[0][0], b[0][0]])
         extent = roots[:, 3:].max(axis=0) - roots[:, :3].min(axis=0)
         pair_a, pair_b = self._pairs[:, :found]
         return finish_pairs(
             classify(*sides, pair_a, pair_b, extent, stats),
             options,
-            is_self=False,
             method=self.name,
             stats=stats,
             reason=None,

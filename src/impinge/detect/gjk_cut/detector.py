@@ -46,65 +46,54 @@ Guarantee  exact and complete. Splits leave at most three quarters of a list, so
 from __future__ import annotations
 
 import threading
-from time import perf_counter
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from impinge.backend.stages import Stages, start_stages
-from impinge.checks import Ints
-from impinge.detect.common.narrow_phase import Neighbours, check_neighbours, classify, classify_self
-from impinge.detect.common.pair_query import Keys, PairOptions, QueryBody, finish_pairs, query_body, pair_options
-from impinge.detect.common.results import Reason, TrianglePairs
+from impinge.backend.stages import Stages
+from impinge.checks import Ints, Stats, as_choice
+from impinge.detect.common.narrow_phase import Neighbours, classify
+from impinge.detect.common.pair_detector import PairDetector
+from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions, QueryBody, query_body
+from impinge.detect.common.results import Reason
 from impinge.detect.gjk_cut.scratch import Memory
 from impinge.errors import OptionError
-from impinge.mesh.body import as_surface
+from impinge.mesh.body import SurfaceLike, as_surface
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 
 LEAF_PAIRS = 2**20
 """Pairs of boxes that are compared rather than cut and split further; 2^20 took 5 to 10 % less than 2^16 with 1,500,
 13,000 and 82,000 triangles each."""
-NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 
 
-class GjkCut:
-    """All intersecting pairs of two bodies, or of one with itself; nothing is kept between frames."""
+class GjkCut(PairDetector):
+    """All intersecting triangle pairs of two bodies, or of one with itself, without any structure.
+
+    Nothing but scratch memory is kept between frames: triangles may come and go at no cost.
+
+    Parameters
+    ----------
+    a, b, neighbours
+        As in ``BoxTree``.
+    """
 
     name = "gjk_cut"
 
-    def __init__(self, a: Any, b: Any = None, *, neighbours: Neighbours = "exact") -> None:
-        self.a = as_surface(a, name="a")
-        self.b = None if b is None else as_surface(b, name="b")
-        self._skip_neighbours = check_neighbours(neighbours, is_self=b is None)
+    def __init__(self, a: SurfaceLike, b: SurfaceLike | None = None, *, neighbours: Neighbours = "exact") -> None:
+        super().__init__(a, b, neighbours=neighbours)
         self._lock = threading.Lock()
         self._memory = Memory()
 
-    def query(self, **options: Any) -> TrianglePairs:
-        """Find all pairs as the bodies are now; options as in ``PairOptions``."""
-        began = perf_counter()
-        wanted = pair_options(options, is_self=self.b is None)
-        a = wanted.side_a(self.a)
-        b = a if self.b is None else wanted.side_b(self.b)
-        stages = start_stages()
-        stats: dict[str, Any] = {"nodes": 0, "cuts": 0, "leaves": 0, "candidates": 0}
+    def _find(self, options: PairOptions, stats: Stats, stages: Stages) -> tuple[Keys, Reason | None]:
+        a, b = options.query_bodies(self.a, self.b)
+        stats.update(nodes=0, cuts=0, leaves=0, candidates=0)
         with self._lock:
-            keys, reason = self._search(a, b, wanted, stats, stages)
-        stats["hits"] = len(keys)
-        stats.update(stages.times())
-        return finish_pairs(
-            keys,
-            wanted,
-            is_self=self.b is None,
-            method=self.name,
-            stats=stats,
-            reason=reason,
-            bodies=(self.a,) if self.b is None else (self.a, self.b),
-            began=began,
-        )
+            return self._search(a, b, options, stats, stages)
 
     def _search(
-        self, a: QueryBody, b: QueryBody, options: PairOptions, stats: dict[str, Any], stages: Stages
+        self, a: QueryBody, b: QueryBody, options: PairOptions, stats: Stats, stages: Stages
     ) -> tuple[Keys, Reason | None]:
         if options.cancelled:
             return NO_KEYS, "cancelled"
@@ -121,15 +110,16 @@ class GjkCut:
         with np.errstate(over="ignore"):
             extent = memory.extent() / loaded.factor
         memory.count(stats)
-        if self.b is None:
-            keys = classify_self(a, pair_a, pair_b, self._skip_neighbours, extent, stats)
-        else:
-            keys = classify(a, b, pair_a, pair_b, extent, stats)
+        keys = classify(
+            a, b, pair_a, pair_b, extent, stats, is_self=self.b is None, skip_neighbours=self._skip_neighbours
+        )
         stages.done("test")
         return keys, None
 
 
-def cut_along_direction(a: Any, b: Any, direction: Any, *, device: Device = "cpu") -> tuple[Ints, Ints]:
+def cut_along_direction(
+    a: SurfaceLike, b: SurfaceLike, direction: ArrayLike, *, device: Device = "cpu"
+) -> tuple[Ints, Ints]:
     """The potential collision region of ``a`` and ``b`` along a direction: sorted ids of the triangles that remain.
 
     Algorithm 4.1: ``a`` keeps the triangles that reach the nearest point of ``b`` along ``direction``, and ``b`` those
@@ -137,12 +127,8 @@ def cut_along_direction(a: Any, b: Any, direction: Any, *, device: Device = "cpu
     the other body is cut, whatever the direction; the best one points from a to b. Triangles that miss the other body
     by less than some 2^-17 of the size of both are kept, too: that much is left for rounding.
     """
-    if device not in ("cpu", "cuda"):
-        raise OptionError(f"device is {device!r}, expected 'cpu' or 'cuda'")
-    side_a, side_b = (
-        query_body(as_surface(a, name="a"), None, None, "a"),
-        query_body(as_surface(b, name="b"), None, None, "b"),
-    )
+    as_choice(device, "device", ("cpu", "cuda"))
+    side_a, side_b = query_body(as_surface(a, name="a")), query_body(as_surface(b, name="b"))
     s = _as_direction(direction)
     if not len(side_a.ids) or not len(side_b.ids):
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
@@ -152,7 +138,7 @@ def cut_along_direction(a: Any, b: Any, direction: Any, *, device: Device = "cpu
     return memory.cut(loaded, s, device)
 
 
-def _as_direction(direction: Any) -> tuple[float, float, float]:
+def _as_direction(direction: ArrayLike) -> tuple[float, float, float]:
     """A direction of length 1."""
     v = np.asarray(direction, dtype=np.float64)
     if v.shape != (3,) or not np.isfinite(v).all() or not v.any():
