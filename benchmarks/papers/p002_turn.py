@@ -27,6 +27,15 @@ from impinge.checks import Floats
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.breadth_first.detector import BreadthFirst, query_many
 from impinge.detect.common.results import TrianglePairs
+from impinge.published.breadth_first import (
+    Expansion,
+    Interference,
+    InterferenceDetector,
+    PerLineOrFragment,
+    Transform,
+    all_pairs,
+    count_pairs,
+)
 
 AXIS = np.array([1.0, 2.0, 3.0]) / np.sqrt(14.0)
 """What b turns about."""
@@ -35,7 +44,7 @@ STAGES = ("refit", "expand", "test", "triangles")
 
 STAGE_COLUMNS = ("refit ms", "index map ms", "box tests ms", "triangles ms", "share of map")
 
-Answer: TypeAlias = TrianglePairs | int
+Answer: TypeAlias = TrianglePairs | Interference | int
 Turn: TypeAlias = Callable[[list[Floats]], list[Answer]]
 
 
@@ -77,10 +86,41 @@ def depth_first(name: str, body: Body) -> Candidate:
     return _stepwise(name, BoxTree(body.copy(), body.copy()))
 
 
-def counting(name: str, body: Body, **options: Any) -> Candidate:
+def counting(name: str, body: Body) -> Candidate:
     """Step by step, the number of pairs alone: the paper's occlusion query."""
-    detector = BreadthFirst(body.copy(), body.copy(), **options)
+    detector = BreadthFirst(body.copy(), body.copy())
     return Candidate(name, lambda matrices: [detector.count(transform_b=matrix) for matrix in matrices])
+
+
+def published(
+    name: str,
+    body: Body,
+    *,
+    expansion: Expansion = "histopyramid",
+    fuse: bool = False,
+    transform: Transform = "boxes",
+    entry_threshold: float | None = 0.25,
+) -> Candidate:
+    """Step by step, the hierarchical method as published; the defaults are the paper's own."""
+    detector = InterferenceDetector(
+        body.copy(), body.copy(), expansion=expansion, fuse=fuse, transform=transform, entry_threshold=entry_threshold
+    )
+    return Candidate(name, lambda matrices: [detector.query(matrix) for matrix in matrices])
+
+
+def published_brute_force(name: str, body: Body, *, transform_per: PerLineOrFragment, is_listed: bool) -> Candidate:
+    """Step by step, all m x n triangle tests as published; pairs are listed, or only counted."""
+    a, b = body.copy(), body.copy()
+
+    def listed(matrix: Floats) -> Answer:
+        pairs = all_pairs(a, b, transform=matrix, transform_per=transform_per)
+        return Interference(pairs, 0, triangle_tests=len(a) * len(b))
+
+    def counted(matrix: Floats) -> Answer:
+        return count_pairs(a, b, transform=matrix, transform_per=transform_per)
+
+    step = listed if is_listed else counted
+    return Candidate(name, lambda matrices: [step(matrix) for matrix in matrices])
 
 
 def all_steps_at_once(name: str, body: Body) -> Candidate:
@@ -136,7 +176,7 @@ class Work:
 
 def _work(candidate: Candidate, answers: list[Answer]) -> Work:
     steps = len(answers)
-    stats = [answer.stats for answer in answers if isinstance(answer, TrianglePairs)]
+    stats = [_stats(answer) for answer in answers if not isinstance(answer, int)]
     shared = stats[:1] if candidate.is_joint else stats
 
     def mean(name: str) -> float | None:
@@ -158,7 +198,21 @@ def _work(candidate: Candidate, answers: list[Answer]) -> Work:
 
 
 def _pair_count(answer: Answer) -> int:
-    return answer if isinstance(answer, int) else len(answer)
+    return answer if isinstance(answer, int) else len(answer.pairs)
+
+
+def _stats(answer: TrianglePairs | Interference) -> dict[str, Any]:
+    """Counters and stages by the names of ``BreadthFirst``."""
+    if isinstance(answer, TrianglePairs):
+        return answer.stats
+    return {
+        "box_tests": sum(answer.box_tests),
+        "triangle_tests": answer.triangle_tests,
+        "entry_level": answer.entry_level,
+        "tests_per_level": answer.box_tests,
+        "overlaps_per_level": answer.box_overlaps,
+        **answer.stage_ms,
+    }
 
 
 # Measuring ----------------------------------------------------------------------------------------------------
@@ -193,7 +247,7 @@ def check_agreement(scene: str, answers: dict[str, list[Answer]]) -> None:
     for name, found in answers.items():
         for step, (answer, right) in enumerate(zip(found, expected)):
             agrees = _pair_count(answer) == _pair_count(right)
-            if agrees and isinstance(answer, TrianglePairs) and isinstance(right, TrianglePairs):
+            if agrees and not isinstance(answer, int) and not isinstance(right, int):
                 agrees = np.array_equal(answer.pairs, right.pairs)
             if not agrees:
                 raise AssertionError(
@@ -208,7 +262,7 @@ def stage_ms(candidate: Candidate, matrices: list[Floats], *, rounds: int) -> di
     turns = []
     with _timed_stages():
         for _ in range(rounds):
-            stats = [answer.stats for answer in candidate.turn(matrices) if isinstance(answer, TrianglePairs)]
+            stats = [_stats(answer) for answer in candidate.turn(matrices) if not isinstance(answer, int)]
             turns.append({name: sum(each.get(f"{name}_ms", 0.0) for each in stats) / len(stats) for name in STAGES})
     return min(turns, key=lambda turn: sum(turn.values()))
 

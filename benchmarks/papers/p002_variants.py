@@ -1,7 +1,8 @@
 """What each part of [GressZachmann2004] is worth: the scheme with one thing changed at a time.
 
 Protocol   The turn of ``p002_distance`` at one distance, where the bodies meet; candidates of a group differ in one
-           option. Counters stand beside the times.
+           option. Counters stand beside the times. Options that only the paper has are those of the method as published
+           (``impinge.published.breadth_first``); the others are measured on ``BreadthFirst``.
 Bodies     The substitutes "lock" and "car" of ``p002_bodies``; for brute force, where work grows with m x n, tiny ones.
 Groups     expansion (4.4), the last pass fused with the test (end of 4.4), boxes in one space or between spaces
            (Appendix A), the entry level (5), bounding volumes and many object pairs at once (8), block size, counting
@@ -30,10 +31,13 @@ from benchmarks.papers.p002_turn import (
     measure,
     on_one_thread,
     poses,
+    published,
+    published_brute_force,
     stage_cells,
     stage_ms,
 )
 from benchmarks.papers.p002_variants_claims import Found, Stages, claims
+from impinge.published.breadth_first import Expansion
 
 PROTOCOL = """
 Same protocol, substitute geometry: the turn of p002_distance ({steps} steps, {rounds} timed turns) at distance
@@ -41,9 +45,10 @@ Same protocol, substitute geometry: the turn of p002_distance ({steps} steps, {r
 the same pairs at every step, those that only count the same numbers. "lock" (drilled plates, a coil, a bolt) and "car"
 (a hull crowded towards its ends, wheels, slivers) stand in for the paper's models.
 
-Threads are used on levels with enough node pairs for a launch to pay. Triangles that are moved pair by pair are moved
-by NumPy, into arrays as long as the list of pairs, and not inside the test. Many object pairs at once are the steps of
-the turn, each a pair of objects with a matrix of its own.
+Expansion, last pass, transform, brute force and the stages are measured on the published method. Candidates called
+BreadthFirst, and all other groups unless they say so, are measured on the detector. Threads are used on levels with
+enough node pairs for a launch to pay. Many object pairs at once are the steps of the turn, each a pair of objects with
+a matrix of its own.
 """
 
 
@@ -65,28 +70,38 @@ QUICK = _Sizes((lambda: car(1),), (lambda: car(1),), 1.0, 3, 1, 1)
 
 
 def _expansion(body: Body) -> list[Candidate]:
-    return [breadth_first("scan", body), breadth_first("pyramid", body, mode="histopyramid")]
+    return [
+        published("scan", body, expansion="scan", transform="vertices"),
+        published("pyramid", body, transform="vertices"),
+        breadth_first("BreadthFirst, scan", body),
+    ]
 
 
 def _last_pass(body: Body) -> list[Candidate]:
     return [
-        breadth_first("scan, fused", body),
-        breadth_first("scan, apart", body, fuse=False),
-        breadth_first("pyramid, fused", body, mode="histopyramid"),
-        breadth_first("pyramid, apart", body, mode="histopyramid", fuse=False),
+        published("scan, fused", body, expansion="scan", transform="vertices", fuse=True),
+        published("scan, apart", body, expansion="scan", transform="vertices"),
+        published("pyramid, fused", body, transform="vertices", fuse=True),
+        published("pyramid, apart", body, transform="vertices"),
     ]
 
 
 def _transform(body: Body) -> list[Candidate]:
     return [
-        breadth_first("vertices moved once, refit", body),
-        breadth_first("boxes and triangles moved pair by pair", body, transform="boxes"),
+        published("vertices moved once, refit", body, expansion="scan", transform="vertices"),
+        published("boxes moved pair by pair", body, expansion="scan"),
+        breadth_first("BreadthFirst, refit", body),
     ]
 
 
 def _entry_level(body: Body) -> list[Candidate]:
     shares = [breadth_first(f"above {share:.0%}", body, entry_threshold=share) for share in (0.1, 0.25, 0.5, 0.75)]
     return [breadth_first("from the roots", body, entry_threshold=None), *shares]
+
+
+def _published_entry_level(body: Body) -> list[Candidate]:
+    shares = [published(f"above {share:.0%}", body, entry_threshold=share) for share in (0.25, 0.5)]
+    return [published("from the roots", body, entry_threshold=None), *shares]
 
 
 def _volume(body: Body) -> list[Candidate]:
@@ -103,7 +118,7 @@ def _answer(body: Body) -> list[Candidate]:
 
 def _many(body: Body) -> list[Candidate]:
     return [
-        breadth_first("one by one, boxes between spaces", body, transform="boxes", entry_threshold=None),
+        published("one by one, boxes between spaces", body, expansion="scan", entry_threshold=None),
         breadth_first("one by one, refit", body, entry_threshold=None),
         all_steps_at_once("all in one traversal", body),
     ]
@@ -120,10 +135,10 @@ def _threads(body: Body) -> list[Candidate]:
 
 def _brute_force(body: Body) -> list[Candidate]:
     return [
-        counting("m x n, each triangle moved once", body, mode="exhaustive"),
-        counting("m x n, moved pair by pair", body, mode="exhaustive", transform="boxes"),
+        published_brute_force("m x n, each triangle moved once", body, transform_per="line", is_listed=False),
+        published_brute_force("m x n, moved pair by pair", body, transform_per="fragment", is_listed=False),
         counting("tree", body),
-        breadth_first("m x n, pairs listed", body, mode="exhaustive"),
+        published_brute_force("m x n, pairs listed", body, transform_per="line", is_listed=True),
     ]
 
 
@@ -132,6 +147,7 @@ GROUPS: dict[str, Callable[[Body], list[Candidate]]] = {
     "last pass": _last_pass,
     "transform": _transform,
     "entry level": _entry_level,
+    "entry level, as published": _published_entry_level,
     "volume": _volume,
     "block size": _block_size,
     "answer": _answer,
@@ -173,12 +189,13 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _stages(bodies: list[Body], sizes: _Sizes) -> Stages:
-    """Stages with the last pass apart, so that the whole index map is made in the stage that is called so."""
+    """Stages of the published form with the last pass apart: the whole index map is made in its own stage."""
     matrices = poses(sizes.distance, sizes.steps)
     found = {}
+    expansions: dict[str, Expansion] = {"scan": "scan", "pyramid": "histopyramid"}
     for body in bodies:
-        for name, mode in (("scan", "scan"), ("pyramid", "histopyramid")):
-            candidate = breadth_first(name, body, mode=mode, fuse=False)
+        for name, expansion in expansions.items():
+            candidate = published(name, body, expansion=expansion, transform="vertices")
             for threads, each in (("all", candidate), ("one", on_one_thread(candidate, name))):
                 found[body.name, name, threads] = stage_ms(each, matrices, rounds=sizes.rounds)
     return found
@@ -187,7 +204,7 @@ def _stages(bodies: list[Body], sizes: _Sizes) -> Stages:
 def _stage_table(stages: Stages) -> Table:
     rows = [(*key, *stage_cells(ms)) for key, ms in stages.items()]
     columns = ("body", "mode", "threads", *STAGE_COLUMNS)
-    return Table("stages", "Stages of a step (last pass not fused)", columns, rows)
+    return Table("stages", "Stages of a step as published, the last pass apart", columns, rows)
 
 
 def _plot(found: Found) -> Plot:

@@ -21,6 +21,8 @@ from benchmarks.papers.p002_turn import (
     measure,
     on_one_thread,
     poses,
+    published,
+    published_brute_force,
 )
 from impinge.app import cli
 from impinge.backend import jit
@@ -86,25 +88,33 @@ def test_candidates_find_what_brute_force_finds():
     judge = BruteForce(body.copy(), body.copy())
     expected = [judge.query(transform_b=matrix) for matrix in matrices]
 
+    candidates = [
+        breadth_first("scan", body),
+        published("pyramid", body),
+        published_brute_force("m x n", body, transform_per="line", is_listed=True),
+        published_brute_force("count", body, transform_per="fragment", is_listed=False),
+    ]
+
     assert min(map(len, expected)) > 10
-    check_agreement("turn", {"judge": expected, "scan": breadth_first("scan", body).turn(matrices)})
+    check_agreement("turn", {"judge": expected, **{each.name: each.turn(matrices) for each in candidates}})
 
 
-@pytest.mark.parametrize("wrong", ["count", "pairs"])
+@pytest.mark.parametrize("wrong", ["count", "pairs", "published"])
 def test_no_time_counts_where_candidates_differ(wrong: str):
     """Refuse to measure, and tell the scene, the step and the candidate."""
     body = car(1)
-    right = counting("right", body) if wrong == "count" else breadth_first("right", body)
+    make = {"count": counting, "pairs": breadth_first, "published": published}[wrong]
+    right = make("right", body)
     turned = Candidate("wrong", lambda matrices: right.turn(matrices[::-1]))
     with pytest.raises(AssertionError, match="turn, step 0: wrong finds "):
         measure("turn", [right, turned], poses(1.0, 3), rounds=1)
 
 
 def test_counters_are_the_same_on_every_run():
-    """Count the same work for the same turn, on one thread too."""
+    """Count the same work for the same turn, on one thread too, for the detector and for the published form."""
 
-    def work(body: Body, *, one_thread: bool):
-        candidate = breadth_first("scan", body)
+    def work(body: Body, *, one_thread: bool, make=breadth_first):
+        candidate = make("scan", body)
         candidate = on_one_thread(candidate, "scan") if one_thread else candidate
         return measure("turn", [candidate], poses(1.2, 3), rounds=1)["scan"].work
 
@@ -113,6 +123,11 @@ def test_counters_are_the_same_on_every_run():
     assert first == work(lock(1), one_thread=False) == work(lock(1), one_thread=True)
     assert sum(first.level_tests) == pytest.approx(first.box_tests)
     assert first.level_overlaps[-1] == pytest.approx(first.triangle_tests)
+    printed = work(lock(1), one_thread=False, make=published)
+    assert printed == work(lock(1), one_thread=True, make=published)
+    assert printed.pairs == first.pairs
+    assert sum(printed.level_tests) == pytest.approx(printed.box_tests)
+    assert printed.exact_tests is None
 
 
 def test_one_thread_is_for_one_candidate_only():
@@ -137,6 +152,7 @@ def test_distance_measures_every_candidate_at_every_distance(distance: Experimen
         assert names == [
             "scan",
             "scan, from the roots",
+            "published, scan",
             "pyramid",
             "pyramid, from the roots",
             "pyramid, boxes between spaces",

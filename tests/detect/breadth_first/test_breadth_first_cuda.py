@@ -27,12 +27,8 @@ compiled = pytest.mark.skipif(
 
 VARIANTS = {
     "scan": {},
-    "histopyramid, two passes": {"mode": "histopyramid", "fuse": False},
     "small blocks": {"block_pairs": 20},
     "14-dop": {"volume": "14-dop"},
-    "boxes": {"transform": "boxes"},
-    "boxes, two passes": {"transform": "boxes", "fuse": False},
-    "exhaustive": {"mode": "exhaustive"},
 }
 
 
@@ -92,20 +88,14 @@ def signatures():
 
     x, faces, box = types.float64[:, ::1], types.int32[:, ::1], types.float64[:, ::1]
     ids, longs, number, flag = types.int32[::1], types.int64[::1], types.int64, types.boolean
-    pairs, level, palette = types.int32[:, ::1], types.int64[:, :, ::1], types.float64[:, :, :, ::1]
-    located = (number, pairs, ids, longs, number, level)
+    pairs, level = types.int32[:, ::1], types.int64[:, :, ::1]
     return {
         "fit_leaves": (x, faces, ids, x, box),
         "fit_nodes": (number, number, number, number, box),
-        "test_pairs": (number, pairs, level, box, level, box, flag, longs),
-        "test_moved_pairs": (number, pairs, level, box, level, box, palette, longs),
         "expand_scan": (number, longs, number, ids, longs),
         "sum_neighbours": (number, longs, number, number, number),
         "spread_starts": (number, longs, number, number, longs),
-        "descend_pyramid": (longs, longs, number, ids, longs),
-        "locate_pairs": (*located, pairs),
-        "locate_and_test_pairs": (*located, box, level, box, flag, pairs, longs),
-        "locate_and_test_moved_pairs": (*located, box, level, box, palette, pairs, longs),
+        "locate_and_test_pairs": (number, pairs, ids, longs, number, level, box, level, box, flag, pairs, longs),
         "classify_self_pairs": (x, faces, ids, ids, flag, types.float64, types.int8[::1]),
     }
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from impinge.backend.cuda import cuda, grid_kernel, require_device
 from impinge.detect.breadth_first import kernels as bodies
-from impinge.detect.breadth_first.traversal import sum_pyramid
 from impinge.detect.common.narrow_phase_cuda import classify_pairs
 from impinge.detect.common.narrow_phase_kernels import classify_self_pair
 
@@ -30,22 +29,6 @@ def fit_nodes(count, first_child, child_count, first, box):
 
 
 @grid_kernel
-def test_pairs(height, pairs, level_a, box_a, level_b, box_b, is_self, children):
-    """Test all node pairs of a level in a common space."""
-    k = cuda.grid(1)
-    if k < len(children):
-        bodies.test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children)
-
-
-@grid_kernel
-def test_moved_pairs(height, pairs, level_a, box_a, level_b, box_b, palette, children):
-    """Test all node pairs of a level, each in the space of its object pair."""
-    k = cuda.grid(1)
-    if k < len(children):
-        bodies.test_moved_pair(k, height, pairs, level_a, box_a, level_b, box_b, palette, children)
-
-
-@grid_kernel
 def expand_scan(chunk_count, start, first, source, child):
     """Write all outputs of the expansion from ``first`` on."""
     c = cuda.grid(1)
@@ -55,10 +38,13 @@ def expand_scan(chunk_count, start, first, source, child):
 
 @grid_kernel
 def sum_neighbours(count, sums, fine, fine_count, coarse):
-    """Make one level of the pyramid from the one below."""
+    """Make one level of pairwise sums from the one below, which starts at ``fine``."""
     i = cuda.grid(1)
     if i < count:
-        bodies.sum_two(i, sums, fine, fine_count, coarse)
+        total = sums[fine + 2 * i]
+        if 2 * i + 1 < fine_count:
+            total += sums[fine + 2 * i + 1]
+        sums[coarse + i] = total
 
 
 @grid_kernel
@@ -71,22 +57,6 @@ def spread_starts(count, sums, level_first, coarse_first, start):
 
 
 @grid_kernel
-def descend_pyramid(sums, level_first, first, source, child):
-    """Find the inputs of all outputs from ``first`` on."""
-    i = cuda.grid(1)
-    if i < len(source):
-        bodies.descend(i, sums, level_first, first, source, child)
-
-
-@grid_kernel
-def locate_pairs(height, parents, source, child, fan, level_a, pairs):
-    """Write all node pairs of a level."""
-    k = cuda.grid(1)
-    if k < len(pairs):
-        bodies.locate_pair(k, height, parents, source, child, fan, level_a, pairs)
-
-
-@grid_kernel
 def locate_and_test_pairs(
     height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children
 ):
@@ -95,17 +65,6 @@ def locate_and_test_pairs(
     if k < len(pairs):
         bodies.locate_pair(k, height, parents, source, child, fan, level_a, pairs)
         bodies.test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children)
-
-
-@grid_kernel
-def locate_and_test_moved_pairs(
-    height, parents, source, child, fan, level_a, box_a, level_b, box_b, palette, pairs, children
-):
-    """The same, each pair in the space of its object pair."""
-    k = cuda.grid(1)
-    if k < len(pairs):
-        bodies.locate_pair(k, height, parents, source, child, fan, level_a, pairs)
-        bodies.test_moved_pair(k, height, pairs, level_a, box_a, level_b, box_b, palette, children)
 
 
 @grid_kernel
@@ -150,9 +109,17 @@ class Cuda:
         globals()[kernel].launch(work, *args)
 
     def scan(self, counts):
-        """Exclusive prefix sums by Blelloch's two sweeps: the pyramid of sums up, starts down."""
+        """Exclusive prefix sums by Blelloch's two sweeps: levels of pairwise sums up, starts down."""
         size = len(counts) + 1  # a last count of zero, whose start is the total
-        level_first, sums = sum_pyramid(self, counts, size)
+        sizes = [size]
+        while sizes[-1] > 1:
+            sizes.append(-(-sizes[-1] // 2))
+        level_first = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64)
+        sums = self.empty(sum(sizes), np.int64)
+        sums[: len(counts)] = counts
+        sums[len(counts) : size] = np.zeros(1, dtype=np.int64)
+        for fine, fine_count, coarse, count in zip(level_first.tolist(), sizes, level_first[1:].tolist(), sizes[1:]):
+            sum_neighbours.launch(count, count, sums, fine, fine_count, coarse)
         start = self.empty(sums.shape, np.int64)
         start[len(sums) - 1 :] = np.zeros(1, dtype=np.int64)
         ends = [*level_first[1:].tolist(), len(sums)]

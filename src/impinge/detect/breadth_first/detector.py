@@ -6,36 +6,31 @@ Tree (4.1)       Balanced and binary: the leaves are the triangles in an order t
 Traversal (4.2)  1. Start with all node pairs of the entry level.
                  2. Test their boxes (4.3). A pair that overlaps counts its pairs of children, up to four, else 0.
                  3. Expand (4.4): the sum of the counts is the number of node pairs of the next level, and entry k of
-                    that list is found either from prefix sums (``mode="scan"``), or by descending a pyramid of
-                    pairwise sums from its top (``"histopyramid"``, Figs 2 and 3). Both give the same list.
+                    that list is found from prefix sums.
                  4. At the leaves, test triangles: a filter in doubles, then exact arithmetic for what it leaves open.
 Entry (5)        When more than ``entry_threshold`` of the node pairs of the entry level overlap, the next query starts
                  a level deeper; when less than a quarter of that do, a level higher. The answer does not depend on it.
-Brute force (3)  ``mode="exhaustive"`` tests all m x n pairs of triangles without a tree.
-Transforms       ``transform="vertices"`` moves every vertex once and refits. ``"boxes"`` leaves the trees where they
-                 are, brings boxes into each other's space pair by pair (SAT lite, Appendix A) and moves triangles pair
-                 by pair too: no work that grows with the bodies.
 
-Departures  - The paper's rows, a list of nodes of S for each node of T, are one list of pairs here: it doubles S and
-              leaves the doubling of T unsaid. The pyramid is as high as the list is long, since it is positions in
-              the list that the descent finds, not nodes of the tree.
-            - Lists are expanded in blocks of ``block_pairs``, one after the other down to the leaves, so that memory
-              is at most some 40 bytes times ``block_pairs`` times the levels, besides the answer.
+The paper as written, with its pyramid of counts and its box test between spaces, is
+``impinge.published.breadth_first``.
+
+Departures  - The paper's rows, a list of nodes of S for each node of T, are one list of pairs here.
+            - Prefix sums replace the pyramid of counts.
+            - A transform moves every vertex once, and boxes are refitted. Bounds in one space are compared exactly, for
+              any volume; a test between spaces (SAT lite, Appendix A) needs a slack for rounding.
+            - Lists are expanded in blocks of ``block_pairs``, one after the other down to the leaves. Memory is at
+              most some 40 bytes times ``block_pairs`` times the levels, besides the answer.
             - Leaf boxes are tested before triangles.
-            - Appendix A has a bracket in the wrong place, and takes the second three axes from the difference of the
-              first, which needs an exact inverse. Here each half has its own map and a slack that covers all
-              rounding (``sat_palette``).
             - Half floats count to 2048, not to 4096: here are int32 and int64.
             - Trees are refitted from the current vertices (the paper's bodies are rigid), and one body may be tested
               with itself: only pairs i <= j are followed.
             - What section 8 leaves for the future: ``volume`` may be a k-DOP (bounds along diagonals are rounded
               outwards), and ``query_many`` runs many object pairs in one traversal, each with its own transforms.
-Guarantee   exact and complete; the same bits for every mode, device, volume, threshold, block size and thread count.
+Guarantee   exact and complete; the same bits for every device, volume, threshold, block size and thread count.
 Cost        a few launches per level, however little there is to do on it: on a CPU ``BoxTree`` is several times faster.
 Tried       On one core: descending the pyramid takes three times as long as the prefix sums; finding and testing a pair
-            in one pass gains nothing; k-DOPs halve box and triangle tests and double the refit, so that they lose
-            while bodies deform; a test between spaces takes several times that in one space, so that "boxes" loses
-            too unless many queries share one fit; many object pairs at once take less than half of one by one.
+            in two passes takes as long as in one; k-DOPs halve box and triangle tests and double the refit, which loses
+            while bodies deform.
 """
 
 from __future__ import annotations
@@ -47,16 +42,16 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from impinge.backend.stages import Stages, start_stages
-from impinge.checks import Floats, Ints, as_ids, as_transform
-from impinge.detect.breadth_first.traversal import Forest, Mode, Traversal, sat_palette, world_bounds
-from impinge.detect.breadth_first.trees import Cpu, Device, Tree, Trees, Volume, without_boxes
+from impinge.checks import Bools, Floats, as_ids, as_transform
+from impinge.detect.breadth_first.traversal import Forest, Traversal
+from impinge.detect.breadth_first.trees import Cpu, Device, Tree, Trees, Volume
 from impinge.detect.breadth_first.triangles import (
     Job,
     Placed,
     active_pairs,
     common_error_bound,
+    joint_kinds,
     kinds,
-    moved_kinds,
     runs,
     self_kinds,
 )
@@ -66,10 +61,9 @@ from impinge.detect.common.results import TrianglePairs
 from impinge.errors import OptionError
 from impinge.exact.kinds import NONE
 from impinge.mesh.body import as_surface
-from impinge.mesh.tri_mesh import TriMesh
+from impinge.mesh.tri_mesh import Snapshot, TriMesh
 
 DeviceName: TypeAlias = Literal["cpu", "cuda"]
-Transform: TypeAlias = Literal["vertices", "boxes"]
 
 BLOCK_PAIRS = 1 << 20
 """Node pairs visited at a time."""
@@ -88,35 +82,24 @@ class BreadthFirst:
         b: Any = None,
         *,
         device: DeviceName = "cpu",
-        mode: Mode = "scan",
         entry_threshold: float | None = 0.25,
         block_pairs: int = BLOCK_PAIRS,
         volume: Volume = "aabb",
-        transform: Transform = "vertices",
-        fuse: bool = True,
         neighbours: Neighbours = "exact",
     ) -> None:
-        """``fuse`` finds a node pair and tests it in one pass (end of 4.4); the other options are told above."""
         self.a = as_surface(a, name="a")
         self.b = None if b is None else as_surface(b, name="b")
         self._skip_neighbours = check_neighbours(neighbours, is_self=b is None)
-        _check_option("mode", mode, Mode)
         _check_option("volume", volume, Volume)
-        _check_option("transform", transform, Transform)
         _check_block_pairs(block_pairs)
         if entry_threshold is not None and not 0.0 < entry_threshold <= 1.0:
             raise OptionError(
                 f"entry_threshold is {entry_threshold!r}, expected a share above 0 and up to 1, "
                 "or None to start at the roots"
             )
-        if transform == "boxes" and (self.b is None or volume != "aabb"):
-            raise OptionError(
-                "transform='boxes' maps boxes of one body into the space of another, so that it needs two bodies and "
-                "volume='aabb'; use transform='vertices'"
-            )
         self._device = _device(device)
-        self._mode, self._volume, self._transform = mode, volume, transform
-        self._threshold, self._block_pairs, self._fuse = entry_threshold, block_pairs, fuse
+        self._volume = volume
+        self._threshold, self._block_pairs = entry_threshold, block_pairs
         self._entry_level = 0
 
     def query(self, *, count_only: bool = False, **options: Any) -> TrianglePairs:
@@ -173,60 +156,40 @@ class BreadthFirst:
         b = a if self.b is None else self._place(self.b, options.transform_b, options.active_b, "b")
         stages.done("refit")
         stats.update(triangle_tests=0, exact_tests=0)
-        traversal = self._traversal(a, b, options, stages)
+        traversal = Traversal(
+            self._device,
+            Forest.of_one(a.tree),
+            Forest.of_one(b.tree),
+            is_self=self.b is None,
+            block_pairs=self._block_pairs,
+            stages=stages,
+            is_cancelled=lambda: options.cancelled,
+        )
         top, height = _top([(a, b)]), self._entry_height(a.tree, b.tree)
-        exhaustive = self._mode == "exhaustive"
         bound = common_error_bound([(a, b)])
-        for leaves in traversal.all_leaves() if exhaustive else traversal.overlapping_leaves(height):
+        for leaves in traversal.overlapping_leaves(height):
             pair_a, pair_b = active_pairs(a, b, leaves, is_self=self.b is None)
             if self.b is None:
                 kind = self_kinds(self._device, a, pair_a, pair_b, self._skip_neighbours, bound, stats)
                 pair_a, pair_b = np.minimum(pair_a, pair_b), np.maximum(pair_a, pair_b)
-            elif self._transform == "boxes":
-                kind = moved_kinds(self._device, [(a, b)], np.zeros_like(pair_a), pair_a, pair_b, bound, stats)
             else:
                 kind = kinds(self._device, a.x, a.faces, b.x, b.faces, pair_a, pair_b, bound, stats)
             stages.done("triangles")
             hit = np.flatnonzero(kind != NONE)
             yield pack(pair_a[hit], pair_b[hit], kind[hit])
-        stats.update(_level_stats(traversal, top), entry_level=top if exhaustive else top - height)
-        if not exhaustive and not options.cancelled:
+        stats.update(_level_stats(traversal, top), entry_level=top - height)
+        if not options.cancelled:
             self._adapt(a.tree, b.tree, top - height, traversal.overlaps[height])
 
     def _place(self, body: TriMesh, transform: Any, active: Any, letter: str) -> Placed:
         """Snapshot of a body, and its tree fitted to the positions that ``transform`` gives, or to its own."""
         snapshot = body.snapshot()
-        matrix = as_transform(transform, f"transform_{letter}")
-        x, token = snapshot.vertices, (snapshot.version, b"")
-        if matrix is not None and self._transform == "vertices":
-            x, token = moved(matrix, x, f"transform_{letter}"), (snapshot.version, matrix.tobytes())
-            matrix = None
-        if self._mode == "exhaustive":
-            tree = without_boxes(x, snapshot)
-        else:
-            tree = _trees_of(body, self._device).tree(snapshot, x, token, self._volume)
         mask = None
         if active is not None:
             mask = np.zeros(len(snapshot.elements), dtype=np.bool_)
             mask[as_ids(active, name=f"active_{letter}", count=len(mask))] = True
-        return Placed(x, snapshot.elements, tree, _palette_matrix(matrix, x, tree, letter), mask)
-
-    def _traversal(self, a: Placed, b: Placed, options: PairOptions, stages: Stages) -> Traversal:
-        palette = None
-        if self._transform == "boxes":
-            palette = sat_palette(a.matrix[None], b.matrix[None], a.tree.root[None], b.tree.root[None])
-        return Traversal(
-            self._device,
-            Forest.of_one(a.tree),
-            Forest.of_one(b.tree),
-            palette=palette,
-            is_self=self.b is None,
-            mode=self._mode,
-            fuse=self._fuse,
-            block_pairs=self._block_pairs,
-            stages=stages,
-            is_cancelled=lambda: options.cancelled,
-        )
+        matrix = as_transform(transform, f"transform_{letter}")
+        return _placed(self._device, body, snapshot, matrix, self._volume, letter, mask)
 
     # entry level (5) ---------------------------------------------------------------------------------
 
@@ -258,16 +221,15 @@ def query_many(
     pairs: Sequence[tuple[Any, Any, Any, Any]],
     *,
     device: DeviceName = "cpu",
-    mode: Mode = "scan",
     block_pairs: int = BLOCK_PAIRS,
 ) -> list[TrianglePairs]:
     """All intersecting pairs of many object pairs (a, b, transform_a, transform_b) in one traversal (8).
 
-    A body may occur in any number of them, each time with a transform of its own (4x4 or None). The answers are those
-    of one query after the other; ``stats`` and ``elapsed_ms`` of each are those of all together, but for ``hits``.
+    A body may occur in any number of them, each time with a transform of its own (4x4 or None); its tree is refitted
+    once for each different transform. The answers are those of one query after the other; ``stats`` and ``elapsed_ms``
+    of each are those of all together, but for ``hits``.
     """
     began = perf_counter()
-    _check_option("mode", mode, Mode)
     _check_block_pairs(block_pairs)
     where = _device(device)
     if not pairs:
@@ -278,8 +240,10 @@ def query_many(
     stages.done("refit")
     stats: dict[str, Any] = {"triangle_tests": 0, "exact_tests": 0, "entry_level": 0}
     found: list[list[Keys]] = [[np.zeros(0, dtype=np.uint64)] for _ in jobs]
-    traversal = _joint_traversal(where, jobs, mode, block_pairs, stages)
-    for q, keys in _joint_hits(where, jobs, traversal, mode, stats, stages):
+    traversal = Traversal(
+        where, *_forests(where, jobs), block_pairs=block_pairs, stages=stages, is_cancelled=lambda: False
+    )
+    for q, keys in _joint_hits(where, jobs, traversal, stats, stages):
         found[q].append(keys)
     stats.update(_level_stats(traversal, _top(jobs)), **stages.times())
     return [
@@ -297,35 +261,18 @@ def query_many(
     ]
 
 
-def _joint_traversal(device: Device, jobs: list[Job], mode: Mode, block_pairs: int, stages: Stages) -> Traversal:
-    """One traversal for all jobs, each with its entry in the palette of transforms."""
-    sides = list(zip(*jobs))
-    matrices = [np.stack([placed.matrix for placed in side]) for side in sides]
-    roots = [np.stack([placed.tree.root for placed in side]) for side in sides]
-    return Traversal(
-        device,
-        *_forests(device, jobs),
-        palette=sat_palette(*matrices, *roots),
-        mode=mode,
-        fuse=True,
-        block_pairs=block_pairs,
-        stages=stages,
-        is_cancelled=lambda: False,
-    )
-
-
 def _joint_hits(
-    device: Device, jobs: list[Job], traversal: Traversal, mode: Mode, stats: dict[str, Any], stages: Stages
+    device: Device, jobs: list[Job], traversal: Traversal, stats: dict[str, Any], stages: Stages
 ) -> Iterator[tuple[int, Keys]]:
     """Job and keys of the pairs that meet; rows of a block are sorted by job."""
     bound = common_error_bound(jobs)
-    for leaves in traversal.all_leaves() if mode == "exhaustive" else traversal.overlapping_leaves(_top(jobs)):
+    for leaves in traversal.overlapping_leaves(_top(jobs)):
         job = leaves[:, 0]
         pair_a, pair_b = np.zeros((2, len(job)), dtype=np.int32)
         for q, rows in runs(job):
             pair_a[rows] = jobs[q][0].tree.order[leaves[rows, 1]]
             pair_b[rows] = jobs[q][1].tree.order[leaves[rows, 2]]
-        kind = moved_kinds(device, jobs, job, pair_a, pair_b, bound, stats)
+        kind = joint_kinds(device, jobs, job, pair_a, pair_b, bound, stats)
         stages.done("triangles")
         hit = np.flatnonzero(kind != NONE)
         keys = pack(pair_a[hit], pair_b[hit], kind[hit])
@@ -362,33 +309,37 @@ def _trees_of(body: TriMesh, device: Device) -> Trees:
     return body.structure(f"breadth_first on {device.name}", lambda _: Trees(device))
 
 
+def _placed(
+    device: Device,
+    body: TriMesh,
+    snapshot: Snapshot,
+    matrix: Floats | None,
+    volume: Volume,
+    letter: str,
+    active: Bools | None,
+) -> Placed:
+    """A body in the state of ``snapshot``, moved by ``matrix``, with its tree."""
+    x, token = snapshot.vertices, (snapshot.version, b"")
+    if matrix is not None:
+        x, token = moved(matrix, x, f"transform_{letter}"), (snapshot.version, matrix.tobytes())
+    return Placed(x, snapshot.elements, _trees_of(body, device).tree(snapshot, x, token, volume), active)
+
+
 def _place_all(
     device: Device, bodies: list[tuple[TriMesh, TriMesh]], pairs: Sequence[tuple[Any, Any, Any, Any]]
 ) -> list[Job]:
-    """All bodies as they are now, each looked at once, with the transforms of each object pair."""
-    known: dict[int, tuple[Floats, Ints, Tree]] = {}
-    for body in {id(body): body for pair in bodies for body in pair}.values():
-        snapshot = body.snapshot()
-        tree = _trees_of(body, device).tree(snapshot, snapshot.vertices, (snapshot.version, b""), "aabb")
-        known[id(body)] = (snapshot.vertices, snapshot.elements, tree)
-    jobs = []
-    for pair, (_, _, *transforms) in zip(bodies, pairs):
-        placed = []
-        for body, transform, letter in zip(pair, transforms, "ab"):
-            x, faces, tree = known[id(body)]
-            matrix = as_transform(transform, f"transform_{letter}")
-            placed.append(Placed(x, faces, tree, _palette_matrix(matrix, x, tree, letter), None))
-        jobs.append((placed[0], placed[1]))
-    return jobs
+    """Place all bodies, from one snapshot of each, once for each of its transforms."""
+    snapshots = {id(body): body.snapshot() for pair in bodies for body in pair}
+    known: dict[tuple[int, bytes], Placed] = {}
 
+    def place(body: TriMesh, transform: Any, letter: str) -> Placed:
+        matrix = as_transform(transform, f"transform_{letter}")
+        key = (id(body), b"" if matrix is None else matrix.tobytes())
+        if key not in known:
+            known[key] = _placed(device, body, snapshots[id(body)], matrix, "aabb", letter, None)
+        return known[key]
 
-def _palette_matrix(matrix: Floats | None, x: Floats, tree: Tree, letter: str) -> Floats:
-    """The matrix of a body that is moved pair by pair; refused if it moves a vertex beyond the range of doubles."""
-    if matrix is None:
-        return np.eye(4)
-    if not np.isfinite(world_bounds(matrix, tree.root)).all():
-        moved(matrix, x, f"transform_{letter}")
-    return matrix
+    return [(place(a, move_a, "a"), place(b, move_b, "b")) for (a, b), (_, _, move_a, move_b) in zip(bodies, pairs)]
 
 
 def _forests(device: Device, jobs: list[Job]) -> tuple[Forest, Forest]:

@@ -5,7 +5,6 @@ Every kernel is a body for one index and a loop over it; ``breadth_first_cuda`` 
 ``level[q, h]``    first row and number of nodes at height h (0: the leaves) of a tree, for object pair q
 ``box[n]``         lower then upper bounds of node n along each axis of the volume
 ``pairs[k]``       object pair, node of a, node of b, as positions within the level
-``palette[q, s]``  rows (C, d, slack) that map the space of one body to that of the other
 """
 
 # mypy: ignore-errors
@@ -16,9 +15,7 @@ from impinge.backend.jit import compiled, kernel, prange
 from impinge.detect.common.narrow_phase_kernels import classify_pairs, classify_self_pairs
 
 __all__ = [
-    "CHUNK", "classify_pairs", "classify_self_pairs", "descend_pyramid", "expand_scan", "fit_leaves", "fit_nodes",
-    "locate_and_test_moved_pairs", "locate_and_test_pairs", "locate_pairs", "sum_neighbours", "test_moved_pairs",
-    "test_pairs",
+    "CHUNK", "classify_pairs", "classify_self_pairs", "expand_scan", "fit_leaves", "fit_nodes", "locate_and_test_pairs",
 ]  # fmt: skip
 
 FIRST, COUNT = 0, 1
@@ -79,47 +76,18 @@ def fit_nodes(count, first_child, child_count, first, box):
         fit_node(i, first_child, child_count, first, box)
 
 
-# Test (4.3, Appendix A) -------------------------------------------------------------------------------
+# Test (4.3) -------------------------------------------------------------------------------------------
 #
 # Arrays are used outside of branches: within one, Numba counts references to them, at five times the cost of a test.
 
 
 @compiled
 def _bounds_are_apart(box_a, s, box_b, t):
-    """Whether some axis of the volume separates two nodes in one space; touching does not."""
+    """Whether some axis of the volume separates two nodes; touching does not."""
     axes = box_a.shape[1] // 2
     is_apart = False
     for k in range(axes):
         is_apart |= (box_b[t, k] > box_a[s, axes + k]) | (box_a[s, k] > box_b[t, axes + k])
-    return is_apart
-
-
-@compiled
-def _center_and_extent(box, n):
-    """Centre and half size of box ``n``; halves first, so that huge numbers stay finite."""
-    low_x, low_y, low_z = 0.5 * box[n, 0], 0.5 * box[n, 1], 0.5 * box[n, 2]
-    high_x, high_y, high_z = 0.5 * box[n, 3], 0.5 * box[n, 4], 0.5 * box[n, 5]
-    return (low_x + high_x, low_y + high_y, low_z + high_z), (high_x - low_x, high_y - low_y, high_z - low_z)
-
-
-@compiled
-def _normal_separates(palette, q, side, k, center_s, extent_s, center, extent):
-    """Whether normal ``k`` of a box of one side separates it from a box of the other; NaN and inf separate nothing."""
-    x, y, z = palette[q, side, k, 0], palette[q, side, k, 1], palette[q, side, k, 2]
-    distance = x * center[0] + y * center[1] + z * center[2] + palette[q, side, k, 3] - center_s
-    radius = abs(x) * extent[0] + abs(y) * extent[1] + abs(z) * extent[2] + extent_s
-    return abs(distance) > radius + palette[q, side, k, 4]
-
-
-@compiled
-def sat_lite_separates(q, box_a, s, box_b, t, palette):
-    """Whether one of the six face normals of two boxes, each in its own space, separates them (Appendix A)."""
-    center_a, extent_a = _center_and_extent(box_a, s)
-    center_b, extent_b = _center_and_extent(box_b, t)
-    is_apart = False
-    for k in range(3):
-        is_apart |= _normal_separates(palette, q, 0, k, center_a[k], extent_a[k], center_b, extent_b)
-        is_apart |= _normal_separates(palette, q, 1, k, center_b[k], extent_b[k], center_a, extent_a)
     return is_apart
 
 
@@ -141,7 +109,7 @@ def pairs_to_visit(height, s, t, below_a, below_b, is_apart):
 
 @compiled
 def test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children):
-    """Test the boxes of node pair ``k`` in their common space; writes ``children[k]``.
+    """Test the boxes of node pair ``k``; writes ``children[k]``.
 
     Of one body with itself only pairs s <= t are followed, and no leaf meets itself.
     """
@@ -150,30 +118,6 @@ def test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, childre
     is_apart = _bounds_are_apart(box_a, level_a[q, height, FIRST] + s, box_b, level_b[q, height, FIRST] + t)
     is_apart |= is_self & ((s > t) | ((s == t) & (height == 0)))
     children[k] = pairs_to_visit(height, s, t, below_a, below_b, is_apart)
-
-
-@compiled
-def test_moved_pair(k, height, pairs, level_a, box_a, level_b, box_b, palette, children):
-    """Test the boxes of node pair ``k`` in each other's space; writes ``children[k]``."""
-    q, s, t = pairs[k, 0], pairs[k, 1], pairs[k, 2]
-    row_a, row_b = level_a[q, height, FIRST] + s, level_b[q, height, FIRST] + t
-    below_a, below_b = level_a[q, max(height - 1, 0), COUNT], level_b[q, max(height - 1, 0), COUNT]
-    is_apart = sat_lite_separates(q, box_a, row_a, box_b, row_b, palette)
-    children[k] = pairs_to_visit(height, s, t, below_a, below_b, is_apart)
-
-
-@kernel()
-def test_pairs(height, pairs, level_a, box_a, level_b, box_b, is_self, children):
-    """Test all node pairs of a level in a common space."""
-    for k in prange(len(children)):
-        test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children)
-
-
-@kernel()
-def test_moved_pairs(height, pairs, level_a, box_a, level_b, box_b, palette, children):
-    """Test all node pairs of a level, each in the space of its object pair."""
-    for k in prange(len(children)):
-        test_moved_pair(k, height, pairs, level_a, box_a, level_b, box_b, palette, children)
 
 
 # Expand (4.4) -----------------------------------------------------------------------------------------
@@ -208,42 +152,6 @@ def expand_scan(chunk_count, start, first, source, child):
 
 
 @compiled
-def sum_two(i, sums, fine, fine_count, coarse):
-    """Sum entries 2i and 2i + 1 of the level of the overlap count pyramid that starts at ``fine`` (Fig. 2)."""
-    total = sums[fine + 2 * i]
-    if 2 * i + 1 < fine_count:
-        total += sums[fine + 2 * i + 1]
-    sums[coarse + i] = total
-
-
-@kernel()
-def sum_neighbours(count, sums, fine, fine_count, coarse):
-    """Make one level of the pyramid from the one below."""
-    for i in prange(count):
-        sum_two(i, sums, fine, fine_count, coarse)
-
-
-@compiled
-def descend(i, sums, level_first, first, source, child):
-    """Find the input of output ``first + i`` from the top of the pyramid down (Fig. 3)."""
-    node, index = np.int64(0), first + i
-    for level in range(len(level_first) - 2, -1, -1):
-        node *= 2
-        left = sums[level_first[level] + node]
-        if index >= left:
-            index -= left
-            node += 1
-    source[i], child[i] = node, index
-
-
-@kernel()
-def descend_pyramid(sums, level_first, first, source, child):
-    """Find the inputs of all outputs from ``first`` on, as many as ``source`` has room for."""
-    for i in prange(len(source)):
-        descend(i, sums, level_first, first, source, child)
-
-
-@compiled
 def locate_pair(k, height, parents, source, child, fan, level_a, pairs):
     """Write node pair ``k``: child number ``child[k]`` of the parent pair in ``source[k]``, those of a first."""
     p = source[k]
@@ -255,13 +163,6 @@ def locate_pair(k, height, parents, source, child, fan, level_a, pairs):
 
 
 @kernel()
-def locate_pairs(height, parents, source, child, fan, level_a, pairs):
-    """Write all node pairs of a level."""
-    for k in prange(len(pairs)):
-        locate_pair(k, height, parents, source, child, fan, level_a, pairs)
-
-
-@kernel()
 def locate_and_test_pairs(
     height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children
 ):
@@ -269,13 +170,3 @@ def locate_and_test_pairs(
     for k in prange(len(pairs)):
         locate_pair(k, height, parents, source, child, fan, level_a, pairs)
         test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children)
-
-
-@kernel()
-def locate_and_test_moved_pairs(
-    height, parents, source, child, fan, level_a, box_a, level_b, box_b, palette, pairs, children
-):
-    """The same, each pair in the space of its object pair."""
-    for k in prange(len(pairs)):
-        locate_pair(k, height, parents, source, child, fan, level_a, pairs)
-        test_moved_pair(k, height, pairs, level_a, box_a, level_b, box_b, palette, children)

@@ -185,10 +185,3 @@ def fit(device: Device, x: Floats, order: Ints, faces: Any, leaves: Any, volume:
         device.run("fit_nodes", count, count, *below, first, box)
     root = device.download(box[-1:])[0]
     return Tree(order, level, box, np.concatenate([root[:3], root[axes : axes + 3]]))
-
-
-def without_boxes(x: Floats, snapshot: Snapshot) -> Tree:
-    """The leaves alone, in the order of their ids, for visiting all pairs of them."""
-    corners = x[snapshot.elements[snapshot.live]].reshape(-1, 3)
-    root = np.concatenate([corners.min(axis=0), corners.max(axis=0)]) if len(corners) else np.zeros(6)
-    return Tree(snapshot.live, level_table(len(snapshot.live)), np.zeros((0, 6)), root)

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats, Ints
-from impinge.detect.breadth_first.traversal import world_bounds
 from impinge.detect.breadth_first.trees import Device, Tree
 from impinge.detect.common import narrow_phase_kernels
 from impinge.exact.kinds import UNCERTAIN
 from impinge.exact.triangle_triangle import error_bound
-from impinge.mesh.transform import transform_points
 
 
 @dataclass(frozen=True)
@@ -23,11 +21,9 @@ class Placed:
     """One body as a query sees it."""
 
     x: Floats
-    """Positions that the tree was fitted to."""
+    """Positions as transformed, to which the tree was fitted."""
     faces: Ints
     tree: Tree
-    matrix: Floats
-    """What is still to be applied to ``x``, shape (4, 4)."""
     active: Bools | None
 
 
@@ -57,9 +53,9 @@ def common_error_bound(jobs: Sequence[Job]) -> float:
     """One bound on rounding for all triangle pairs: those of a job lie in one box around both bodies."""
     extent = np.zeros(3)
     for a, b in jobs:
-        (low_a, high_a), (low_b, high_b) = world_bounds(a.matrix, a.tree.root), world_bounds(b.matrix, b.tree.root)
-        with np.errstate(all="ignore"):
-            extent = np.maximum(extent, np.maximum(high_a, high_b) - np.minimum(low_a, low_b))
+        low, high = np.minimum(a.tree.root[:3], b.tree.root[:3]), np.maximum(a.tree.root[3:], b.tree.root[3:])
+        with np.errstate(over="ignore"):
+            extent = np.maximum(extent, high - low)
     return float(error_bound(*extent))
 
 
@@ -97,7 +93,7 @@ def self_kinds(
     return _counted(kind, rows, stats)
 
 
-def moved_kinds(
+def joint_kinds(
     device: Device,
     jobs: Sequence[Job],
     job: Ints,
@@ -106,7 +102,7 @@ def moved_kinds(
     bound: float,
     stats: dict[str, Any],
 ) -> NDArray[np.int8]:
-    """Kinds of candidates of many object pairs, whose corners are moved pair by pair."""
+    """Kinds of candidates of many object pairs, whose corners are gathered into one array."""
     x_a = _corners([side for side, _ in jobs], job, pair_a)
     x_b = _corners([side for _, side in jobs], job, pair_b)
     faces = np.arange(3 * len(job), dtype=np.int32).reshape(-1, 3)
@@ -115,11 +111,10 @@ def moved_kinds(
 
 
 def _corners(sides: list[Placed], job: Ints, tri: Ints) -> Floats:
-    """Corners of triangles as the transform of their object pair moves them, shape (3 · count, 3)."""
+    """Corners of the triangles of all object pairs, shape (3 · count, 3)."""
     x = np.zeros((3 * len(tri), 3))
     for q, rows in runs(job):
-        corners = sides[q].x[sides[q].faces[tri[rows]]].reshape(-1, 3)
-        x[3 * rows.start : 3 * rows.stop] = transform_points(sides[q].matrix, corners)
+        x[3 * rows.start : 3 * rows.stop] = sides[q].x[sides[q].faces[tri[rows]]].reshape(-1, 3)
     x.flags.writeable = False
     return x
 
