@@ -28,7 +28,7 @@ from benchmarks.measure import Row
 from benchmarks.papers.p001_bodies import Pair, make_pair, make_shape
 from impinge.backend import jit
 from impinge.detect.box_tree.detector import BoxTree
-from impinge.detect.boxes.tree import TreeOfBoxes, fit_trees, place
+from impinge.detect.boxes.tree import TreeOfBoxes, fit_trees, pose_tree
 from impinge.detect.boxes.whole_tree import whole_tree
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.mesh import shapes

@@ -39,7 +39,7 @@ from impinge.detect.spatial_hash.triangles import HashedTriangles
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import MeshError, OptionError
-from impinge.mesh.body import BodyLike, SurfaceLike, as_surface
+from impinge.mesh.body import SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
 from impinge.world.auto import choose_pairs
 

@@ -25,7 +25,6 @@ from impinge.checks import Bools, Floats, Ints, sorted_unique
 from impinge.contact.contacts import Columns, curve_rows, joined, vertex_rows
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT
-from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.common.results import TrianglePairs, VertexContacts
 from impinge.detect.depth.body_states import state_of
 from impinge.detect.depth.consistent_depth import consistent_depth

@@ -40,9 +40,10 @@ from time import perf_counter
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.backend.stages import Stages, start_stages
-from impinge.checks import Bools, Floats, as_ids, as_transform
+from impinge.checks import Bools, Floats, Stats, as_ids, as_transform
 from impinge.detect.breadth_first.traversal import Forest, Traversal
 from impinge.detect.breadth_first.trees import Cpu, Device, Tree, Trees, Volume
 from impinge.detect.breadth_first.triangles import (
@@ -55,12 +56,13 @@ from impinge.detect.breadth_first.triangles import (
     runs,
     self_kinds,
 )
-from impinge.detect.common.narrow_phase import Neighbours, check_neighbours
-from impinge.detect.common.pair_query import Keys, PairOptions, finish_pairs, moved, pack, pair_options
-from impinge.detect.common.results import TrianglePairs
+from impinge.detect.common.narrow_phase import Neighbours
+from impinge.detect.common.pair_detector import PairDetector
+from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions, finish_pairs, moved, pack
+from impinge.detect.common.results import Reason, TrianglePairs
 from impinge.errors import OptionError
 from impinge.exact.kinds import NONE
-from impinge.mesh.body import as_surface
+from impinge.mesh.body import SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import Snapshot, TriMesh
 
 DeviceName: TypeAlias = Literal["cpu", "cuda"]
@@ -71,15 +73,16 @@ LESS = 0.25
 """Below this part of the entry threshold the next query starts a level higher (the paper says only "adjust")."""
 
 
-class BreadthFirst:
+class BreadthFirst(PairDetector):
     """All intersecting pairs of two bodies, or of one with itself, level by level."""
 
     name = "breadth_first"
+    options = ("neighbours", "device", "entry_threshold", "block_pairs", "volume")
 
     def __init__(
         self,
-        a: Any,
-        b: Any = None,
+        a: SurfaceLike,
+        b: SurfaceLike | None = None,
         *,
         device: DeviceName = "cpu",
         entry_threshold: float | None = 0.25,
@@ -87,9 +90,7 @@ class BreadthFirst:
         volume: Volume = "aabb",
         neighbours: Neighbours = "exact",
     ) -> None:
-        self.a = as_surface(a, name="a")
-        self.b = None if b is None else as_surface(b, name="b")
-        self._skip_neighbours = check_neighbours(neighbours, is_self=b is None)
+        super().__init__(a, b, neighbours=neighbours)
         _check_option("volume", volume, Volume)
         _check_block_pairs(block_pairs)
         if entry_threshold is not None and not 0.0 < entry_threshold <= 1.0:
@@ -98,59 +99,35 @@ class BreadthFirst:
                 "or None to start at the roots"
             )
         self._device = _device(device)
-        self._volume = volume
-        self._threshold, self._block_pairs = entry_threshold, block_pairs
+        self.device: DeviceName = device
+        self.volume: Volume = volume
+        self.entry_threshold, self.block_pairs = entry_threshold, block_pairs
         self._entry_level = 0
 
-    def query(self, *, count_only: bool = False, **options: Any) -> TrianglePairs:
-        """Refit what moved, and find all pairs; options as in ``PairOptions``.
-
-        With ``count_only`` no list is made: the result is empty and says that it is not complete, and
-        ``stats["hits"]`` is the number of pairs, ignored ones included.
-        """
-        began = perf_counter()
-        wanted = pair_options(options, is_self=self.b is None)
-        stages = start_stages()
-        stats: dict[str, Any] = {}
-        nothing = np.zeros(0, dtype=np.uint64)
-        found = self._hits(wanted, stats, stages)
-        if count_only:
-            keys, hits = nothing, sum(map(len, found))
-        else:
-            keys = np.concatenate([nothing, *found])
-            hits = len(keys)
-        stats["hits"] = hits
-        stats.update(stages.times())
-        return finish_pairs(
-            keys,
-            wanted,
-            is_self=self.b is None,
-            method=self.name,
-            stats=stats,
-            reason="cancelled" if wanted.cancelled else "limit" if count_only and hits else None,
-            bodies=(self.a,) if self.b is None else (self.a, self.b),
-            began=began,
-        )
+    def _find(self, options: PairOptions, stats: Stats, stages: Stages) -> tuple[Keys, Reason | None]:
+        keys = np.concatenate([NO_KEYS, *self._hits(options, stats, stages)])
+        return keys, "cancelled" if options.cancelled else None
 
     def count(
-        self, *, transform_a: Any = None, transform_b: Any = None, active_a: Any = None, active_b: Any = None
+        self,
+        *,
+        transform_a: ArrayLike | None = None,
+        transform_b: ArrayLike | None = None,
+        active_a: ArrayLike | None = None,
+        active_b: ArrayLike | None = None,
     ) -> int:
         """How many pairs ``query`` would find; no list of them is made (the paper's occlusion query)."""
-        given = {"transform_a": transform_a, "transform_b": transform_b, "active_a": active_a, "active_b": active_b}
-        options = {name: value for name, value in given.items() if value is not None}
-        wanted = pair_options(options, is_self=self.b is None)
-        return sum(len(keys) for keys in self._hits(wanted, {}, start_stages()))
+        options = PairOptions(transform_a, transform_b, active_a, active_b, is_self=self.b is None)
+        return sum(len(keys) for keys in self._hits(options, {}, start_stages()))
 
     def assert_valid(self) -> None:
         """Check the structure of both trees, fitted to the bodies as they are now."""
         for body in (self.a,) if self.b is None else (self.a, self.b):
             snapshot = body.snapshot()
-            tree = _trees_of(body, self._device).tree(
-                snapshot, snapshot.vertices, (snapshot.version, b""), self._volume
-            )
+            tree = _trees_of(body, self._device).tree(snapshot, snapshot.vertices, (snapshot.version, b""), self.volume)
             tree.assert_valid(self._device, snapshot.vertices, snapshot.elements, snapshot.live)
 
-    def _hits(self, options: PairOptions, stats: dict[str, Any], stages: Stages) -> Iterator[Keys]:
+    def _hits(self, options: PairOptions, stats: Stats, stages: Stages) -> Iterator[Keys]:
         """Keys of the pairs that meet, block by block; fills ``stats`` and learns the next entry level at the end."""
         a = self._place(self.a, options.transform_a, options.active_a, "a")
         b = a if self.b is None else self._place(self.b, options.transform_b, options.active_b, "b")
@@ -161,7 +138,7 @@ class BreadthFirst:
             Forest.of_one(a.tree),
             Forest.of_one(b.tree),
             is_self=self.b is None,
-            block_pairs=self._block_pairs,
+            block_pairs=self.block_pairs,
             stages=stages,
             is_cancelled=lambda: options.cancelled,
         )
@@ -188,8 +165,7 @@ class BreadthFirst:
         if active is not None:
             mask = np.zeros(len(snapshot.elements), dtype=np.bool_)
             mask[as_ids(active, name=f"active_{letter}", count=len(mask))] = True
-        matrix = as_transform(transform, f"transform_{letter}")
-        return _placed(self._device, body, snapshot, matrix, self._volume, letter, mask)
+        return _placed(self._device, body, snapshot, transform, self.volume, letter, mask)
 
     # entry level (5) ---------------------------------------------------------------------------------
 
@@ -197,7 +173,7 @@ class BreadthFirst:
         """The height to start at: the remembered level, or the deepest above it whose node pairs fit into a block."""
         height = max(a.height, b.height)
         for _ in range(min(self._entry_level, height)):
-            if _pair_count(a, b, height - 1) > self._block_pairs:
+            if _pair_count(a, b, height - 1) > self.block_pairs:
                 break
             height -= 1
         return height
@@ -208,11 +184,11 @@ class BreadthFirst:
         possible = _pair_count(a, b, top - level)
         if self.b is None:
             possible = (possible + int(a.level[top - level, 1])) // 2  # pairs s <= t
-        if self._threshold is None or not possible:
+        if self.entry_threshold is None or not possible:
             return
-        if overlaps > self._threshold * possible:
+        if overlaps > self.entry_threshold * possible:
             level = min(level + 1, top)
-        elif overlaps < LESS * self._threshold * possible:
+        elif overlaps < LESS * self.entry_threshold * possible:
             level = max(level - 1, 0)
         self._entry_level = level
 
@@ -238,7 +214,7 @@ def query_many(
     stages = start_stages()
     jobs = _place_all(where, bodies, pairs)
     stages.done("refit")
-    stats: dict[str, Any] = {"triangle_tests": 0, "exact_tests": 0, "entry_level": 0}
+    stats: Stats = {"triangle_tests": 0, "exact_tests": 0, "entry_level": 0}
     found: list[list[Keys]] = [[np.zeros(0, dtype=np.uint64)] for _ in jobs]
     traversal = Traversal(
         where, *_forests(where, jobs), block_pairs=block_pairs, stages=stages, is_cancelled=lambda: False
@@ -250,7 +226,6 @@ def query_many(
         finish_pairs(
             np.concatenate(keys),
             PairOptions(),
-            is_self=False,
             method=BreadthFirst.name,
             stats={**stats, "hits": sum(map(len, keys))},
             reason=None,
@@ -262,7 +237,7 @@ def query_many(
 
 
 def _joint_hits(
-    device: Device, jobs: list[Job], traversal: Traversal, stats: dict[str, Any], stages: Stages
+    device: Device, jobs: list[Job], traversal: Traversal, stats: Stats, stages: Stages
 ) -> Iterator[tuple[int, Keys]]:
     """Job and keys of the pairs that meet; rows of a block are sorted by job."""
     bound = common_error_bound(jobs)
@@ -362,7 +337,7 @@ def _pair_count(a: Tree, b: Tree, height: int) -> int:
     return int(a.level[height, 1] * b.level[height, 1])
 
 
-def _level_stats(traversal: Traversal, top: int) -> dict[str, Any]:
+def _level_stats(traversal: Traversal, top: int) -> Stats:
     """Counts of the work on each level, from the root down."""
     return {
         "box_tests": sum(traversal.tests),

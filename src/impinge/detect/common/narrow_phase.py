@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -34,8 +34,8 @@ def classify(
         kernels.classify_pairs.over(len(kind))(*arrays, bound, kind)
         rows = np.flatnonzero(kind == UNCERTAIN)
         kernels.resolve_pairs.over(len(rows))(*arrays, rows, kind)
-    stats["triangle_tests"] = int(stats.get("triangle_tests", 0)) + len(kind)
-    stats["exact_tests"] = int(stats.get("exact_tests", 0)) + len(rows)
+    for name, count in (("triangle_tests", len(kind)), ("exact_tests", len(rows))):
+        stats[name] = cast(int, stats.get(name, 0)) + count
     hit = np.flatnonzero(kind != NONE)
     return pack(pair_a[hit], pair_b[hit], kind[hit])
 

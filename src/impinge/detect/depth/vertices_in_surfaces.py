@@ -97,8 +97,14 @@ def _search(bodies: Sequence[TriMesh], state: _State, stats: dict[str, Any]) -> 
         x = state.sides[i].vertices[used[i]]
         ids = used[i][((x >= boxes[j, 0]) & (x <= boxes[j, 1])).all(axis=1)]
         if len(ids):
-            inside = ids[points_inside(
-                bodies[j], state.sides[i].vertices[ids], transform=state.asked[j].transform_a, active=state.asked[j].active_a)]
+            inside = ids[
+                points_inside(
+                    bodies[j],
+                    state.sides[i].vertices[ids],
+                    transform=state.asked[j].transform_a,
+                    active=state.asked[j].active_a,
+                )
+            ]
             rows.append(np.stack([np.full(len(inside), i), inside, np.full(len(inside), j)]))
             stats["points"] += len(ids)
     return _found(rows)

@@ -27,14 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.stages import Stages, start_stages
-from impinge.checks import Bools, Floats, Ints, as_indices, as_transform
+from impinge.checks import Bools, Cancel, Floats, Ints, as_indices, as_transform, check_cancel
 from impinge.detect.common.narrow_phase import Neighbours
-from impinge.detect.common.pair_query import Cancel, check_cancel, check_max_pairs, moved
+from impinge.detect.common.pair_query import check_max_pairs, moved
 from impinge.detect.common.results import EdgeContacts, Reason, TrianglePairs, VertexContacts
 from impinge.detect.spatial_hash import kernels
 from impinge.detect.spatial_hash.cells import CellSearch, Keys, sides_of
 from impinge.detect.spatial_hash.tet_batch import Arena, Order, make_arena, order_of, order_of_active
-from impinge.detect.spatial_hash.triangles import TriangleCells, edge_contacts
+from impinge.detect.spatial_hash.triangles import HashedTriangles, as_cell_size, edge_contacts
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import as_body
 from impinge.mesh.tet_mesh import TetMesh
@@ -98,7 +98,7 @@ class SpatialHash:
         neighbours: Neighbours = "exact",
     ) -> None:
         self.bodies = bodies_of_one_sort(bodies, *others)
-        cell_size = _as_cell_size(cell_size)
+        self.cell_size = cell_size = as_cell_size(cell_size)
         self._lock = threading.Lock()
         self._kept: tuple[tuple[Order, ...], Arena] | None = None
         self._positions: Floats | None = None
@@ -107,7 +107,7 @@ class SpatialHash:
                 raise MeshError(
                     f"bodies has {len(self.bodies)} triangle meshes, expected one or two; ask for each pair"
                 )
-            self._triangles = TriangleCells(cast(Any, self.bodies), cell_size, neighbours)
+            self._triangles = HashedTriangles(*cast(Any, self.bodies), neighbours=neighbours, cell_size=cell_size)
         elif neighbours != "exact":
             raise OptionError("neighbours is for triangle meshes; of tets, a vertex is never tested against its own")
         self._search = CellSearch(cell_size)
@@ -123,7 +123,7 @@ class SpatialHash:
         if _are_surfaces(self.bodies):
             if depth or edges:
                 raise OptionError("depth and edges are for tet meshes; for surfaces ask penetrating_vertices")
-            return self._triangles.query(method=self.name, **options)
+            return self._triangles.query(**options)
         wanted = hash_options(options)
         check_whole(wanted, depth, edges)
         with self._lock:
@@ -351,13 +351,6 @@ def check_whole(options: HashOptions, depth: Depth, edges: bool) -> None:
     if (depth or edges) and any(chosen is not None for chosen in options.active or []):
         asked = "depth" if depth else "edges"
         raise OptionError(f"{asked} is about the whole surface of a body; leave active out, or {asked}")
-
-
-def _as_cell_size(cell_size: Any) -> float | None:
-    is_number = isinstance(cell_size, int | float | np.integer | np.floating) and not isinstance(cell_size, bool)
-    if cell_size is not None and not (is_number and 0.0 < cell_size < np.inf):
-        raise OptionError(f"cell_size is {cell_size!r}, expected a positive number, or None to let it follow the edges")
-    return None if cell_size is None else float(cell_size)
 
 
 def hash_options(options: dict[str, Any]) -> HashOptions:

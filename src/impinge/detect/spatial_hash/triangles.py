@@ -16,65 +16,76 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.jit import thread_count
-from impinge.backend.stages import start_stages
-from impinge.checks import Floats, Ints, sorted_unique
-from impinge.detect.common.narrow_phase import Neighbours, check_neighbours, classify, classify_self
-from impinge.detect.common.pair_query import PairOptions, QueryBody, finish_pairs, pair_options
-from impinge.detect.common.results import EdgeContacts, Reason, TrianglePairs
+from impinge.backend.stages import Stages
+from impinge.checks import Floats, Ints, Stats, as_number, sorted_unique
+from impinge.detect.common.narrow_phase import Neighbours, classify
+from impinge.detect.common.pair_detector import PairDetector
+from impinge.detect.common.pair_query import NO_KEYS, PairOptions
+from impinge.detect.common.results import EdgeContacts, Reason
 from impinge.detect.proximity.edge_crossings import crossings_of, unique_rows
 from impinge.detect.spatial_hash import triangles_kernels as kernels
 from impinge.detect.spatial_hash.cells import LARGEST_CELL, Keys, checked_reach, dyadic, least_level
 from impinge.detect.spatial_hash.kernels import LEVEL_STEP
-from impinge.mesh.tri_mesh import Snapshot, TriMesh
+from impinge.mesh.body import SurfaceLike
+from impinge.mesh.mesh import Snapshot
 
 LEAST_ROOM = 4096
 """Candidates that a thread has room for at first."""
 
 
-class TriangleCells:
-    """All pairs of triangles of two surfaces, or of one with itself, by shared cells."""
+class HashedTriangles(PairDetector):
+    """All intersecting triangle pairs of two surfaces, or of one with itself, by shared cells.
 
-    def __init__(self, bodies: Sequence[TriMesh], cell_size: float | None, neighbours: Neighbours) -> None:
-        self._bodies = tuple(bodies)
-        self._cell_size = cell_size
-        self._skip_neighbours = check_neighbours(neighbours, is_self=len(bodies) == 1)
+    Parameters
+    ----------
+    a, b, neighbours
+        As in ``BoxTree``.
+    cell_size : float, optional
+        Edge of the cells; None follows the triangles.
+    """
 
-    def query(self, *, method: str, **options: Any) -> TrianglePairs:
-        """Find all pairs as the bodies are now; options as in ``PairOptions``."""
-        began = perf_counter()
-        is_self = len(self._bodies) == 1
-        wanted = pair_options(options, is_self=is_self)
-        a = wanted.side_a(self._bodies[0])
-        b = a if is_self else wanted.side_b(self._bodies[1])
-        stages, stats = start_stages(), dict[str, Any]()
-        keys, reason = self._search(a, b, is_self, wanted, stats)
-        stages.done("search")
-        stats["hits"] = len(keys)
-        stats.update(stages.times())
-        return finish_pairs(
-            keys, wanted, is_self=is_self, method=method, stats=stats, reason=reason, bodies=self._bodies, began=began
-        )
+    name = "spatial_hash"
+    options = ("neighbours", "cell_size")
 
-    def _search(
-        self, a: QueryBody, b: QueryBody, is_self: bool, options: PairOptions, stats: dict[str, Any]
-    ) -> tuple[Keys, Reason | None]:
+    def __init__(
+        self,
+        a: SurfaceLike,
+        b: SurfaceLike | None = None,
+        *,
+        neighbours: Neighbours = "exact",
+        cell_size: float | None = None,
+    ) -> None:
+        super().__init__(a, b, neighbours=neighbours)
+        self.cell_size = as_cell_size(cell_size)
+
+    def _find(self, options: PairOptions, stats: Stats, stages: Stages) -> tuple[Keys, Reason | None]:
+        is_self = self.b is None
+        a, b = options.query_bodies(self.a, self.b)
         if options.cancelled:
-            return np.zeros(0, dtype=np.uint64), "cancelled"
+            return NO_KEYS, "cancelled"
         box = _boxes(a.vertices, a.faces[a.ids])
         if not is_self:
             box = np.concatenate([box, _boxes(b.vertices, b.faces[b.ids])])
-        low, high = candidate_pairs(box, 0 if is_self else len(a.ids), self._cell_size, stats)
+        low, high = candidate_pairs(box, 0 if is_self else len(a.ids), self.cell_size, stats)
         with np.errstate(over="ignore"):
             extent = 2.0 * (box[:, 3:] - box[:, :3]).max(axis=0, initial=0.0)
-        if is_self:
-            return classify_self(a, a.ids[low], a.ids[high], self._skip_neighbours, extent, stats), None
-        return classify(a, b, a.ids[low], b.ids[high - len(a.ids)], extent, stats), None
+        pair_a, pair_b = a.ids[low], b.ids[high - (0 if is_self else len(a.ids))]
+        keys = classify(a, b, pair_a, pair_b, extent, stats, is_self=is_self, skip_neighbours=self._skip_neighbours)
+        stages.done("search")
+        return keys, None
+
+
+def as_cell_size(cell_size: float | None) -> float | None:
+    """Refuse what is no cell size."""
+    if cell_size is None:
+        return None
+    expected = "a positive number, or None to follow the edges"
+    return as_number(cell_size, "cell_size", expected, above=0.0, below=np.inf)
 
 
 def _boxes(x: Floats, faces: Ints) -> Floats:
@@ -84,7 +95,7 @@ def _boxes(x: Floats, faces: Ints) -> Floats:
 
 
 def candidate_pairs(
-    box: Floats, split: int, cell_size: float | None, stats: dict[str, Any]
+    box: Floats, split: int, cell_size: float | None, stats: Stats
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of ``box`` that overlap, the lower and the higher, each pair once; with ``split``, on both sides of it."""
     farthest = checked_reach(float(np.abs(box).max(initial=0.0)))
@@ -99,7 +110,7 @@ def candidate_pairs(
 
 
 def _pairs_of_level(
-    box: Floats, level: NDArray[np.int16], wanted: int, split: int, inverse: float, stats: dict[str, Any]
+    box: Floats, level: NDArray[np.int16], wanted: int, split: int, inverse: float, stats: Stats
 ) -> Keys:
     rows = np.flatnonzero(level == wanted)
     entries = kernels.count_entries(box, rows, inverse)
@@ -133,7 +144,7 @@ def edge_contacts(surfaces: Sequence[Snapshot], x: Floats, vertex_start: NDArray
     faces = np.concatenate(
         [none, *(s.elements[s.live] + np.int32(first) for s, first in zip(surfaces, vertex_start[:-1].tolist()))]
     )
-    stats: dict[str, Any] = {}
+    stats: Stats = {}
     low, high = candidate_pairs(_boxes(x, faces), 0, None, stats)
     may_cross = np.zeros(6 * len(low), dtype=np.bool_)
     kernels.sift_edges.over(len(low))(x, faces, low, high, may_cross)

@@ -70,6 +70,6 @@ def _outside_volume(mesh: TriMesh, centre: Floats, radius: Floats, samples: int,
     is_in = np.zeros(samples, dtype=np.bool_)
     kernels.find_in_any_ball.over(samples)(points, centre, radius, is_in)
     found = points[is_in]
-    share = float((~points_inside(mesh, found, pair_options({}))).sum()) / samples
+    share = float((~points_inside(mesh, found)).sum()) / samples
     box = float(np.prod(hi - lo))
     return box * share, box * float(np.sqrt(share * (1.0 - share) / samples))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from impinge.backend.clock import now_ns
 from impinge.checks import Ints, sorted_unique
-from impinge.detect.common.narrow_phase import settle, resolve_self
+from impinge.detect.common.narrow_phase import resolve_self, settle
 from impinge.detect.common.pair_query import unpack
 from impinge.detect.common.pair_query_kernels import KIND_BITS
 from impinge.detect.common.results import Reason
