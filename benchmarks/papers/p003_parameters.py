@@ -5,8 +5,9 @@ Protocol   Deforming steps (``p003_steps``); in each group one thing is changed,
 Figures    Time over table sizes 99, 199, 299, ... and the primes above them (Fig. 3: D, Fig. 4: A), cells as long as
            the mean edge; time over cell sizes (Fig. 5: D, table of 9973; Fig. 6: A, table of 4999).
 Groups     Hash functions at small and large tables, also with the scene around the origin, where the paper's function
-           maps cells and their mirror images to one slot; inside tests; one pass and two; time stamps and counting
-           sort; with and without edges; time per tet over the number of tets; many bodies, and one of the same tets.
+           maps cells and their mirror images to one slot; inside tests; one pass and two; time stamps, tables
+           emptied in every step and counting sort; with and without edges; time per tet over the number of tets; many
+           bodies, and one of the same tets.
 Claims     In ``p003_parameters_claims``.
 """
 
@@ -21,7 +22,7 @@ from benchmarks.papers.experiment import Experiment, Plot, Table
 from benchmarks.papers.p003_parameters_claims import Found, claims
 from benchmarks.papers.p003_scenes import SETUPS, copies, counts, joined, mean_edge, shifted
 from benchmarks.papers.p003_steps import Candidate, Measured, hashed, measure, published
-from impinge.detect.spatial_hash.published import next_prime
+from impinge.published.spatial_hash import next_prime
 from impinge.scenes.registry import Scene
 
 FUNCTIONS = ("paper", "additive", "rotating", "mixed")
@@ -30,10 +31,11 @@ FAR = 1000.0
 
 PROTOCOL = """
 Same protocol; substitute geometry for D. Waves run through all bodies; {steps} steps are timed, after one that is not.
-In each group one thing is changed, and all candidates find the same contacts at every step. Unless something else is
-said, the scheme is the one published (paper's hash, time stamps, barycentric test, two passes, one thread; cells as
-long as the mean edge; tables of 4999 slots for A, 9973 for D, else the least prime above twice the number of
-vertices). "default" is what a user gets, on all threads. The setups are those of p003_setups.
+In each group one thing is changed, and all candidates find the same contacts at every step. Unless stated
+otherwise, the scheme is the one published (``impinge.published``: paper's hash, time stamps, barycentric test, two
+passes, one thread; cells as long as the mean edge at rest; tables of 4999 slots for A, 9973 for D, else the least
+prime above twice the number of vertices). "default" is the production detector, on all threads. The setups are those
+of p003_setups. "Reset" empties all slots in every step.
 
 The figures of the paper have lost their axes, so that ranges are ours. Cells of the default are rounded to powers of
 two. Vertices met are those that a tet finds in the slots of its cells, its own included, each time that it finds them.
@@ -125,7 +127,7 @@ def _storage(scene: Scene, _: int | None, sizes: _Sizes) -> list[Candidate]:
     return [
         published(f"{storage.replace('_', ' ')}, {n} slots", scene, table_size=n, storage=storage)
         for n in sizes.storage_tables
-        for storage in ("time_stamps", "counting_sort")
+        for storage in ("time_stamps", "reset", "counting_sort")
     ]
 
 

@@ -36,10 +36,11 @@ contacts. New positions are in place before it, as they are in the paper's simul
 objects, tets and vertices of Table 1, asserted; how they lie is ours, since the paper shows pictures only. Two tubes
 stand in for the vessels of D.
 
-"{published}": the paper's hash function, cells as long as the mean edge, time stamps, barycentric test, one thread.
+"{published}": ``impinge.published.spatial_hash``. The paper's hash function, cells as long as the mean edge at rest,
+time stamps, barycentric test, one thread.
 The table has 4999 slots for A and 9973 for D, as in Figs 5 and 6; for the others, of which the paper tells nothing, the
 least prime above twice the number of vertices. Contacts are exact, which the paper's are not, and sorted.
-"{default}": what a user gets, on all threads. Both find the same contacts at every step.
+"{default}": the production detector, on all threads. Both find the same contacts at every step.
 """
 
 Found = Mapping[str, dict[str, Measured]]

@@ -9,9 +9,9 @@ from impinge.exact.neighbours import neighbours_kind
 from impinge.exact.orientation import orient2d, orient3d, point
 from impinge.exact.planar import point_in_triangle_2d
 from impinge.exact.point_surface import ray_meets_triangle
-from impinge.exact.point_tet import point_in_tet
 from impinge.exact.segment_triangle import segment_triangle
 from impinge.exact.triangle_triangle import triangle_triangle, triangle_triangle_exact, triangle_triangle_filtered
+from point_tet import point_in_tet
 
 KIND_NAMES = {0: "none", 1: "touching", 2: "crossing", 3: "coplanar"}
 

@@ -20,22 +20,13 @@ from impinge import TetMesh, scenes, shapes
 from impinge.backend.jit import compiled, launch_always
 from impinge.detect.common.results import VertexContacts
 from impinge.detect.spatial_hash.detector import SpatialHash
-from impinge.detect.spatial_hash.published_kernels import hash_vertices
+from impinge.detect.spatial_hash.kernels import sort_into_cells
 from impinge.errors import ImpingeError, MeshError, OptionError
 from impinge.exact.orientation import orient3d, point
-from impinge.exact.point_tet import point_in_tet
 from impinge.mesh.body import load
+from point_tet import point_in_tet
 
 small = pytest.mark.small
-
-VARIANTS = [
-    {},
-    {"hash": "paper"},
-    {"hash": "additive", "storage": "counting_sort"},
-    {"hash": "rotating", "inside_test": "half_space"},
-    {"hash": "mixed", "passes": 1},
-]
-"""Every search: ours, time stamps, sorted lists, both inside tests, one pass."""
 
 
 # brute force ------------------------------------------------------------------------------------------------
@@ -117,10 +108,10 @@ def rows_of(result):
     return np.stack([result.body, result.vertex, result.in_body, result.tet], axis=1)
 
 
-def assert_equals_brute_force(bodies, *, options=None, **variant):
+def assert_equals_brute_force(bodies, *, options=None):
     """Rows, counts and weights of a fresh detector; how many contacts there are."""
     options = options or {}
-    result = SpatialHash(bodies, **variant).query(**options)
+    result = SpatialHash(bodies).query(**options)
     expected, flat, inverted = brute_force(bodies, options.get("active"))
 
     np.testing.assert_array_equal(rows_of(result), expected)
@@ -175,31 +166,29 @@ def empty():
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("noise", [0.0, 0.1, 0.5, 2.0])
-def test_deformed_bodies(rng, variant, noise):
+def test_deformed_bodies(rng, noise):
     """Find all contacts and self-contacts of boxes from rest to chaos."""
-    bodies = overlapping(rng, noise)[: 2 if "passes" in variant else 3]
-    found = assert_equals_brute_force(bodies, **variant)
+    bodies = overlapping(rng, noise)
+    found = assert_equals_brute_force(bodies)
 
     assert found > 50
     assert SpatialHash(bodies).query().is_self.any() == (noise > 0.1)
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 16, 17, 100])
-def test_soups_of_any_size(rng, variant, count):
+def test_soups_of_any_size(rng, count):
     """Fill clusters of eight partly, wholly and just over."""
     bodies = [soup(rng, count, size=0.5), soup(rng, 9, size=0.5)]
-    found = assert_equals_brute_force(bodies, **variant)
+    found = assert_equals_brute_force(bodies)
 
     assert count == 1 or found > 0
 
 
 @small
-@pytest.mark.parametrize("variant", [pytest.param({}, marks=pytest.mark.tiny), *VARIANTS[1:]], ids=str)
-def test_rational_oracle(rng, variant):
+@pytest.mark.tiny
+def test_rational_oracle(rng):
     """Agree with rational arithmetic on small scenes: generic ones, and on an integer grid."""
     total = 0
     for body in (soup(rng, 4, size=0.8), on_grid(rng, 9, 5)):
@@ -207,7 +196,7 @@ def test_rational_oracle(rng, variant):
         expected = by_oracle(bodies)
         total += len(expected)
 
-        np.testing.assert_array_equal(rows_of(SpatialHash(bodies, **variant).query()), expected)
+        np.testing.assert_array_equal(rows_of(SpatialHash(bodies).query()), expected)
     assert total > 10
 
 
@@ -228,13 +217,13 @@ def bodies_on_a_grid(draw):
 
 @small
 @settings(max_examples=150, deadline=None)
-@given(bodies=bodies_on_a_grid(), variant=st.sampled_from(VARIANTS), shift=st.sampled_from([0, -2, 1_000_000]))
-def test_degenerate_contacts_on_integer_grids(bodies, variant, shift):
+@given(bodies=bodies_on_a_grid(), shift=st.sampled_from([0, -2, 1_000_000]))
+def test_degenerate_contacts_on_integer_grids(bodies, shift):
     """Agree with rational arithmetic where vertices lie on faces, edges and corners, and tets are flat or inverted."""
     expected = by_oracle(bodies)
     for body in bodies:
         body.update(np.array(body.vertices) + shift)
-    result = SpatialHash(bodies, **variant).query()
+    result = SpatialHash(bodies).query()
 
     np.testing.assert_array_equal(rows_of(result), expected)
     assert_weights(result)
@@ -246,8 +235,7 @@ def test_integer_grids_have_many_degenerate_contacts(rng):
     on_border = 0
     for _ in range(3):
         bodies = [on_grid(rng, 40, 50) for _ in range(3)]
-        for variant in VARIANTS:
-            assert assert_equals_brute_force(bodies, **variant) > 500
+        assert assert_equals_brute_force(bodies) > 500
         on_border += (SpatialHash(bodies).query().barycentric == 0.0).any(axis=1).sum()
 
     assert on_border > 1000
@@ -275,12 +263,11 @@ def test_result_is_sorted_unique_and_typed(rng):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("shift", [(0.3, 0.21, 0.13), (2.3, 0.21, -1.87), (-3.7, 3.21, 3.13), (4.3, 0.21, 0.13)])
-def test_boxes_in_generic_position(variant, shift):
+def test_boxes_in_generic_position(shift):
     """Count the grid points of each box in the other, in exactly one tet each."""
     a, b = shapes.tet_box(4, 4, 4), shapes.tet_box(4, 4, 4, center=shift)
-    result = SpatialHash([a, b], **variant).query()
+    result = SpatialHash([a, b]).query()
     # a has the points -2 ... 2 along each axis, b has -2 + s ... 2 + s: of each, 4 - floor(|s|) lie in the other.
     expected = int(np.prod([max(0, 4 - int(abs(s))) for s in shift]))
 
@@ -290,12 +277,11 @@ def test_boxes_in_generic_position(variant, shift):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("shift", [(0, 0, 0), (1, 0, 0), (2, -1, 3), (4, 4, 4), (5, 0, 0)])
-def test_boxes_on_one_grid(variant, shift):
+def test_boxes_on_one_grid(shift):
     """Count shared grid points, in all tets around each: 8 or 4 + 4 ... follow from the valence of a vertex."""
     a, b = shapes.tet_box(4, 4, 4), shapes.tet_box(4, 4, 4, center=shift)
-    result = SpatialHash([a, b], **variant).query()
+    result = SpatialHash([a, b]).query()
     common = int(np.prod([max(0, 5 - abs(s)) for s in shift]))
     valence = {0: np.bincount(a.tets.ravel()), 1: np.bincount(b.tets.ravel())}
     where = {c: {tuple(p): v for v, p in enumerate(body.vertices.tolist())} for c, body in ((0, a), (1, b))}
@@ -308,8 +294,7 @@ def test_boxes_on_one_grid(variant, shift):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_points_on_faces_edges_and_corners(variant):
+def test_points_on_faces_edges_and_corners():
     """Count closed tets: a point on a face, an edge, a corner is in, one ulp outside is not; zeros are exact."""
     tet = TetMesh([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 4]], [[0, 1, 2, 3]])
     far = [[50, 50, 50], [60, 50, 50], [50, 60, 50]]
@@ -324,7 +309,7 @@ def test_points_on_faces_edges_and_corners(variant):
     ]  # fmt: skip
     for position, weights in cases:
         poke = TetMesh([position, *far], [[0, 1, 2, 3]])
-        result = SpatialHash([tet, poke], **variant).query()
+        result = SpatialHash([tet, poke]).query()
         if weights is None:
             assert len(result) == 0, position
         else:
@@ -361,8 +346,6 @@ def test_rest_pose_has_no_contact(name):
     bodies = scenes.get(name).bodies
     for body in bodies[:5]:
         assert len(SpatialHash([body]).query()) == 0
-    for body in bodies[:2]:
-        assert len(SpatialHash([body], hash="paper").query()) == 0
 
 
 @small
@@ -416,12 +399,11 @@ FOLDER = shared_data.FOLDER
 
 @small
 @pytest.mark.parametrize("cell_size", [5e-324, 1e-300, 1e-3, 0.1, 0.7, 3.0, 1e3, 1e12, 1e150, 1e300, 1.7e308])
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_any_cell_size(rng, variant, cell_size):
+def test_any_cell_size(rng, cell_size):
     """Give the same contacts and weights for any positive cell size."""
     bodies = [crumpled(rng, 2, 0.3), crumpled(rng, 3, 0.3, (0.6, 0.4, 0.2))]
     expected = SpatialHash(bodies).query()
-    result = SpatialHash(bodies, cell_size=cell_size, **variant).query()
+    result = SpatialHash(bodies, cell_size=cell_size).query()
 
     np.testing.assert_array_equal(rows_of(result), rows_of(expected))
     np.testing.assert_array_equal(result.barycentric, expected.barycentric)
@@ -429,51 +411,31 @@ def test_any_cell_size(rng, variant, cell_size):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS[:2], ids=str)
-def test_whole_numbers_and_float32_as_cell_sizes(rng, variant):
+def test_whole_numbers_and_float32_as_cell_sizes(rng):
     """Take a cell size of any sort of number, and compile nothing anew for it."""
     bodies = [crumpled(rng, 2, 0.3), crumpled(rng, 2, 0.3, (0.6, 0.4, 0.2))]
-    expected = rows_of(SpatialHash(bodies, cell_size=2.0, **variant).query())
-    before = len(hash_vertices.signatures)
+    expected = rows_of(SpatialHash(bodies, cell_size=2.0).query())
+    before = len(sort_into_cells.signatures)
     for size in (2, np.float32(2.0), np.int64(2), np.float64(2.0)):
-        np.testing.assert_array_equal(rows_of(SpatialHash(bodies, cell_size=size, **variant).query()), expected)
+        np.testing.assert_array_equal(rows_of(SpatialHash(bodies, cell_size=size).query()), expected)
 
-    assert len(hash_vertices.signatures) == before
-
-
-@small
-@pytest.mark.parametrize("passes", [1, 2])
-@pytest.mark.parametrize("table_size", [7, 9973, None])
-def test_any_variant(rng, passes, table_size):
-    """Give the same contacts and weights, to the bit, by every variant and with every size of table."""
-    bodies = [crumpled(rng, 2, 0.4), crumpled(rng, 3, 0.4, (0.7, 0.3, 0.2))]
-    expected = SpatialHash(bodies).query()
-    for name in ("paper", "additive", "rotating", "mixed"):
-        for inside_test in ("barycentric", "half_space"):
-            for storage in ("time_stamps", "counting_sort")[:passes]:
-                options = {"hash": name, "storage": storage, "inside_test": inside_test}
-                result = SpatialHash(bodies, **options, passes=passes, table_size=table_size).query()
-                np.testing.assert_array_equal(rows_of(result), rows_of(expected))
-                np.testing.assert_array_equal(result.barycentric, expected.barycentric)
-    assert len(expected) > 20
+    assert len(sort_into_cells.signatures) == before
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_any_order_of_bodies(rng, variant):
+def test_any_order_of_bodies(rng):
     """Give the same contacts, renumbered, whatever the order of the bodies."""
     bodies = overlapping(rng)
-    expected = rows_of(SpatialHash(bodies, **variant).query())
+    expected = rows_of(SpatialHash(bodies).query())
     for order in ([2, 0, 1], [1, 0, 2]):
-        rows = rows_of(SpatialHash([bodies[i] for i in order], **variant).query())
+        rows = rows_of(SpatialHash([bodies[i] for i in order]).query())
         rows[:, 0], rows[:, 2] = np.array(order)[rows[:, 0]], np.array(order)[rows[:, 2]]
         np.testing.assert_array_equal(rows[np.lexsort(rows.T[::-1])], expected)
     assert len(expected) > 100
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_any_order_of_tets_corners_and_vertices(rng, variant):
+def test_any_order_of_tets_corners_and_vertices(rng):
     """Give the same contacts, renumbered, whatever the order of tets and vertices, and whichever way corners turn."""
     bodies = overlapping(rng)[:2]
     expected = rows_of(SpatialHash(bodies).query())
@@ -481,7 +443,7 @@ def test_any_order_of_tets_corners_and_vertices(rng, variant):
     new_vertex = np.argsort(vertex_order)
     tets = rng.permuted(new_vertex[bodies[0].tets[tet_order]], axis=1)
     shuffled = TetMesh(bodies[0].vertices[vertex_order], tets)
-    result = SpatialHash([shuffled, bodies[1]], **variant).query()
+    result = SpatialHash([shuffled, bodies[1]]).query()
     rows = rows_of(result)
     mine, theirs = rows[:, 0] == 0, rows[:, 2] == 0
     rows[mine, 1], rows[theirs, 3] = vertex_order[rows[mine, 1]], tet_order[rows[theirs, 3]]
@@ -491,19 +453,17 @@ def test_any_order_of_tets_corners_and_vertices(rng, variant):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_serial_and_parallel_launches(rng, variant):
+def test_serial_and_parallel_launches(rng):
     """Give the same bits from serial kernels and from kernels on threads."""
     bodies = [soup(rng, 1500, size=0.07), soup(rng, 1500, size=0.07)]
     answers = []
     for launch in ("serial", "parallel"):
         with launch_always(launch):
-            answers.append(SpatialHash(bodies, **variant).query(edges=not variant))
+            answers.append(SpatialHash(bodies).query(edges=True))
     for name in ("body", "vertex", "in_body", "tet", "barycentric", "is_self"):
         np.testing.assert_array_equal(*(getattr(answer, name) for answer in answers))
-    if not variant:
-        for name in ("body", "edge", "in_body", "face", "kind", "sign", "parameter", "weights"):
-            np.testing.assert_array_equal(*(getattr(answer.edges, name) for answer in answers))
+    for name in ("body", "edge", "in_body", "face", "kind", "sign", "parameter", "weights"):
+        np.testing.assert_array_equal(*(getattr(answer.edges, name) for answer in answers))
     assert len(answers[0]) > 1000
 
 
@@ -538,9 +498,8 @@ print(hashlib.sha256(b"".join(x.tobytes() for x in arrays)).hexdigest())
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("offset", [-3.0, 1e6, -1e6, 1e12, 1e15, -1e15])
-def test_any_place(rng, variant, offset):
+def test_any_place(rng, offset):
     """Be exact far away from the origin, on both sides of it; vertices in eighths, so that none is rounded."""
     bodies = overlapping(rng)
     for body in bodies:
@@ -549,23 +508,22 @@ def test_any_place(rng, variant, offset):
     for body in bodies:
         body.update(np.array(body.vertices) + offset * np.array([1.0, -0.5, 0.25]))
 
-    assert assert_equals_brute_force(bodies, **variant) > 100
+    assert assert_equals_brute_force(bodies) > 100
     if abs(offset) < 1e15:  # beyond, a quarter of it is a multiple of an eighth, but sums are not
-        np.testing.assert_array_equal(rows_of(SpatialHash(bodies, **variant).query()), at_home)
+        np.testing.assert_array_equal(rows_of(SpatialHash(bodies).query()), at_home)
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize(
     "scale", [1e-320, 1e-300, 1e-150, 1e-8, 1e-4, 1e4, 1e8, 1e150, 1e290, 1e300, 5e306], ids="{:g}".format
 )
-def test_any_scale(rng, variant, scale):
+def test_any_scale(rng, scale):
     """Be exact at scales from the smallest numbers to the largest."""
     bodies = overlapping(rng)[:2]
     for body in bodies:
         body.update(scale * np.array(body.vertices))
 
-    assert assert_equals_brute_force(bodies, **variant) > 100
+    assert assert_equals_brute_force(bodies) > 100
 
 
 @small
@@ -593,35 +551,28 @@ def test_largest_numbers(rng):
     whole = TetMesh(largest * np.array([[-1, -1, -1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1.0]]), tet)
     half = TetMesh(largest * np.array([[-0.5, -0.5, -0.5], [0.2, -0.9, -0.9], [1, 1, 1], [0.9, 1, 1]]), tet)
 
-    for variant in VARIANTS:
-        result = SpatialHash([whole, half], **variant).query()
-        np.testing.assert_array_equal(rows_of(result), by_oracle([whole, half]))
-        assert len(result) == 2
-        assert_weights(result)
+    result = SpatialHash([whole, half]).query()
+    np.testing.assert_array_equal(rows_of(result), by_oracle([whole, half]))
+    assert len(result) == 2
+    assert_weights(result)
 
 
 # mixtures of sizes --------------------------------------------------------------------------------------------
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS[:4], ids=str)
-def test_one_huge_tet_among_small_ones(rng, variant):
+def test_one_huge_tet_among_small_ones(rng):
     """Take a tet a million times larger than thousands of others, at the price of a look at every vertex."""
     fine = shapes.tet_box(8, 8, 8)
     huge = TetMesh(1e6 * np.array([[-1, -1, -1], [3, -1, -1], [-1, 3, -1], [-1, -1, 3.0]]), [[0, 1, 2, 3]])
     bodies = [fine, huge, soup(rng, 30, size=1.0)]
-    if variant:
-        variant = {**variant, "cell_size": 1.5}  # the mean edge is hundreds long
-    result = SpatialHash(bodies, **variant).query()
+    result = SpatialHash(bodies).query()
     vertex_count = sum(len(body.vertices) for body in bodies)
 
-    assert assert_equals_brute_force(bodies, **variant) >= 729 + 120
+    assert assert_equals_brute_force(bodies) >= 729 + 120
     assert result.stats["candidates"] <= len(result) + 50
-    if variant:
-        assert result.stats["vertices_met"] < 300 * vertex_count
-    else:
-        assert result.stats["levels"] <= 3
-        assert result.stats["cells"] <= result.stats["levels"] * vertex_count
+    assert result.stats["levels"] <= 3
+    assert result.stats["cells"] <= result.stats["levels"] * vertex_count
 
 
 @small
@@ -655,16 +606,15 @@ def test_fine_body_in_a_coarse_one(rng, ratio, count):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_soups_of_all_sizes(rng, variant):
+def test_soups_of_all_sizes(rng):
     """Mix tets over nine powers of ten in one body."""
     size = 10.0 ** rng.uniform(-6, 3, (300, 1, 1))
     corners = size * rng.standard_normal((300, 4, 3)) + rng.standard_normal((300, 1, 3))
     body = TetMesh(corners.reshape(-1, 3), np.arange(1200).reshape(-1, 4))
-    result = SpatialHash([body], **variant).query()
+    result = SpatialHash([body]).query()
 
-    assert assert_equals_brute_force([body], **variant) > 10_000
-    assert variant or result.stats["levels"] > 5
+    assert assert_equals_brute_force([body]) > 10_000
+    assert result.stats["levels"] > 5
 
 
 @small
@@ -693,31 +643,29 @@ def test_one_thing_far_away_does_not_spoil_the_rest(where):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_flat_tets_contain_nothing(variant):
+def test_flat_tets_contain_nothing():
     """Skip and count flat tets; their vertices still can be in others, and tets flat by one ulp still contain."""
     whole = TetMesh([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 4]], [[0, 1, 2, 3]])
     flat = TetMesh([[0.1, 0.1, 1], [2, 0.1, 1], [0.1, 2, 1], [0.9, 0.8, 1], [9, 9, 9]], [[0, 1, 2, 3], [0, 1, 2, 2]])
     poke = TetMesh([[0.5, 0.5, 1], [90, 9, 9], [9, 90, 9], [9, 9, 90]], [[0, 1, 2, 3]])
-    result = SpatialHash([whole, flat, poke], **variant).query()
+    result = SpatialHash([whole, flat, poke]).query()
 
     assert rows_of(result).tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 2, 0, 0], [1, 3, 0, 0], [2, 0, 0, 0]]
     assert (result.stats["flat_tets"], result.stats["inverted_tets"]) == (2, 0)
     x = np.array(flat.vertices)
     x[3, 2] = np.nextafter(1.0, 2.0)
     flat.update(x)
-    result = SpatialHash([whole, flat, poke], **variant).query()
+    result = SpatialHash([whole, flat, poke]).query()
     assert [2, 0, 1, 0] in rows_of(result).tolist()
     assert result.stats["flat_tets"] == 1
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_inverted_tets_contain_as_others_do(variant):
+def test_inverted_tets_contain_as_others_do():
     """Find the same contacts and weights, corner by corner, in inverted tets, and count them."""
     a, b = shapes.tet_box(3, 3, 3), shapes.tet_box(3, 3, 3, center=(1.3, 0.2, 0.1))
     turned = TetMesh(b.vertices, b.tets[:, [0, 2, 1, 3]])
-    plain, mixed = SpatialHash([a, b], **variant).query(), SpatialHash([a, turned], **variant).query()
+    plain, mixed = SpatialHash([a, b]).query(), SpatialHash([a, turned]).query()
 
     np.testing.assert_array_equal(rows_of(plain), rows_of(mixed))
     in_turned = mixed.in_body == 1
@@ -727,29 +675,27 @@ def test_inverted_tets_contain_as_others_do(variant):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_own_vertices_are_excluded_by_index(variant):
+def test_own_vertices_are_excluded_by_index():
     """Leave out a tet's own corners, and count other vertices at the very same place."""
     x = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [2, 0, 0], [0, 2, 0], [0, 0, -2]]
     apart = TetMesh(x, [[0, 1, 2, 3], [4, 5, 6, 7]])
     joined = TetMesh(x, [[0, 1, 2, 3], [0, 5, 6, 7]])
 
-    rows = rows_of(SpatialHash([apart], **variant).query()).tolist()
+    rows = rows_of(SpatialHash([apart]).query()).tolist()
     assert rows == [[0, 0, 0, 1], [0, 1, 0, 1], [0, 2, 0, 1], [0, 4, 0, 0]]
-    rows = rows_of(SpatialHash([joined], **variant).query()).tolist()
+    rows = rows_of(SpatialHash([joined]).query()).tolist()
     assert rows == [[0, 1, 0, 1], [0, 2, 0, 1]]
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_duplicated_vertices_are_vertices(rng, variant):
+def test_duplicated_vertices_are_vertices(rng):
     """Find each of several vertices at one place, and a body that is given twice in itself."""
     a = shapes.tet_box(2, 2, 2)
     unmerged = TetMesh(a.vertices[a.tets].reshape(-1, 3), np.arange(4 * len(a)).reshape(-1, 4))
 
-    assert assert_equals_brute_force([unmerged], **variant) > 500
-    assert assert_equals_brute_force([a, a], **variant) == 2 * 4 * len(a)
-    assert len(SpatialHash([a], **variant).query()) == 0
+    assert assert_equals_brute_force([unmerged]) > 500
+    assert assert_equals_brute_force([a, a]) == 2 * 4 * len(a)
+    assert len(SpatialHash([a]).query()) == 0
 
 
 @small
@@ -765,11 +711,10 @@ def test_unused_vertices_take_no_part(rng):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_removed_tets_and_compact(rng, variant):
+def test_removed_tets_and_compact(rng):
     """Follow removals and renumbering, query after query, with one detector."""
     bodies = overlapping(rng, 0.4)
-    detector = SpatialHash(bodies, **variant)
+    detector = SpatialHash(bodies)
     counts = []
     for step in range(6):
         for body in bodies:
@@ -790,11 +735,10 @@ def test_removed_tets_and_compact(rng, variant):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_active_tets(rng, variant):
+def test_active_tets(rng):
     """Answer for the active tets and their vertices, by ids or mask, and for all again afterwards."""
     bodies = overlapping(rng, 0.3)
-    detector = SpatialHash(bodies, **variant)
+    detector = SpatialHash(bodies)
     everything = rows_of(detector.query())
     some = rng.choice(len(bodies[0].tets), 100, replace=False)
     mask = rng.random(len(bodies[2].tets)) < 0.5
@@ -809,12 +753,11 @@ def test_active_tets(rng, variant):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_transforms_give_the_bits_of_transformed_vertices(rng, variant):
+def test_transforms_give_the_bits_of_transformed_vertices(rng):
     """Answer for exactly the positions that transform_points computes, weights included."""
     bodies = overlapping(rng, 0.2)
-    detector = SpatialHash(bodies, **variant)
-    for _ in range(1 if "passes" in variant else 3):
+    detector = SpatialHash(bodies)
+    for _ in range(3):
         matrices = [np.eye(4), np.eye(4), None]
         for matrix in matrices[:2]:
             matrix[:3] += 0.2 * rng.standard_normal((3, 4))
@@ -823,13 +766,13 @@ def test_transforms_give_the_bits_of_transformed_vertices(rng, variant):
             clone(body, body.vertices if m is None else impinge.transform_points(m, body.vertices))
             for body, m in zip(bodies, matrices)
         ]
-        expected = SpatialHash(moved, **variant).query()
+        expected = SpatialHash(moved).query()
 
         np.testing.assert_array_equal(rows_of(result), rows_of(expected))
         np.testing.assert_array_equal(result.barycentric, expected.barycentric)
         assert len(result) > 50
-    one = SpatialHash(bodies[:1], **variant).query(transforms=[matrices[0]])
-    np.testing.assert_array_equal(rows_of(one), rows_of(SpatialHash(moved[:1], **variant).query()))
+    one = SpatialHash(bodies[:1]).query(transforms=[matrices[0]])
+    np.testing.assert_array_equal(rows_of(one), rows_of(SpatialHash(moved[:1]).query()))
 
 
 @small
@@ -860,10 +803,9 @@ def test_ignored_pairs_of_bodies_have_no_edge_contacts(rng):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_max_pairs_is_no_silent_cap(rng, variant):
+def test_max_pairs_is_no_silent_cap(rng):
     """Return the first contacts in order, and say that more were left out; say nothing where none were."""
-    detector = SpatialHash(overlapping(rng), **variant)
+    detector = SpatialHash(overlapping(rng))
     everything = detector.query()
     cut, enough = detector.query(max_pairs=10), detector.query(max_pairs=len(everything))
 
@@ -874,10 +816,9 @@ def test_max_pairs_is_no_silent_cap(rng, variant):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_cancel(rng, variant):
+def test_cancel(rng):
     """Stop when told to and say that the answer is not complete."""
-    detector = SpatialHash(overlapping(rng), **variant)
+    detector = SpatialHash(overlapping(rng))
     cancel = threading.Event()
     assert detector.query(cancel=cancel).complete
     cancel.set()
@@ -897,11 +838,10 @@ def test_cancelled_edges(rng):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_updates_are_seen(rng, variant):
+def test_updates_are_seen(rng):
     """Answer for the positions of the moment, frame after frame, with a detector that is kept."""
     bodies = overlapping(rng, 0.1)
-    detector = SpatialHash(bodies, **variant)
+    detector = SpatialHash(bodies)
     counts = set()
     for frame in range(5):
         for k, body in enumerate(bodies):
@@ -934,8 +874,7 @@ def test_results_are_not_changed_by_later_queries(rng):
 def test_room_grows_with_the_contacts(rng):
     """Find every contact although the first query has room for far fewer."""
     body = soup(rng, 150, size=2.0)
-    for variant in VARIANTS:
-        assert assert_equals_brute_force([body], **variant) > 1500
+    assert assert_equals_brute_force([body]) > 1500
 
 
 @small
@@ -956,18 +895,17 @@ def test_contacts_that_enter_persist_and_leave(rng):
 
 
 @small
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_empty_bodies(rng, variant):
+def test_empty_bodies(rng):
     """Take bodies without tets, among others and alone, and number the others as they were given."""
     a, b = overlapping(rng)[:2]
     none = TetMesh(rng.random((5, 3)), np.zeros((0, 4), dtype=int))
-    rows = rows_of(SpatialHash([a, b], **variant).query())
+    rows = rows_of(SpatialHash([a, b]).query())
     rows[:, [0, 2]] = np.array([1, 4])[rows[:, [0, 2]]]
     bodies = [empty(), a, none, empty(), b, none]
 
-    np.testing.assert_array_equal(rows_of(SpatialHash(bodies, **variant).query()), rows)
-    assert len(SpatialHash([empty()], **variant).query()) == 0
-    assert len(SpatialHash([none, empty()], **variant).query(edges=True).edges) == 0
+    np.testing.assert_array_equal(rows_of(SpatialHash(bodies).query()), rows)
+    assert len(SpatialHash([empty()]).query()) == 0
+    assert len(SpatialHash([none, empty()]).query(edges=True).edges) == 0
 
 
 @small
@@ -987,16 +925,15 @@ def test_bodies_of_other_sorts(tmp_path):
 def test_python_threads_ask_at_once(rng):
     """Let Python threads query detectors of their own, and one that they share, on the same bodies at once."""
     bodies = overlapping(rng)
-    expected = [rows_of(SpatialHash(bodies, **variant).query()).tobytes() for variant in VARIANTS]
+    expected = rows_of(SpatialHash(bodies).query()).tobytes()
     shared = SpatialHash(bodies)
     wrong: list[int] = []
 
     def work(k):
-        variant = VARIANTS[k % len(VARIANTS)]
         for _ in range(4):
-            own = SpatialHash(bodies, **variant)
+            own = SpatialHash(bodies)
             answers = own.query(), shared.query(), shared.query(edges=True)
-            wrong.extend(k for answer in answers if rows_of(answer).tobytes() != expected[k % len(VARIANTS)])
+            wrong.extend(k for answer in answers if rows_of(answer).tobytes() != expected)
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
     for thread in threads:
@@ -1005,7 +942,6 @@ def test_python_threads_ask_at_once(rng):
         thread.join()
 
     assert not wrong
-    assert len(set(expected)) == 1
 
 
 def test_queries_while_bodies_move_and_lose_tets(rng):
@@ -1112,17 +1048,6 @@ def test_bad_bodies(bodies, error, message):
         ({"cell_size": np.inf}, "cell_size is inf, expected a positive number"),
         ({"cell_size": True}, "cell_size is True, expected a positive number"),
         ({"cell_size": "1"}, "cell_size is '1', expected a positive number"),
-        ({"hash": "md5"}, "hash is 'md5', expected one of 'paper', 'additive', 'rotating', 'mixed'"),
-        ({"hash": None}, "hash is None, expected one of 'paper'"),
-        ({"inside_test": "ray"}, "inside_test is 'ray', expected one of 'barycentric', 'half_space'"),
-        ({"passes": 3}, "passes is 3, expected one of 1, 2"),
-        ({"passes": "two"}, "passes is 'two', expected one of 1, 2"),
-        ({"storage": "lists"}, "storage is 'lists', expected one of 'time_stamps', 'counting_sort'"),
-        ({"table_size": 0}, r"table_size is 0, expected a whole number from 1 to 2\^31 - 1"),
-        ({"table_size": 2**31}, "table_size is 2147483648, expected a whole number"),
-        ({"table_size": 2.5}, "table_size is 2.5, expected a whole number"),
-        ({"table_size": True}, "table_size is True, expected a whole number"),
-        ({"colour": 1, "age": 2}, "unknown option age, colour; expected cell_size or any of hash, table_size"),
         (
             {"neighbours": "skip"},
             "neighbours is for triangle meshes; of tets, a vertex is never tested against its own",
@@ -1155,6 +1080,7 @@ def test_bad_constructor_options(options, message):
         ({"ignore": [(-1, 0)]}, "ignore names body -1, expected pairs of numbers from 0 to 1"),
         ({"ignore": [(0, 1, 2)]}, r"ignore have shape \(1, 3\), expected \(m, 2\)"),
         ({"colour": 1}, "unknown option colour; expected any of transforms, active, ignore, max_pairs, cancel"),
+        ({"cell_size": 1.0}, "unknown option cell_size; .*cell_size is an option of SpatialHash"),
     ],
 )
 def test_bad_query_options(options, message):
@@ -1178,7 +1104,6 @@ def test_transform_beyond_the_range_of_doubles():
 @pytest.mark.parametrize(
     ("make", "ask", "message"),
     [
-        ({"hash": "paper", "passes": 1}, {}, "hash, passes is for tet meshes; triangle meshes take cell_size only"),
         ({"neighbours": "maybe"}, {}, "neighbours is 'maybe', expected 'exact' or 'skip'"),
         ({}, {"edges": True}, "depth and edges are for tet meshes"),
         ({}, {"depth": True}, "depth and edges are for tet meshes"),
@@ -1193,8 +1118,7 @@ def test_bad_options_of_surfaces(make, ask, message):
 
 
 @pytest.mark.parametrize("strange", [np.inf, -np.inf, np.nan])
-@pytest.mark.parametrize("variant", [{}, {"hash": "paper"}, {"passes": 1}], ids=str)
-def test_numbers_that_nobody_checked_are_refused(strange, variant):
+def test_numbers_that_nobody_checked_are_refused(strange):
     """Refuse infinity and NaN in a sentence, even where a caller forbade to check them."""
     body = shapes.tet_box(2, 2, 2)
     x = np.array(body.vertices)
@@ -1202,7 +1126,7 @@ def test_numbers_that_nobody_checked_are_refused(strange, variant):
     body.update(x, check=False)
 
     with pytest.raises(impinge.MeshError, match=r"infinite or undefined.*update\(check=True\) tells which"):
-        SpatialHash([body, shapes.tet_box(2, 2, 2, center=(0.3, 0.2, 0.1))], **variant).query()
+        SpatialHash([body, shapes.tet_box(2, 2, 2, center=(0.3, 0.2, 0.1))]).query()
 
 
 @pytest.mark.parametrize("strange", [np.inf, -np.inf, np.nan])

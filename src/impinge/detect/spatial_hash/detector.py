@@ -7,13 +7,11 @@
 Nothing is kept between frames but room in memory: a frame costs the same whatever moved, and it costs what its
 primitives cost, whatever bodies they belong to. Self-collisions are found along the way.
 
-Default    the search of ``spatial_hash_cells``: same scheme, with eight tets at a time.
-Published  any of ``hash``, ``table_size``, ``inside_test``, ``passes`` and ``storage`` asks for the scheme as
-           published, with its variants (``spatial_hash_published``). The answer is the same, the time is not.
+Search     ``spatial_hash_cells``, eight tets at a time. The scheme as published is ``impinge.published.spatial_hash``.
 Triangles  one or two triangle meshes: pairs of triangles that share a cell, tested exactly
            (``spatial_hash_triangles``).
-Guarantee  exact and complete, each contact once, sorted, the same bits for any number of threads, cell size, table size
-           and hash function. A flat tet contains nothing; inverted ones count as others do.
+Guarantee  exact and complete, each contact once, sorted, the same bits for any number of threads and any cell size. A
+           flat tet contains nothing; inverted ones count as others do.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ from impinge.detect.common.pair_query import Cancel, check_cancel, check_max_pai
 from impinge.detect.common.results import EdgeContacts, Reason, TrianglePairs, VertexContacts
 from impinge.detect.spatial_hash import kernels
 from impinge.detect.spatial_hash.cells import CellSearch, Keys, sides_of
-from impinge.detect.spatial_hash.published import PublishedSearch, Variant, variant_of
 from impinge.detect.spatial_hash.tet_batch import Arena, Order, make_arena, order_of, order_of_active
 from impinge.detect.spatial_hash.triangles import TriangleCells, edge_contacts
 from impinge.errors import MeshError, OptionError
@@ -44,9 +41,6 @@ from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import Snapshot, TriMesh
 
 Depth: TypeAlias = Literal[False, True, "local"]
-
-HOW_TO_HASH = {"cell_size", *(f.name for f in fields(Variant))}
-"""Options of the detector, which its queries do not take."""
 
 
 @dataclass(frozen=True)
@@ -102,29 +96,21 @@ class SpatialHash:
         *others: Any,
         cell_size: float | None = None,
         neighbours: Neighbours = "exact",
-        **variant: Any,
     ) -> None:
         self.bodies = bodies_of_one_sort(bodies, *others)
         cell_size = _as_cell_size(cell_size)
         self._lock = threading.Lock()
         self._kept: tuple[tuple[Order, ...], Arena] | None = None
         self._positions: Floats | None = None
-        chosen = variant_of(variant)
         if _are_surfaces(self.bodies):
             if len(self.bodies) > 2:
                 raise MeshError(
                     f"bodies has {len(self.bodies)} triangle meshes, expected one or two; ask for each pair"
                 )
-            if variant:
-                raise OptionError(
-                    f"{', '.join(sorted(variant))} is for tet meshes; triangle meshes take cell_size only"
-                )
             self._triangles = TriangleCells(cast(Any, self.bodies), cell_size, neighbours)
         elif neighbours != "exact":
             raise OptionError("neighbours is for triangle meshes; of tets, a vertex is never tested against its own")
-        self._search: CellSearch | PublishedSearch = (
-            CellSearch(cell_size) if chosen is None else PublishedSearch(cell_size, chosen)
-        )
+        self._search = CellSearch(cell_size)
 
     def query(self, *, depth: Depth = False, edges: bool = False, **options: Any) -> VertexContacts | TrianglePairs:
         """All contacts as the bodies are now; options as in ``HashOptions``, of triangles as in ``PairOptions``.
@@ -162,10 +148,10 @@ class SpatialHash:
     def refit(self) -> None:
         """Hash the vertices as they are now, and answer nothing: the first pass alone, for timing.
 
-        That is the default search of tet meshes; the others make everything in a query, and nothing is done here.
+        Of triangle meshes a query makes everything, and nothing is done here.
         """
         with self._lock:
-            if not _are_surfaces(self.bodies) and isinstance(self._search, CellSearch):
+            if not _are_surfaces(self.bodies):
                 arena, x, *_ = self._state(HashOptions(), False, False)
                 self._search.hash_vertices(x, arena)
 
@@ -379,7 +365,7 @@ def hash_options(options: dict[str, Any]) -> HashOptions:
     known = [f.name for f in fields(HashOptions)]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        elsewhere = "; how to hash is up to SpatialHash(bodies, ...)" if set(unknown) <= HOW_TO_HASH else ""
+        elsewhere = "; cell_size is an option of SpatialHash(bodies, ...)" if unknown == ["cell_size"] else ""
         raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join(known)}{elsewhere}")
     return HashOptions(**options)
 

@@ -1,4 +1,4 @@
-"""Is a point in a tetrahedron? By four signs, exact on faces, edges and corners."""
+"""Point in tetrahedron by four exact signs, compiled: judges scenes that are too large for the rational oracle."""
 
 from impinge.backend.jit import compiled
 from impinge.exact.orientation import orient3d
