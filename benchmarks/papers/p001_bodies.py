@@ -89,8 +89,7 @@ class Pair:
         """Bring both to rest and let them go with velocities that bend them and carry them nowhere."""
         for phase, body in enumerate(self.bodies):
             body.reset()
-            velocities = speed * _wave(body.model.rest, 2.0 * phase)
-            body.velocities = velocities - velocities.mean(axis=0)
+            body.velocities = swing_velocities(body.model.rest, speed, phase)
 
     def step(self) -> None:
         """Move both by the time of one frame; nothing but their own material acts on them."""
@@ -104,6 +103,12 @@ class Pair:
             for body, tree in zip(self.bodies, self.trees)
         ]
         return f"{self.name}: {' and '.join(sizes)}" if sizes[0] != sizes[1] else f"{self.name}: {sizes[0]} each"
+
+
+def swing_velocities(rest: Floats, speed: float, phase: int) -> Floats:
+    """Velocities that bend a body and carry it nowhere."""
+    velocities = speed * _wave(rest, 2.0 * phase)
+    return np.asarray(velocities - velocities.mean(axis=0))
 
 
 def _wave(x: Floats, t: float) -> Floats:

@@ -3,30 +3,32 @@
 Protocol   Two bodies touch in several regions. Each order is cut off after the same numbers of tests. What it then
            knows is held against the exact contact regions (``p001_regions``): the share of regions that none of its
            pairs of spheres is above, the share of crossing triangles, and the angle of normals by region.
-Orders     depth-first           COLLISIONLIST alone: as in Fig. 4, branches that were not reached are forgotten
-           depth-first, capped   the same down to a level that is fixed beforehand; spheres that meet there collide
-           depth-first, stack    with what waits on its stack counted as colliding
-           breadth-first         COLLISIONLIST and PAIRLIST, as in Fig. 7
+Orders     breadth-first         COLLISIONLIST and PAIRLIST of the detector
            breadth-first, found  COLLISIONLIST alone, for comparison
            priority              the pair that may penetrate deepest first; both lists
+           of ``published.interruptible``, on the same trees, with normals of eq. 11:
+           Fig. 7                COLLISIONLIST and PAIRLIST of the search as printed
+           depth-first           COLLISIONLIST alone: as in Fig. 4, branches that were not reached are forgotten
+           depth-first, capped   the same down to a level that is fixed beforehand; spheres that meet there collide
+           depth-first, stack    with what waits on its stack counted as colliding
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from benchmarks.measure import interleaved
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
-from benchmarks.papers.p001_bodies import SIZE, Pair, bunny_like, make_pair, make_shape
+from benchmarks.papers.p001_bodies import SIZE, SLACK, Pair, bunny_like, make_pair, make_shape
 from benchmarks.papers.p001_regions import Push, Regions, all_contacts, errors_of, exact_regions
-from impinge.checks import Ints
-from impinge.detect.sphere_tree.contacts import SphereContacts
-from impinge.detect.sphere_tree.detector import Order, SphereTree
+from impinge.checks import Floats, Ints
+from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
+from impinge.published.interruptible import Lists, Spheres, contacts_of, traverse
 
 TESTS = (30, 100, 300, 1_000, 2_000, 4_000, 8_000, 16_000, 100_000)
 TESTS_QUICK = (30, 300, 3_000, 1_000_000)
@@ -41,19 +43,22 @@ PROTOCOL = """
 Substitute geometry. {bodies}. {regions} exact contact regions with {pairs:,} pairs of crossing triangles, in {poses}
 poses. Budgets are numbers of tests, so that all orders get the same work, whatever their speed; spheres are refitted.
 Depth-first search as published forgets what it has not reached; "stack" shows what becomes of it if that is kept.
+Fig. 7 and depth-first search are those of `impinge.published.interruptible`; their normals are lines of centres.
 """
-
-
-Trees = tuple[SphereHierarchy, SphereHierarchy]
 
 
 @dataclass(frozen=True)
 class Way:
-    """An order, and which of its pairs count."""
+    """An order of the detector or of the published search, and which of its pairs count."""
 
-    order: Order
-    counted: Callable[[SphereContacts, Trees], tuple[Ints, Push]]
+    order: Literal["breadth", "priority", "depth"]
+    lists: Literal["both", "found"]
+    published: bool = False
     level: int | None = None
+
+
+Known = tuple[Ints, Push, bool]
+"""Pairs of spheres, their contacts, and whether the search ended."""
 
 
 @dataclass(frozen=True)
@@ -67,30 +72,14 @@ class Found:
     complete: bool
 
 
-def _both(result: SphereContacts, _trees: Trees) -> tuple[Ints, Push]:
-    return np.concatenate([result.certain, result.possible]), all_contacts(result)
-
-
-def _found_only(result: SphereContacts, _trees: Trees) -> tuple[Ints, Push]:
-    return result.certain, Push(result.point, result.normal, result.depth)
-
-
-def _at_cap(result: SphereContacts, trees: Trees) -> tuple[Ints, Push]:
-    """Pairs that meet as deep as the search may go: at the level, or leaves above it."""
-    listed, push = _both(result, trees)
-    level = np.concatenate([result.certain_level, result.possible_level])
-    is_leaf = np.stack([tree.child_count[listed[:, k]] == 0 for k, tree in enumerate(trees)], axis=1)
-    rows = ((level >= CAP) | is_leaf).all(axis=1) & (push.depth > 0.0)
-    return listed[rows], Push(push.point[rows], push.normal[rows], push.depth[rows])
-
-
 WAYS = {
-    "breadth-first": Way("breadth", _both),
-    "breadth-first, found": Way("breadth", _found_only),
-    "priority": Way("priority", _both),
-    "depth-first": Way("depth", _found_only),
-    "depth-first, capped": Way("depth", _at_cap, CAP),
-    "depth-first, stack": Way("depth", _both),
+    "breadth-first": Way("breadth", "both"),
+    "breadth-first, found": Way("breadth", "found"),
+    "priority": Way("priority", "both"),
+    "Fig. 7": Way("breadth", "both", published=True),
+    "depth-first": Way("depth", "found", published=True),
+    "depth-first, capped": Way("depth", "found", published=True, level=CAP),
+    "depth-first, stack": Way("depth", "both", published=True),
 }
 Curves = dict[str, list[Found]]
 """By way, in the order of the numbers of tests."""
@@ -101,8 +90,11 @@ def run(*, quick: bool = False) -> Experiment:
     pair = _touching(quick=quick)
     tests = TESTS_QUICK if quick else TESTS
     poses = POSES_QUICK if quick else POSES
-    detectors = {name: pair.detector(tracking="refit", order=way.order) for name, way in WAYS.items()}
+    detectors = {
+        name: pair.detector(tracking="refit", order=way.order) for name, way in WAYS.items() if not way.published
+    }
     curves, regions = _measure(pair, detectors, tests, poses)
+    spheres = _refitted(pair)
     return Experiment(
         name="p001_orders",
         title="An interruptible algorithm: the order of the search",
@@ -113,7 +105,7 @@ def run(*, quick: bool = False) -> Experiment:
             poses=poses,
         ),
         rows=interleaved(
-            f"{TIMED:,} tests", {name: _asker(detectors[name], way) for name, way in WAYS.items()},
+            f"{TIMED:,} tests", {name: _timed(detectors.get(name), spheres, way) for name, way in WAYS.items()},
             rounds=2 if quick else 20,
         ),
         claims=claims(curves),
@@ -131,8 +123,48 @@ def _touching(*, quick: bool) -> Pair:
     return make_pair(shape, shape, (SIZE - PUSHED, 0.1, 0.0))
 
 
-def _asker(detector: SphereTree, way: Way) -> Callable[[], object]:
-    return lambda: detector.query(max_tests=TIMED, level=way.level)
+def _refitted(pair: Pair) -> tuple[Spheres, Spheres]:
+    """The trees of both bodies around their surfaces as these are now, for the published search."""
+    a, b = (_around(tree, body.surface) for tree, body in zip(pair.trees, pair.bodies))
+    return a, b
+
+
+def _around(tree: SphereHierarchy, surface: Any) -> Spheres:
+    corner: Floats = tree.piece_corner @ surface.vertices[surface.faces[tree.piece_triangle]]
+    centre, radius = np.zeros_like(tree.centre), np.zeros_like(tree.radius)
+    for n, (start, stop) in enumerate(zip(tree.piece_start, tree.piece_stop)):
+        below = corner[start:stop].reshape(-1, 3)
+        centre[n] = 0.5 * (below.min(axis=0) + below.max(axis=0))
+        radius[n] = np.linalg.norm(below - centre[n], axis=1).max() + SLACK * SIZE
+    level = np.repeat(np.arange(tree.level_count), np.diff(tree.level_start)).astype(np.int32)
+    return Spheres(centre, radius, tree.first_child, tree.child_count, level)
+
+
+def _timed(detector: SphereTree | None, spheres: tuple[Spheres, Spheres], way: Way) -> Callable[[], object]:
+    if detector is None:
+        return lambda: _traverse(spheres, way, TIMED)
+    return lambda: detector.query(max_tests=TIMED)
+
+
+def _traverse(spheres: tuple[Spheres, Spheres], way: Way, tests: int) -> Lists:
+    assert way.order != "priority"
+    return traverse(*spheres, max_tests=tests, order=way.order, level=way.level)
+
+
+def _by_detector(detector: SphereTree, way: Way, tests: int) -> Known:
+    result = detector.query(max_tests=tests)
+    if way.lists == "found":
+        listed, push = result.certain, Push(result.point, result.normal, result.depth)
+    else:
+        listed, push = np.concatenate([result.certain, result.possible]), all_contacts(result)
+    return listed, push, result.reason != "budget"
+
+
+def _by_published(spheres: tuple[Spheres, Spheres], way: Way, tests: int) -> Known:
+    lists = _traverse(spheres, way, tests)
+    counted = lists._replace(pair_list=lists.pair_list[:0]) if way.lists == "found" else lists
+    found = contacts_of(*spheres, counted)
+    return found.pair, Push(found.point, found.normal, found.depth), not lists.interrupted
 
 
 def _measure(
@@ -145,11 +177,14 @@ def _measure(
         truth = exact_regions(pair.a.surface, pair.b.surface)
         assert len(truth), "bodies that do not touch show nothing"
         regions.append(truth)
+        spheres = _refitted(pair)
         for name, way in WAYS.items():
             for k, most in enumerate(tests):
-                result = detectors[name].query(max_tests=most, level=way.level)
-                errors = errors_of(truth, *way.counted(result, pair.trees), pair.trees, SIZE)
-                raw[name][k].append((errors, result.reason != "budget"))
+                if way.published:
+                    listed, push, ended = _by_published(spheres, way, most)
+                else:
+                    listed, push, ended = _by_detector(detectors[name], way, most)
+                raw[name][k].append((errors_of(truth, listed, push, pair.trees, SIZE), ended))
     return {name: [_joined(each) for each in found] for name, found in raw.items()}, regions
 
 

@@ -1,11 +1,12 @@
 """How tightly sphere trees fit, level by level: section 4.1 and Fig. 8 of [MendozaOSullivan2005].
 
-Protocol   Trees of every body are built, timed, and measured per level (``sphere_tightness``): volume of the union of
+Protocol   Trees of every body are built, timed, and measured per level (``p001_tightness``): volume of the union of
            the spheres outside of the solid, worst and mean stand-off.
 Bodies     The paper's are not at hand: a bumpy sphere of as many triangles as its scans, a knot, a drilled plate of
            long thin triangles, and a long box of twelve triangles.
 Candidates clusters and medial axis, wrapped and layered; clusters whose leaves are sunk below the surface
-           (``sphere_sinking``); and a sphere around every polygon, which Fig. 8 warns of.
+           (``sphere_sinking``); the medial axis of ``published.interruptible``, wrapped; and a sphere around every
+           polygon, which Fig. 8 warns of.
 Claims     Each level is a tighter fit; wrapped is always tighter than layered; spheres placed on the surface of the
            triangles avoid large bounding spheres; and, what the choice of the medial axis implies, it fits tighter than
            clusters of the surface do. Ours: sunk leaves fit tighter than the smallest around the same pieces.
@@ -22,13 +23,14 @@ import numpy as np
 
 from benchmarks.measure import Row
 from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, Table, judged
+from benchmarks.papers.p001_tightness import Tightness, tightness_by_level, tightness_of_balls
 from impinge.detect.sphere_tree.build.build import build_spheres
 from impinge.detect.sphere_tree.build.clusters import balls_around
 from impinge.detect.sphere_tree.build.clusters_kernels import layer_upwards
-from impinge.detect.sphere_tree.build.tightness import Tightness, tightness_by_level, tightness_of_balls
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.published.interruptible import SphereTree, build_sphere_tree
 from impinge.view.picture import plot_tree
 
 PROTOCOL = """
@@ -43,6 +45,7 @@ TREES: dict[str, dict[str, Any]] = {
     "sunk clusters": {"builder": "octree"},
     "medial": {"builder": "medial"},
 }
+PUBLISHED = "medial, as published"
 POLYGONS = "a sphere per polygon"
 
 
@@ -81,10 +84,11 @@ def run(*, quick: bool = False) -> Experiment:
     _compile()
     for name, make in sizes.bodies.items():
         body = make()
-        trees = _build_all(f"{name}, {len(body)} triangles", body, sizes.levels, rows)
+        trees, published = _build_all(f"{name}, {len(body)} triangles", body, sizes.levels, rows)
         found[name] = {
             tree: tightness_by_level(each, body, samples=sizes.samples) for tree, each in _both_kinds(trees).items()
         }
+        found[name][PUBLISHED] = tightness_by_level(published, body, samples=sizes.samples)
         found[name][POLYGONS] = [_polygons(body, sizes.samples)]
         shown.append((name, body, trees["medial"]))
     return Experiment(
@@ -103,18 +107,24 @@ def _compile() -> None:
     """Build small trees, so that compiling is not counted."""
     for options in TREES.values():
         build_spheres(shapes.icosphere(1), levels=1, samples=100, **options)
+    build_sphere_tree(shapes.icosphere(1), levels=1, samples=100)
 
 
-def _build_all(scene: str, body: TriMesh, levels: int, rows: list[Row]) -> dict[str, SphereHierarchy]:
-    """Build the wrapped trees of a body, and tell how long each took."""
+def _build_all(
+    scene: str, body: TriMesh, levels: int, rows: list[Row]
+) -> tuple[dict[str, SphereHierarchy], SphereTree]:
+    """Build the wrapped trees of a body, the published one last; append the time of each to ``rows``."""
     trees, times = {}, {}
     for name, options in TREES.items():
         began = perf_counter()
         trees[name] = build_spheres(body, branching=BRANCHING, levels=levels, **options)
         times[name] = 1e3 * (perf_counter() - began)
+    began = perf_counter()
+    published = build_sphere_tree(body, branching=BRANCHING, levels=levels)
+    times[PUBLISHED] = 1e3 * (perf_counter() - began)
     base = next(iter(times.values()))
     rows += [Row(scene, name, taken, taken, taken / base) for name, taken in times.items()]
-    return trees
+    return trees, published
 
 
 def _both_kinds(trees: dict[str, SphereHierarchy]) -> dict[str, SphereHierarchy]:

@@ -478,12 +478,12 @@ def sphere_contacts(
     exact        True goes on to the triangles below spheres that meet
 
     Further options are those of ``SphereTree``: ``tree_a``, ``tree_b`` (of ``build_spheres``), ``tracking``,
-    ``controls``, ``order``, ``queue_limit``, ``retest``, ``neighbours``; and of its query: ``level``, ``transform_a``,
+    ``controls``, ``order``, ``queue_limit``, ``neighbours``; and of its query: ``level``, ``transform_a``,
     ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``max_pairs``, ``cancel``.
     """
     of_query = ("level", "transform_a", "transform_b", "active_a", "active_b", "ignore", "max_pairs", "cancel")
     asked = {name: options.pop(name) for name in of_query if name in options}
-    known = ("tree_a", "tree_b", "tracking", "controls", "order", "queue_limit", "retest", "neighbours")
+    known = ("tree_a", "tree_b", "tracking", "controls", "order", "queue_limit", "neighbours")
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join([*known, *of_query])}")

@@ -104,7 +104,7 @@ CASES = {
             for kind in ("wrapped", "layered"):
                 impinge.build_spheres(scene(name)[0], builder="octree", kind=kind)
             a, b = scene(name)
-            for order in ("breadth", "priority", "depth"):
+            for order in ("breadth", "priority"):
                 for tracking in ("paper", "affine", "refit"):
                     impinge.sphere_contacts(a, b, order=order, tracking=tracking, exact=True, budget_ms=None)
                     impinge.sphere_contacts(a, order=order, exact=True, budget_ms=None).to_dict()

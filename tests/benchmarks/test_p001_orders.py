@@ -24,7 +24,7 @@ def test_lists_of_pairs_that_wait_miss_nothing(orders: Experiment):
         missed.setdefault(name, []).append(pairs)
 
     assert set(missed) == set(WAYS)
-    for name in ("breadth-first", "priority", "depth-first, stack"):
+    for name in ("breadth-first", "priority", "Fig. 7", "depth-first, stack"):
         assert max(missed[name]) == 0.0
     assert missed["depth-first"][0] > 0.0
     assert missed["depth-first"][-1] == 0.0

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.papers import p001_trees
 from benchmarks.papers.experiment import Experiment
-from benchmarks.papers.p001_trees import POLYGONS, claims
-from impinge.detect.sphere_tree.build.tightness import Tightness
+from benchmarks.papers.p001_tightness import Tightness
+from benchmarks.papers.p001_trees import POLYGONS, PUBLISHED, claims
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +27,10 @@ def test_trees_are_measured_level_by_level(trees: Experiment):
 
     assert {name for _, name in by_tree} == {
         POLYGONS,
+        PUBLISHED,
         *(f"{tree}, {kind}" for tree in p001_trees.TREES for kind in ("wrapped", "layered")),
     }
-    assert len(trees.rows) == 2 * len(p001_trees.TREES)
+    assert len(trees.rows) == 2 * (len(p001_trees.TREES) + 1)
     for (_, tree), rows in by_tree.items():
         assert [row[2] for row in rows] == list(range(1 if tree == POLYGONS else 3))
         assert [row[3] for row in rows] == sorted({row[3] for row in rows})

@@ -2,9 +2,7 @@
 
 1. Contact  Each contact has a point, a unit normal n from a to b and a depth δ >= 0 (the contact contract). Of spheres
             n lies between the ways that the surfaces below them face, and δ parts them along it (``sphere_pushes``).
-            As published, n = (O2 - O1) / |O2 - O1| ([MendozaOSullivan2005], eq. 11) and δ = r1 + r2 - |O2 - O1|, which
-            draws bodies together that are deep in each other; pass ``contacts.published()`` for that. Pairs that are
-            only possible count as colliding; spheres that turn out to be apart have δ = 0 (as published they attract).
+            Pairs that are only possible count as colliding; spheres that turn out to be apart have δ = 0.
 2. Force    k δ n on b, - k δ n on a; with damping, k δ - c v, v the speed at which the bodies part along n, and not
             less than 0: contacts do not pull.
 3. Vertices The force goes to the vertices of each body that are nearest to the contact point: one ("nearest", as

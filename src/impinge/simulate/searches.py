@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -302,7 +303,7 @@ class SphereSearch:
         turns.spend(answer.stats["tests"] + answer.stats.get("triangle_tests", 0))
         if not answer.complete:
             turns.partial.append((a, b))
-        found = answer.published()
+        found = replace(answer, normals="centres")
         pair = np.concatenate([found.certain, found.possible]).astype(np.int64)
         if not len(pair):
             return no_rows()
@@ -330,7 +331,7 @@ class SphereSearch:
         return self._rows((a, b), patches, [p[keep] for p in place], keys, normal[keep], depth[keep])
 
     def _inner(self, a: int, b: int, pair: Ids, normal: Floats, depth: Floats, x: list[Floats]) -> ContactRows:
-        """Spheres that the search had no time to look into, as published."""
+        """Spheres that the search had no time to look into, along lines of centres."""
         meets = depth > 0.0
         pair, normal, depth = pair[meets], normal[meets], depth[meets]
         nodes, place = zip(*(np.unique(pair[:, k], return_inverse=True) for k in range(2)))

@@ -72,8 +72,8 @@ def test_boxes_are_shared_by_detectors(monkeypatch):
     a, b, c = (shapes.icosphere(3, center=(0.5 * k, 0.0, 0.0)) for k in range(3))
     detectors = [BoxTree(a, b), BoxTree(a, c), BoxTree(b, c), BoxTree(a)]
     fitted = []
-    original = TreeOfBoxes.closed
-    monkeypatch.setattr(TreeOfBoxes, "closed", lambda tree, *args: fitted.append(tree) or original(tree, *args))
+    original = TreeOfBoxes.note_fit
+    monkeypatch.setattr(TreeOfBoxes, "note_fit", lambda tree, *args: fitted.append(tree) or original(tree, *args))
     for _ in range(3):
         for detector in detectors:
             detector.query()
@@ -143,8 +143,8 @@ def test_an_edit_fits_only_what_it_touches(monkeypatch, rng):
     detector = BoxTree(a, b)
     detector.query()
     fitted = []
-    original = TreeOfBoxes.closed
-    monkeypatch.setattr(TreeOfBoxes, "closed", lambda tree, *args: fitted.append(tree) or original(tree, *args))
+    original = TreeOfBoxes.note_fit
+    monkeypatch.setattr(TreeOfBoxes, "note_fit", lambda tree, *args: fitted.append(tree) or original(tree, *args))
     for _ in range(5):
         a.remove_triangles(rng.choice(len(a.faces), 5, replace=False))
         a.add_triangles(rng.integers(0, 100, (2, 3)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -38,7 +38,7 @@ class SphereContacts(Result):
     """Whether it is about one body and itself: both columns are then nodes of its tree."""
     normals: Normals = "facing"
     """Where normals come from: the way that surfaces below spheres face, where these are closed, or the lines of
-    "centres", as published."""
+    "centres"."""
     spheres: tuple[Any, ...] = field(default=(), repr=False)
     """The spheres of both trees as the query saw them, but for those that it had no time to visit: where these were
     last known, or are by a later query of the same state; not part of ``to_dict``."""
@@ -76,7 +76,7 @@ class SphereContacts(Result):
     def normal(self) -> Floats:
         """Unit vectors from a to b, between the ways that the surfaces below both spheres face, shape (k, 3).
 
-        Along the line of centres where one of the surfaces is not closed, or after ``published``.
+        Along the line of centres where one of the surfaces is not closed, or where ``normals`` is "centres".
         """
         return self._certain_contacts.normal
 
@@ -136,10 +136,6 @@ class SphereContacts(Result):
         if self.is_self:
             found = found._replace(depth=np.where(self.spheres[0].one_body.shares(pairs), 0.0, found.depth))
         return found
-
-    def published(self) -> SphereContacts:
-        """The same pairs, with normals along the lines of centres and depths ``r1 + r2 - |O2 - O1|``, as published."""
-        return replace(self, normals="centres")
 
     def to_dict(self) -> dict[str, Any]:
         """As of every result, with points, normals and depths."""

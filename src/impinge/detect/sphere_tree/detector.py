@@ -13,11 +13,10 @@
 Source      [MendozaOSullivan2005], section 4. Spheres of two bodies keep their names: ``possible`` and ``certain`` have
             a's in the first column, however often the search has swapped them.
 Departures  Eight siblings are tested at once, in the order of the queue. A leaf that meets a sphere which is none is
-            published to be swapped and tested again; here the other's children follow at once, unless
-            ``retest=True``. The queue is bounded: when ``queue_limit`` entries wait, the newest are followed first,
-            which needs no more room, until there is room again. Normals of closed bodies are not lines of centres
-            (``sphere_pushes``). ``order="priority"`` takes the pair that may
-            penetrate deepest first, ``"depth"`` the newest, for comparison.
+            published to be swapped and tested again; here the other's children follow at once. The queue is bounded:
+            when ``queue_limit`` entries wait, the newest are followed first, which needs no more room, until there is
+            room again. Normals of closed bodies are not lines of centres (``sphere_pushes``). ``order="priority"``
+            takes the pair that may penetrate deepest first.
 Guarantee   With a conservative tracking ("refit", "bound"): every pair of triangles that meet is below a pair in
             ``certain`` or ``possible``, at any time. Wrapped trees then find every pair of leaves whose triangles meet;
             layered ones every pair of leaves whose spheres do. ``certain`` only grows with the budget, and what is
@@ -59,8 +58,8 @@ from impinge.detect.sphere_tree.search.triangle_filter import ALL, Choice
 from impinge.detect.sphere_tree.track.tracking import NEVER, TrackedSpheres, Tracking
 from impinge.errors import OptionError
 
-Order: TypeAlias = Literal["breadth", "priority", "depth"]
-ORDERS = ("breadth", "priority", "depth")
+Order: TypeAlias = Literal["breadth", "priority"]
+ORDERS = ("breadth", "priority")
 
 QUEUE_LIMIT = 1 << 20
 """Entries, of up to eight pairs, that wait at most before the newest are followed first: 8 MB."""
@@ -122,7 +121,7 @@ class SphereTree:
     ``tree_a``, ``tree_b``: hierarchies of ``build_spheres``; without, each body makes a quick one. ``tracking``: how
     spheres follow the bodies; "auto" is "bound" for bodies that are embedded in a coarse mesh, "refit" for others, both
     conservative; "paper" and "affine" follow ``controls`` vertices each and may miss contacts. ``exact`` goes on to the
-    triangles. ``order``: "breadth", "priority" (deepest first) or "depth". ``queue_limit`` bounds the queue.
+    triangles. ``order``: "breadth" or "priority" (deepest first). ``queue_limit`` bounds the queue.
     ``neighbours`` of one body: "exact" tests triangles that share a vertex for real, "skip" leaves them out.
     """
 
@@ -140,11 +139,10 @@ class SphereTree:
         exact: bool = False,
         order: Order = "breadth",
         queue_limit: int = QUEUE_LIMIT,
-        retest: bool = False,
         neighbours: Neighbours = "exact",
     ) -> None:
         if order not in ORDERS:
-            raise OptionError(f"order is {shown(order)}, expected 'breadth', 'priority' or 'depth'")
+            raise OptionError(f"order is {shown(order)}, expected 'breadth' or 'priority'")
         check_whole(controls, "controls")
         check_whole(queue_limit, "queue_limit")
         self.is_self = b is None
@@ -163,15 +161,14 @@ class SphereTree:
         by_depth = order == "priority"
         self._desk = Desk(
             by_depth=by_depth,
-            limit=0 if order == "depth" else min(queue_limit, NEVER),
-            retest=retest,
+            limit=min(queue_limit, NEVER),
             sorts=not self.exact,
             waiting_ns=PAIR_NS if by_depth else ENTRY_NS,
             found_ns=FOUND_NS,
         )
         self._made_of = (a, b), {
             "tree_a": tree_a, "tree_b": tree_b, "tracking": tracking, "controls": controls, "exact": exact,
-            "order": order, "queue_limit": queue_limit, "retest": retest, "neighbours": neighbours,
+            "order": order, "queue_limit": queue_limit, "neighbours": neighbours,
         }  # fmt: skip
         self._seats: Seats | None = None
         self._lock = threading.RLock()

@@ -1,8 +1,9 @@
-"""Which way surfaces below spheres face, and the pushes that follow: normals, depths, and what is published."""
+"""Which way surfaces below spheres face, and the pushes that follow: normals and depths."""
 
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,35 +76,35 @@ def test_any_size(scale):
 
 
 def test_who_faces_nowhere():
-    """Take the line of centres, as published, where one surface is open, or a soup, or flat."""
+    """Take the line of centres where one surface is open, or a soup, or flat."""
     ball, cloth = shapes.icosphere(2), shapes.cloth_grid(6, 6, size=2.0, center=(0.0, 0.0, 0.9))
     found = SphereTree(ball, cloth).query()
     assert len(found) > 10
     assert [side.sign for side in found.facing] == [1.0, 0.0]
-    published = found.published()
-    np.testing.assert_array_equal(found.normal, published.normal)
-    np.testing.assert_array_equal(found.depth, published.depth)
+    centres = replace(found, normals="centres")
+    np.testing.assert_array_equal(found.normal, centres.normal)
+    np.testing.assert_array_equal(found.depth, centres.depth)
     flat = impinge.TriMesh(ball.vertices * [1.0, 1.0, 0.0], ball.faces)
     between = SphereTree(flat, ball).query()
     assert np.isfinite(between.normal).all()
     assert between.facing[0].sign == 0.0
 
 
-def test_published(rng):
-    """Keep the rule of the paper at hand: lines of centres, and by how much two spheres overlap."""
+def test_lines_of_centres(rng):
+    """Push along lines of centres, by how much two spheres overlap, where ``normals`` is "centres"."""
     a, b = shapes.icosphere(3), shapes.icosphere(3, center=(1.7, 0.1, 0.0))
     detector = SphereTree(a, b)
     for found in (detector.query(), detector.query(max_tests=60)):
-        published = found.published()
-        assert (found.normals, published.normals) == ("facing", "centres")
+        centres = replace(found, normals="centres")
+        assert (found.normals, centres.normals) == ("facing", "centres")
         for name, prefix in (("certain", ""), ("possible", "possible_")):
-            pairs = getattr(published, name)
+            pairs = getattr(centres, name)
             np.testing.assert_array_equal(pairs, getattr(found, name))
-            np.testing.assert_array_equal(getattr(published, prefix + "point"), getattr(found, prefix + "point"))
-            p, q = (published.spheres[k].of(pairs[:, k]) for k in range(2))
+            np.testing.assert_array_equal(getattr(centres, prefix + "point"), getattr(found, prefix + "point"))
+            p, q = (centres.spheres[k].of(pairs[:, k]) for k in range(2))
             between = q[:, :3] - p[:, :3]
             distance = np.linalg.norm(between, axis=1)
-            normal, depth = getattr(published, prefix + "normal"), getattr(published, prefix + "depth")
+            normal, depth = getattr(centres, prefix + "normal"), getattr(centres, prefix + "depth")
             np.testing.assert_allclose(normal * distance[:, None], between, atol=1e-12)
             np.testing.assert_allclose(depth, np.maximum(p[:, 3] + q[:, 3] - distance, 0.0), atol=1e-12)
         assert len(found.certain) + len(found.possible) > 20

@@ -39,9 +39,7 @@ class Searched(NamedTuple):
 class Desk:
     """Buffers of one detector."""
 
-    def __init__(
-        self, *, by_depth: bool, limit: int, retest: bool, sorts: bool, waiting_ns: int, found_ns: int
-    ) -> None:
+    def __init__(self, *, by_depth: bool, limit: int, sorts: bool, waiting_ns: int, found_ns: int) -> None:
         self._by_depth = by_depth
         self._desk: NDArray[np.int64] = np.zeros(kernels.DESK_SIZE, dtype=np.int64)
         self._kept: dict[int, Any] = {}
@@ -56,7 +54,6 @@ class Desk:
             (kernels.WAITING_NS, waiting_ns),
             (kernels.FOUND_NS, found_ns),
             (kernels.LIMIT, limit),
-            (kernels.RETEST, retest),
             (kernels.SORTS, sorts),
         ):
             self._desk[place] = value

@@ -145,7 +145,7 @@ def traverse_deepest(card_a, child_count_a, card_b, child_count_b, alone, key, e
     """
     sphere_a, table_a, (child_a, _), now_a = spheres_of(card_a), table_of(card_a), children_of(card_a), card_a[NOW]
     sphere_b, table_b, (child_b, _), now_b = spheres_of(card_b), table_of(card_b), children_of(card_b), card_b[NOW]
-    most_tests, until, deadline, pair_ns, found_ns, limit, most_blocks, _ = limits
+    most_tests, until, deadline, pair_ns, found_ns, limit, most_blocks = limits
     reason = FINISHED
     rounds = 0
     while state[TAIL] > 0 and reason == FINISHED:

@@ -1,9 +1,9 @@
 """The interruptible traversal of two sphere trees, eight siblings per test.
 
 A pair is an entry of a queue with its siblings: "all spheres of this block of one tree against that sphere of the
-other", in 64 bits: the partner's slot (30 bits), the block (30 bits, or a slot if the entry is one pair that is tested
-again), whether it is that, and whose the block is. A slot is 8 block + lane. Siblings enter the queue of Fig. 7 one
-behind the other and leave it so; hence eight at once is the same order, and after any number of tests the same state.
+other", in 64 bits: the partner's slot (30 bits), the block (30 bits), and whose the block is. A slot is 8 block + lane.
+Siblings enter the queue of Fig. 7 one behind the other and leave it so; hence eight at once is the same order, and
+after any number of tests the same state.
 
 A search is one call, ``search``, and takes what changes from frame to frame and one *desk*: an array of whole numbers
 that tells where everything else is, since each array that a kernel is given takes time before it begins.
@@ -51,14 +51,13 @@ STATE_SIZE = 13
 (
     QUEUE_AT, QUEUE_SIZE, KEY_AT, FOUND_AT, FOUND_SIZE, LISTED_AT, WAITING_AT, WAITING_SIZE,
     CARD_A_AT, CARD_B_AT, DOWN_A_AT, DOWN_B_AT, STAND_AT, STAND_SIZE, START_AT, START_SIZE, VERTEX_AT, VERTEX_SIZE,
-    WAITING_NS, FOUND_NS, LIMIT, MOST_BLOCKS, RETEST, SORTS, RESERVE,
-) = range(25)  # fmt: skip
+    WAITING_NS, FOUND_NS, LIMIT, MOST_BLOCKS, SORTS, RESERVE,
+) = range(24)  # fmt: skip
 """Places in the desk: addresses and sizes of the queue, of its keys where it is a heap, of pairs of slots that were
 found, of the same as pairs of nodes, of pairs that wait; cards of both trees, and numbers of children by slot; what a
 search of one body has to know (``sphere_tree_self``); nanoseconds to list what waits and what was found; entries from
-which the queue is worked off from its end; blocks of children that a sphere has at most; whether a leaf against a
-sphere that is none is tested again after the swap, as published; whether what was found is sorted; what was learnt of
-the time that queries take; and the state, to the end."""
+which the queue is worked off from its end; blocks of children that a sphere has at most; whether what was found is
+sorted; what was learnt of the time that queries take; and the state, to the end."""
 STATE = RESERVE + RESERVE_SIZE
 DESK_SIZE = STATE + STATE_SIZE
 
@@ -67,8 +66,7 @@ FINISHED, OUT_OF_TIME, OUT_OF_TESTS, QUEUE_FULL, FOUND_FULL, PAUSED = range(6)
 
 SLOT_BITS = 30
 _SLOT_MASK = np.int64((1 << SLOT_BITS) - 1)
-_AGAIN = np.int64(1 << (2 * SLOT_BITS))
-_OF_B = np.int64(1 << (2 * SLOT_BITS + 1))
+_OF_B = np.int64(1 << (2 * SLOT_BITS))
 CLOCK_EVERY = 16
 """Entries between two looks at the clock: half a microsecond; less if blocks are tracked for them."""
 NONE = -1
@@ -78,13 +76,11 @@ DIGIT = 1 << DIGIT_BITS
 
 
 @compiled
-def entry_of(block, partner, of_b, again):
+def entry_of(block, partner, of_b):
     """Pack an entry."""
     entry = (np.int64(block) << SLOT_BITS) | np.int64(partner)
     if of_b:
         entry |= _OF_B
-    if again:
-        entry |= _AGAIN
     return entry
 
 
@@ -95,14 +91,8 @@ def is_of_b(entry):
 
 
 @compiled
-def is_again(entry):
-    """Whether an entry is one pair that is tested a second time."""
-    return entry & _AGAIN != 0
-
-
-@compiled
 def block_of(entry):
-    """The block of an entry, or the slot if it is to be tested again."""
+    """The block of an entry."""
     return (entry >> SLOT_BITS) & _SLOT_MASK
 
 
@@ -156,7 +146,7 @@ def begin(queue, state):
     for k in range(STATE_SIZE):
         state[k] = 0
     state[PARTIAL] = NONE
-    queue[0] = entry_of(0, 0, False, False)
+    queue[0] = entry_of(0, 0, False)
     state[TAIL] = 1
 
 
@@ -175,13 +165,12 @@ def traverse(card_a, child_count_a, card_b, child_count_b, alone, queue, found, 
     ``child_count`` of a tree: number of blocks of children by slot (0: a leaf). ``alone``: empty for two bodies, as of
     ``sphere_tree_self`` for one.
     ``limits``: most tests; the times to pause and to stop at; nanoseconds to list each waiting entry and each found
-    pair, for which there has to be time before the latter; entries from which the queue is worked off from its end;
-    blocks of children that a sphere has at most; and whether a leaf against a sphere that is none is tested again after
-    the swap, as published.
+    pair, for which there has to be time before the latter; entries from which the queue is worked off from its end; and
+    blocks of children that a sphere has at most.
     """
     sphere_a, table_a, (child_a, _), now_a = spheres_of(card_a), table_of(card_a), children_of(card_a), card_a[NOW]
     sphere_b, table_b, (child_b, _), now_b = spheres_of(card_b), table_of(card_b), children_of(card_b), card_b[NOW]
-    most_tests, until, deadline, entry_ns, found_ns, limit, most_blocks, retest = limits
+    most_tests, until, deadline, entry_ns, found_ns, limit, most_blocks = limits
     head, tail, tests, count = state[HEAD], state[TAIL], state[TESTS], state[FOUND]
     ring = len(queue) - 1
     reason = FINISHED
@@ -207,12 +196,7 @@ def traverse(card_a, child_count_a, card_b, child_count_b, alone, queue, found, 
         since_clock += 1
         backwards = tail - head > limit
         entry = queue[(tail - 1) & ring] if backwards else queue[head & ring]
-        of_b, again, partner = is_of_b(entry), is_again(entry), partner_of(entry)
-        block = block_of(entry)
-        wanted = np.uint64(255)
-        if again:
-            wanted = np.uint64(1) << np.uint64(block & 7)
-            block >>= 3
+        of_b, block, partner = is_of_b(entry), block_of(entry), partner_of(entry)
 
         # test the siblings, after bringing them up to date
         if of_b:
@@ -241,14 +225,8 @@ def traverse(card_a, child_count_a, card_b, child_count_b, alone, queue, found, 
             bits = sphere_mask(sphere_a, block, x, y, z, r)
             lanes = table_a[block, LANES]
             partner_children, partner_child = child_count_b[partner], child_b[partner]
-        if again:
-            lanes = 1
-        else:
-            wanted = (np.uint64(1) << np.uint64(lanes)) - np.uint64(1)
-            if tests + lanes > most_tests:
-                lanes = most_tests - tests
-                wanted = (np.uint64(1) << np.uint64(lanes)) - np.uint64(1)
-        if tests + lanes > most_tests or lanes == 0:
+        lanes = min(lanes, most_tests - tests)
+        if lanes == 0:
             reason = OUT_OF_TESTS
             break
         tests += lanes
@@ -257,12 +235,12 @@ def traverse(card_a, child_count_a, card_b, child_count_b, alone, queue, found, 
             state[BACKWARDS] += 1
         else:
             head += 1
-        if tests == most_tests and not again:
+        if tests == most_tests:
             state[PARTIAL], state[DONE] = entry, lanes
             reason = OUT_OF_TESTS
 
         # what meets goes one level down: in the partner's tree while it has children, else in its own
-        bits &= wanted
+        bits &= (np.uint64(1) << np.uint64(lanes)) - np.uint64(1)
         while bits != np.uint64(0):
             lane = lowest_bit(bits)
             bits &= bits - np.uint64(1)
@@ -272,7 +250,7 @@ def traverse(card_a, child_count_a, card_b, child_count_b, alone, queue, found, 
                 continue
             if partner_children > 0:
                 for c in range(partner_children):
-                    queue[tail & ring] = entry_of(partner_child + c, slot, not of_b, False)
+                    queue[tail & ring] = entry_of(partner_child + c, slot, not of_b)
                     tail += 1
                 continue
             own_children = child_count_b[slot] if of_b else child_count_a[slot]
@@ -280,13 +258,10 @@ def traverse(card_a, child_count_a, card_b, child_count_b, alone, queue, found, 
                 if not are_neighbours(alone, table_a, slot_a, slot_b):
                     found[count] = (slot_a << 32) | slot_b
                     count += 1
-            elif retest:
-                queue[tail & ring] = entry_of(partner, slot, not of_b, True)
-                tail += 1
             else:
                 own_child = child_b[slot] if of_b else child_a[slot]
                 for c in range(own_children):
-                    queue[tail & ring] = entry_of(own_child + c, partner, of_b, False)
+                    queue[tail & ring] = entry_of(own_child + c, partner, of_b)
                     tail += 1
         state[PEAK] = max(state[PEAK], tail - head)
     state[HEAD], state[TAIL], state[TESTS], state[FOUND] = head, tail, tests, count
@@ -354,7 +329,7 @@ def limits_on(desk, most_tests, until, deadline):
     """Limits, as ``traverse`` takes them."""
     return (
         most_tests, until, deadline, listing_ns(desk, 1, 0), listing_ns(desk, 0, 1),
-        desk[LIMIT], desk[MOST_BLOCKS], desk[RETEST] != 0,
+        desk[LIMIT], desk[MOST_BLOCKS],
     )  # fmt: skip
 
 
@@ -429,14 +404,14 @@ def list_again(desk):
 def track_waiting(card, of_b, queue, state, deadline):
     """Bring up to date what was not visited of one tree's spheres in pairs that wait, as far as the time goes.
 
-    Of a pair, the partner was visited before, and so were both if they are to be tested again.
+    Of a pair, the partner was visited before.
     """
     table, now = table_of(card), card[NOW]
     ring = len(queue) - 1
     for q in range(state[HEAD], state[TAIL]):
         entry = queue[q & ring]
         block = block_of(entry)
-        if is_of_b(entry) != of_b or is_again(entry) or table[block, STAMP] == now:
+        if is_of_b(entry) != of_b or table[block, STAMP] == now:
             continue
         in_time = monotonic_ns() < deadline and track_block(card, block, deadline)
         if not in_time:
@@ -455,7 +430,7 @@ def recall_waiting(card, of_b, queue, state):
     for q in range(state[HEAD], state[TAIL]):
         entry = queue[q & ring]
         block = block_of(entry)
-        if is_of_b(entry) == of_b and not is_again(entry) and block > 0 and table[block, STAMP] != now:
+        if is_of_b(entry) == of_b and block > 0 and table[block, STAMP] != now:
             copy_block(known, block, sphere)
 
 
@@ -469,10 +444,7 @@ def waiting_count(queue, state, table_a, table_b):
         count += (table_b[block, LANES] if is_of_b(state[PARTIAL]) else table_a[block, LANES]) - state[DONE]
     for q in range(state[HEAD], state[TAIL]):
         entry = queue[q & ring]
-        if is_again(entry):
-            count += 1
-        else:
-            count += table_b[block_of(entry), LANES] if is_of_b(entry) else table_a[block_of(entry), LANES]
+        count += table_b[block_of(entry), LANES] if is_of_b(entry) else table_a[block_of(entry), LANES]
     return count
 
 
@@ -488,17 +460,10 @@ def list_waiting(queue, state, table_a, table_b, alone, pairs):
         entry = queue[q & ring]
         if q < state[HEAD]:
             entry, done = state[PARTIAL], state[DONE]
-        of_b, again, block, partner = is_of_b(entry), is_again(entry), block_of(entry), partner_of(entry)
-        start, stop = done, 0
-        if again:
-            start, stop = block & 7, (block & 7) + 1
-            block >>= 3
-        elif of_b:
-            stop = table_b[block, LANES]
-        else:
-            stop = table_a[block, LANES]
+        of_b, block, partner = is_of_b(entry), block_of(entry), partner_of(entry)
+        stop = table_b[block, LANES] if of_b else table_a[block, LANES]
         before = k
-        for lane in range(start, stop):
+        for lane in range(done, stop):
             slot = (block << 3) + lane
             slot_a, slot_b = (partner, slot) if of_b else (slot, partner)
             if not is_twin(alone, slot_a, slot_b):

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from impinge.checks import Floats
+from impinge.backend.jit import kernel, prange
+from impinge.checks import Bools, Floats
 from impinge.detect.common.pair_query import pair_options
 from impinge.detect.proximity.points_inside import points_inside
-from impinge.detect.sphere_tree.build import tightness_kernels as kernels
 from impinge.detect.sphere_tree.build.overshoot import stand_offs
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.published.interruptible import SphereTree
 
 DIRECTIONS = 162
 """Points on a ball: some 12 degrees apart."""
@@ -41,7 +42,7 @@ class Tightness:
 
 
 def tightness_by_level(
-    tree: SphereHierarchy, mesh: TriMesh, *, samples: int = 100_000, seed: int = 0
+    tree: SphereHierarchy | SphereTree, mesh: TriMesh, *, samples: int = 100_000, seed: int = 0
 ) -> list[Tightness]:
     """How tightly each level fits ``mesh``, which must be at rest; leaves above a level count to it."""
     nodes = [tree.cut(level) for level in range(tree.level_count)]
@@ -68,8 +69,22 @@ def _outside_volume(mesh: TriMesh, centre: Floats, radius: Floats, samples: int,
     lo, hi = (centre - radius[:, None]).min(axis=0), (centre + radius[:, None]).max(axis=0)
     points = lo + (hi - lo) * np.random.default_rng(seed).random((samples, 3))
     is_in = np.zeros(samples, dtype=np.bool_)
-    kernels.find_in_any_ball.over(samples)(points, centre, radius, is_in)
+    _find_in_any_ball.over(samples)(points, centre, radius, is_in)
     found = points[is_in]
     share = float((~points_inside(mesh, found)).sum()) / samples
     box = float(np.prod(hi - lo))
     return box * share, box * float(np.sqrt(share * (1.0 - share) / samples))
+
+
+@kernel(parallel_from=64)
+def _find_in_any_ball(points: Floats, centre: Floats, radius: Floats, is_in: Bools) -> None:
+    """Mark the points that are in one of the balls."""
+    for i in prange(len(points)):
+        is_in[i] = False
+        for n in range(len(radius)):
+            dx = points[i, 0] - centre[n, 0]
+            dy = points[i, 1] - centre[n, 1]
+            dz = points[i, 2] - centre[n, 2]
+            if dx * dx + dy * dy + dz * dz <= radius[n] * radius[n]:
+                is_in[i] = True
+                break
