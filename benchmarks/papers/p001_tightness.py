@@ -15,7 +15,6 @@ import numpy as np
 
 from impinge.backend.jit import kernel, prange
 from impinge.checks import Bools, Floats
-from impinge.detect.common.pair_query import pair_options
 from impinge.detect.proximity.points_inside import points_inside
 from impinge.detect.sphere_tree.build.overshoot import stand_offs
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy

@@ -1,4 +1,4 @@
-"""Argument checks: whatever a caller passes becomes a number or a contiguous array of fixed type, or one error sentence.
+"""Argument checks: what a caller passes becomes a number or a contiguous array of fixed type, or one error sentence.
 
 Arguments are checked once, here; code below trusts them. A message names the item, what was found, what was expected,
 and the remedy.
@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from impinge.errors import MeshError, OptionError
 
@@ -19,7 +19,7 @@ Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 Choice = TypeVar("Choice")
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """What ``to_dict`` of a result holds, ready for ``json.dumps``."""
 Stats: TypeAlias = dict[str, int | float | str | list[int]]
 """Counters of the work done and milliseconds per stage, for people; no code takes decisions from them."""

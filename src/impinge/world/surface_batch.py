@@ -7,8 +7,8 @@ Layout     follows from the topology; made anew when a body is added, removed or
            takes longest, edges and pieces, is taken over for bodies that are as they were in the last layout.
 Positions  are copied for bodies whose version changed since the last look. Bodies whose positions were set together
            (``update_together``, ``move``) show parts of the arena's own until they are changed by others, which they
-           tell (``mesh.positions.SharedPositions``): of them there is nothing to copy nor to compare. Versions of the others
-           are compared at every look, so that nothing can be stale.
+           report (``mesh.positions.SharedPositions``): of them there is nothing to copy nor to compare. Versions of the
+           others are compared at every query.
 Boxes      of bodies, and of triangles of small bodies, are fitted again for those that moved.
 """
 

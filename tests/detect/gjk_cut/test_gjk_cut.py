@@ -19,13 +19,14 @@ import stress
 from impinge import scenes, shapes
 from impinge.backend import jit
 from impinge.detect.common.pair_query import query_body
-from impinge.detect.gjk_cut import detector, scratch
+from impinge.detect.gjk_cut import detector as gjk_cut
+from impinge.detect.gjk_cut import scratch
 from impinge.detect.gjk_cut.detector import GjkCut, cut_along_direction
 from impinge.errors import OptionError
 from impinge.scenes.refinement import refined_sphere, refinement_scene
 
 KIND_NAMES = {kind.value: kind.name.lower() for kind in impinge.Kind}
-LEAVES = (1, 64, detector.LEAF_PAIRS)
+LEAVES = (1, 64, gjk_cut.LEAF_PAIRS)
 """Pairs of a leaf: with the default, small scenes are single leaves; with 1, the recursion ends at single triangles."""
 
 
@@ -33,7 +34,7 @@ LEAVES = (1, 64, detector.LEAF_PAIRS)
 def leaves_of(leaf_pairs):
     """Let leaves have this many pairs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(detector, "LEAF_PAIRS", leaf_pairs)
+        patch.setattr(gjk_cut, "LEAF_PAIRS", leaf_pairs)
         yield
 
 
@@ -48,7 +49,7 @@ def assert_equal(actual, expected):
     return len(actual)
 
 
-def assert_equals_brute_force(a, b=None, *, query=(), leaf_pairs=detector.LEAF_PAIRS):
+def assert_equals_brute_force(a, b=None, *, query=(), leaf_pairs=gjk_cut.LEAF_PAIRS):
     options = dict(query)
     with leaves_of(leaf_pairs):
         found = GjkCut(a, b).query(**options)
@@ -72,7 +73,7 @@ def test_small_scenes(name, leaf_pairs):
 
 @pytest.mark.tiny
 @pytest.mark.small
-@pytest.mark.parametrize("leaf_pairs", [1, 4, detector.LEAF_PAIRS])
+@pytest.mark.parametrize("leaf_pairs", [1, 4, gjk_cut.LEAF_PAIRS])
 def test_stress(leaf_pairs):
     """Agree with the rational oracle on a scene of every adversarial generator."""
 
@@ -92,7 +93,7 @@ def test_stress(leaf_pairs):
 
 
 @pytest.mark.small
-@pytest.mark.parametrize("leaf_pairs", [1, 100, detector.LEAF_PAIRS])
+@pytest.mark.parametrize("leaf_pairs", [1, 100, gjk_cut.LEAF_PAIRS])
 def test_bodies_that_move(leaf_pairs):
     """Equal the box tree frame after frame, for two bodies and for one."""
     scene = scenes.get("bumpy_spheres_1k")
@@ -114,7 +115,7 @@ def test_bodies_that_move(leaf_pairs):
 def test_any_size(rng, count):
     """Take bodies of any number of triangles, none and one among them."""
     a, b = soup(rng, count), soup(rng, 40)
-    for leaf_pairs in (1, 50, detector.LEAF_PAIRS):
+    for leaf_pairs in (1, 50, gjk_cut.LEAF_PAIRS):
         assert_equals_brute_force(a, b, leaf_pairs=leaf_pairs)
         assert_equals_brute_force(b, a, leaf_pairs=leaf_pairs)
         assert_equals_brute_force(a, leaf_pairs=leaf_pairs)
@@ -164,7 +165,7 @@ def test_integer_triangles(data):
         index = st.integers(0, len(vertices) - 1)
         faces = data.draw(st.lists(st.tuples(index, index, index), min_size=1, max_size=12))
         bodies.append(impinge.TriMesh(np.array(vertices, dtype=float), np.array(faces), validate="trust"))
-    leaf_pairs = data.draw(st.sampled_from((1, 4, 20, detector.LEAF_PAIRS)))
+    leaf_pairs = data.draw(st.sampled_from((1, 4, 20, gjk_cut.LEAF_PAIRS)))
 
     assert_equals_brute_force(*bodies, leaf_pairs=leaf_pairs)
     assert_equals_brute_force(bodies[0], leaf_pairs=leaf_pairs)
@@ -187,7 +188,7 @@ def test_swapping_transposes(name):
 @pytest.mark.small
 def test_order_of_triangles_and_powers_of_two_change_nothing(rng, monkeypatch):
     """Find the same pairs after shuffling triangles and vertices, and after scaling by powers of two."""
-    monkeypatch.setattr(detector, "LEAF_PAIRS", 64)
+    monkeypatch.setattr(gjk_cut, "LEAF_PAIRS", 64)
     a, b = scenes.get("bumpy_spheres_1k").surfaces
     expected = GjkCut(a, b).query().pairs
     order, vertex_order = rng.permutation(len(a.faces)), rng.permutation(len(a.vertices))
@@ -273,7 +274,7 @@ def test_queries_from_many_threads():
 @pytest.mark.small
 def test_random_edits(rng, monkeypatch):
     """Follow hundreds of random additions and removals, always equal to brute force."""
-    monkeypatch.setattr(detector, "LEAF_PAIRS", 200)
+    monkeypatch.setattr(gjk_cut, "LEAF_PAIRS", 200)
     a, b = soup(rng, 120), soup(rng, 120)
     detector, alone = GjkCut(a, b), GjkCut(a)
     hits = 0
@@ -313,7 +314,7 @@ def test_slabs(name, monkeypatch):
     """Find the same pairs when bodies of any size are parted into as many slabs as there can be."""
     monkeypatch.setattr(scratch, "SLAB_TRIANGLES", 1)
     a, b = scenes.get(name).surfaces
-    for leaf_pairs in (1, detector.LEAF_PAIRS):
+    for leaf_pairs in (1, gjk_cut.LEAF_PAIRS):
         assert_equals_brute_force(a, b, leaf_pairs=leaf_pairs)
         assert_equals_brute_force(a, leaf_pairs=leaf_pairs)
     point = impinge.TriMesh(np.ones((60, 3)), np.arange(60).reshape(-1, 3))  # all in one slab
@@ -344,7 +345,7 @@ def test_large_leaves_save_nodes_only():
     """Find the same pairs with fewer nodes where leaves are larger; the default leaves small bodies in one node."""
     a, b = scenes.get("bumpy_spheres_1k").surfaces
     expected, nodes = impinge.BruteForce(a, b).query(), []
-    for leaf_pairs in (1, 100, detector.LEAF_PAIRS):
+    for leaf_pairs in (1, 100, gjk_cut.LEAF_PAIRS):
         with leaves_of(leaf_pairs):
             found = GjkCut(a, b).query()
         assert assert_equal(found, expected) > 100
@@ -457,7 +458,7 @@ def test_serial_and_threaded_kernels(variant, rng):
     """Find the same pairs with every kernel serial and with every kernel on threads."""
     a, b = shapes.bumpy_sphere(4), shapes.bumpy_sphere(4, center=(1.1, 0.4, 0.2))
     expected, alone = impinge.BoxTree(a, b).query(), impinge.BoxTree(a).query()
-    for leaf_pairs in (100, detector.LEAF_PAIRS):
+    for leaf_pairs in (100, gjk_cut.LEAF_PAIRS):
         with jit.launch_always(variant), leaves_of(leaf_pairs):
             assert assert_equal(GjkCut(a, b).query(), expected) > 100
             assert_equal(GjkCut(a).query(), alone)
@@ -467,12 +468,12 @@ def test_same_bits_for_any_thread_count():
     """Give the same pairs and kinds with 1, 2 and 4 threads."""
     code = """
 import hashlib, impinge
-from impinge.detect import gjk_cut
+from impinge.detect.gjk_cut import detector as gjk_cut
 from impinge.detect.gjk_cut.detector import GjkCut
 surfaces = impinge.scenes.get("bumpy_spheres_20k").surfaces
 knot = impinge.shapes.torus_knot(2, 3, 120, 20, tube_radius=0.41)
 results = [GjkCut(*surfaces).query(), GjkCut(knot).query()]
-detector.LEAF_PAIRS = 500
+gjk_cut.LEAF_PAIRS = 500
 results.append(GjkCut(*surfaces).query())
 arrays = [x for r in results for x in (r.pairs, r.kind)]
 assert all(map(len, arrays))

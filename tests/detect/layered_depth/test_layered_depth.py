@@ -658,7 +658,7 @@ def test_points_in_a_scan(rng):
 
 def test_crossings_are_moved_along_their_planes(rng, monkeypatch):
     """Make the error of points in a smooth body one of second order by moving crossings to the points' own rays."""
-    from impinge.detect.layered_depth import points
+    from impinge.detect.layered_depth import points as sampling
 
     body = shapes.bumpy_sphere(6)
     low, high = body.bounds
@@ -672,7 +672,7 @@ def test_crossings_are_moved_along_their_planes(rng, monkeypatch):
         return points_inside_sampled(body, points, resolution) != nearest.inside
 
     moved_ones = [wrong(n) for n in (16, 64)]
-    monkeypatch.setattr(points, "point_reach", lambda _: 0.0)
+    monkeypatch.setattr(sampling, "point_reach", lambda _: 0.0)
     plain = [wrong(n) for n in (16, 64)]
 
     assert 2 * moved_ones[0].sum() < plain[0].sum()

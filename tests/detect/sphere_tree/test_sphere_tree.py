@@ -16,13 +16,15 @@ import pytest
 import impinge
 from impinge import shapes
 from impinge.backend.jit import thread_count
+from impinge.detect.sphere_tree import detector as sphere_tree
 from impinge.detect.sphere_tree import sharing
 from impinge.detect.sphere_tree.build.build import build_spheres
 from impinge.detect.sphere_tree.build.pieces import corner_points
 from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.detect.sphere_tree.search import body_binding, exact
 from impinge.detect.sphere_tree.search.body_binding import STILL
-from impinge.detect.sphere_tree.track import controls, tracking
+from impinge.detect.sphere_tree.track import controls
+from impinge.detect.sphere_tree.track import tracking as sphere_tracking
 from impinge.detect.sphere_tree.track.tracking_kernels import AT_TOP, IS_CROWDED, STAMP, TOP
 from impinge.errors import MeshError, OptionError
 
@@ -350,7 +352,7 @@ def violations(detector, k, body):
 @pytest.mark.parametrize("most_points", [15, 2048])
 def test_refitted_spheres_cover_the_surface(rng, monkeypatch, kind, most_points):
     """Keep every piece inside of its spheres on all levels after large deformations, long triangles too."""
-    monkeypatch.setattr(tracking, "MOST_POINTS", most_points)
+    monkeypatch.setattr(sphere_tracking, "MOST_POINTS", most_points)
     checked = tops = 0
     bodies = (bumpy(rng), shapes.box((1.0, 2.0, 0.1)), shapes.icosphere(1))
     for body, builder in itertools.product(bodies, ("octree", "medial")):
@@ -887,7 +889,7 @@ def test_looking_for_a_cancel_changes_nothing(rng, monkeypatch, order, max_tests
     a, b = bumpy(rng, 4), bumpy(rng, 4, centre=(0.3, 0.1, 0.1))
     detector = SphereTree(a, b, order=order)
     expected = detector.query(max_tests=max_tests)
-    monkeypatch.setattr(detector, "SLICE_NS", 30_000)
+    monkeypatch.setattr(sphere_tree, "SLICE_NS", 30_000)
     found = detector.query(max_tests=max_tests, cancel=threading.Event())
 
     assert len(expected.certain) > (10_000 if max_tests is None else -1)

@@ -156,7 +156,7 @@ def finish_pairs(
     reason: Reason | None,
     bodies: tuple[TriMesh, ...],
     began: float,
-    is_self: bool = False,  # SHIM
+    is_self: bool = False,  # noqa: ARG001 SHIM
 ) -> TrianglePairs:
     """Sort, leave out ignored pairs, truncate at ``max_pairs``, unpack."""
     hits = stats["hits"] = len(keys)
