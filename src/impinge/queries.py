@@ -15,11 +15,12 @@ from impinge.contact.volume_gradient import volume_gradient
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.breadth_first.detector import BreadthFirst
 from impinge.detect.common.brute_force import BruteForce
-from impinge.detect.common.containment import Enclosure, enclosure, has_piece_inside
+from impinge.detect.common.containment import enclosure, has_piece_inside
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.nearest_results import ClosestPoints, Curves, Distance, EdgeCrossings, Proximity
 from impinge.detect.common.pair_query import PairOptions, Side, pair_options
-from impinge.detect.common.results import Kind, TrianglePairs, VertexContacts
+from impinge.detect.common.relation import Relation, pieces_in, relation_of
+from impinge.detect.common.results import TrianglePairs, VertexContacts
 from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
 from impinge.detect.gjk_cut.detector import GjkCut
 from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Rule
@@ -53,8 +54,6 @@ PAIR_METHODS: dict[str, PairMethod] = {
     "spatial_hash": _spatial_hash,
 }  # fmt: skip
 """Methods that find all intersecting triangle pairs, by name."""
-
-Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a", "unknown"]
 
 
 def _find_pairs(method: str, a: TriMesh, b: TriMesh | None, options: dict[str, Any], **how: Any) -> TrianglePairs:
@@ -218,12 +217,12 @@ def check(a: Any, b: Any, *, method: str = "auto", depth: bool = True, volume: b
     bodies = _frozen(side_a), _frozen(side_b)
     limits = {"ignore": wanted.ignore, "max_pairs": wanted.max_pairs, "cancel": wanted.cancel}
     pairs = _find_pairs(method, *bodies, limits)
-    inside_a, inside_b = enclosure(side_a), enclosure(side_b)
+    inside_a, inside_b = (bool(pieces_in(body).enclosure()) for body in bodies)
     return Report(
-        relation=_relation(pairs, inside_a, inside_b),
+        relation=relation_of(pairs, *bodies),
         pairs=pairs,
-        a_has_inside=bool(inside_a),
-        b_has_inside=bool(inside_b),
+        a_has_inside=inside_a,
+        b_has_inside=inside_b,
         bodies=bodies,
         wants_depth=_as_choice(depth, "depth"),
         wants_volume=_as_choice(volume, "volume"),
@@ -241,20 +240,6 @@ def _frozen(side: Side) -> TriMesh:
     body = TriMesh(side.vertices, side.faces, validate="trust")
     body.remove_triangles(np.setdiff1d(np.arange(len(side.faces)), side.ids))
     return body
-
-
-def _relation(pairs: TrianglePairs, a: Enclosure, b: Enclosure) -> Relation:
-    if len(pairs):
-        return "crossing" if (pairs.kind == Kind.CROSSING).any() else "touching"
-    if not pairs.complete:
-        return "unknown"
-    if pairs.stats["hits"] > 0:  # all of them ignored
-        return "disjoint"
-    if has_piece_inside(a.side, b):
-        return "a in b"
-    if has_piece_inside(b.side, a):
-        return "b in a"
-    return "disjoint"
 
 
 def collides(a: Any, b: Any, **options: Any) -> bool:
