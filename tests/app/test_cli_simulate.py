@@ -237,7 +237,7 @@ def test_folder_of_another_run(folder, whole, call, tmp_path):
     run_simulation(scene.simulation(), 0.02, job={"scene": scene.digest()}, out=tmp_path / "run")
     (tmp_path / "run" / "frames" / "000002.npz").unlink()
 
-    assert_refused(call("scene.toml", "--out", tmp_path / "run"), "000002.npz is missing", "begin anew")
+    assert_refused(call("scene.toml", "--out", tmp_path / "run"), "000002.npz is missing", "start over")
 
 
 def test_bad_frames_on_disk(whole, tmp_path):

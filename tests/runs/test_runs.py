@@ -17,7 +17,7 @@ import impinge
 from dask_cluster import DOOMED, NOTING, PATIENCE, PLAIN, WITHOUT_FILES, WITHOUT_PACKAGE, Cluster, cluster
 from impinge import shapes
 from impinge.deform.waves import Wave
-from impinge.runs import connection, engine, frame_work, frames, map_frames, map_pairs, shards, sources
+from impinge.runs import connection, engine, frame_work, frames, map_frames, map_pairs, parts, sources
 from impinge.runs.store import read_table
 
 pytest.importorskip("distributed", reason="dask is not installed; pip install 'impinge[cluster]'")
@@ -286,7 +286,7 @@ def test_scheduler_that_goes_away(folder, serial, tmp_path, monkeypatch):
             if state.done > 0:
                 made.scheduler.send_signal(signal.SIGKILL)
 
-        with pytest.raises(impinge.ClusterError, match="the scheduler went away in the middle of the run"):
+        with pytest.raises(impinge.ClusterError, match="the connection to the scheduler was lost during the run"):
             map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=made.address, progress=kill)
     finally:
         made.stop()
@@ -321,9 +321,9 @@ class Recorder:
         return key
 
 
-def unit(number: int, nbytes: int = 0) -> frame_work.FrameRun:
+def unit(number: int, nbytes: int = 0) -> frame_work.FrameShard:
     positions = np.zeros(nbytes // 8)
-    return frame_work.FrameRun(number, 0, [""], [positions], None)
+    return frame_work.FrameShard(number, 0, [""], [positions], None)
 
 
 def work(**options) -> engine.Work:
@@ -333,11 +333,11 @@ def work(**options) -> engine.Work:
 def test_tasks_shrink_towards_the_end():
     """Give each task a thread's share of what is left, in order: many at first, one at the end, never too many."""
     client = Recorder()
-    tasks = engine._Tasks(client, work(most=6), map(unit, range(60)), 1)
+    tasks = engine._Tasks(client, work(max_shards=6), map(unit, range(60)), 1)
     tasks.fill({"here": 1, "there": 1})
     at_first = len(client.tasks)
-    while tasks.under_way:
-        tasks.end(next(iter(tasks.under_way)), unseen=False)
+    while tasks.in_flight:
+        tasks.end(next(iter(tasks.in_flight)), visible=True)
         tasks.fill({"here": 1, "there": 1})
     sizes = [len(numbers) for _, numbers in client.tasks]
 
@@ -352,8 +352,8 @@ def test_every_worker_gets_tasks():
     client = Recorder()
     tasks = engine._Tasks(client, work(), map(unit, range(60)), 1)
     tasks.fill({})
-    while tasks.under_way:
-        tasks.end(next(iter(tasks.under_way)), unseen=False)
+    while tasks.in_flight:
+        tasks.end(next(iter(tasks.in_flight)), visible=True)
     tasks.fill({"small": 1, "large": 3})
     unmeant, meant = client.places[:2], client.places[2:]
 
@@ -365,7 +365,7 @@ def test_every_worker_gets_tasks():
 def test_who_has_the_fewest_units_is_next():
     """Mean a task for the worker that has the fewest units, not the fewest tasks: theirs end at different times."""
     client = Recorder()
-    tasks = engine._Tasks(client, work(most=6), map(unit, range(13)), 1)
+    tasks = engine._Tasks(client, work(max_shards=6), map(unit, range(13)), 1)
     tasks.fill({"here": 1, "there": 1})
     places = [place["workers"][0] for place in client.places]
 
@@ -379,27 +379,27 @@ def test_bodies_in_files_are_named(named):
     submitted = []
     client = Recorder()
     client.submit = lambda what, *args, key, **_: submitted.append((what, args)) or key
-    engine._Tasks(client, work(named=named), map(unit, range(3)), 1).fill({"here": 1})
-    shared = [args[1] for what, args in submitted if what is engine._do]
+    engine._Tasks(client, work(by_reference=named), map(unit, range(3)), 1).fill({"here": 1})
+    shared = [args[1] for what, args in submitted if what is engine._run_task]
 
     assert len(submitted) == (2 if named else 3)
-    assert [isinstance(each, engine._Named) for each in shared] == [named, named]
+    assert [isinstance(each, engine._SharedFiles) for each in shared] == [named, named]
 
 
 def test_bodies_are_read_once_by_each_process(folder, monkeypatch):
     """Keep the bodies of a job for its next task, and those of a few jobs only."""
     read = []
     monkeypatch.setattr(frame_work, "template_of", lambda file, **_: read.append(file) or file)
-    file = sources.in_file(folder / "a.ply")
-    jobs = [frame_work.DescribedBodies(f"job {i}", file, None, True, "auto") for i in range(frame_work.JOBS_KEPT + 1)]
+    file = sources.file_ref(folder / "a.ply")
+    jobs = [frame_work.BodySources(f"job {i}", file, None, True, "auto") for i in range(frame_work.JOBS_CACHED + 1)]
     try:
-        first = frame_work.make_bodies(jobs[0])
-        assert frame_work.make_bodies(jobs[0]) is first
+        first = frame_work.load_bodies(jobs[0])
+        assert frame_work.load_bodies(jobs[0]) is first
         assert len(read) == 1
         for job in jobs[1:]:
-            frame_work.make_bodies(job)
-        assert frame_work.make_bodies(jobs[0]) is not first
-        assert len(frame_work._bodies) == frame_work.JOBS_KEPT
+            frame_work.load_bodies(job)
+        assert frame_work.load_bodies(jobs[0]) is not first
+        assert len(frame_work._bodies) == frame_work.JOBS_CACHED
     finally:
         frame_work._bodies.clear()
 
@@ -407,10 +407,10 @@ def test_bodies_are_read_once_by_each_process(folder, monkeypatch):
 def test_unseen_units_are_sent_one_by_one():
     """Put back the units of a task that did not see its files, and send them, and all later ones, one by one."""
     client = Recorder()
-    tasks = engine._Tasks(client, work(most=4), map(unit, range(12)), 1)
+    tasks = engine._Tasks(client, work(max_shards=4), map(unit, range(12)), 1)
     tasks.fill({"here": 1})
     first, numbers = client.tasks[0]
-    tasks.end(first, unseen=True)
+    tasks.end(first, visible=False)
     client.tasks.clear()
     tasks.fill({"here": 1})
 
@@ -421,12 +421,12 @@ def test_unseen_units_are_sent_one_by_one():
 
 def test_bytes_under_way_are_bounded(monkeypatch):
     """Send no more contents than the scheduler should hold, but always something."""
-    monkeypatch.setattr(engine, "BYTES_UNDER_WAY", 1000)
+    monkeypatch.setattr(engine, "BYTES_IN_FLIGHT", 1000)
     client = Recorder()
     tasks = engine._Tasks(client, work(), (unit(number, 800) for number in range(9)), 1)
     tasks.fill({"here": 100})
     under_way = len(client.tasks)
-    tasks.end(client.tasks[0][0], unseen=False)
+    tasks.end(client.tasks[0][0], visible=True)
     tasks.fill({"here": 100})
 
     assert under_way == 2
@@ -509,7 +509,7 @@ def test_folder_of_another_run(folder, serial, tmp_path):
     ):
         map_frames(*arguments(folder), out=tmp_path / "other")
     (tmp_path / "run" / "manifest.json").write_text("[")
-    with pytest.raises(impinge.OptionError, match="is no manifest of a run"):
+    with pytest.raises(impinge.OptionError, match="is not a manifest of a run"):
         map_frames(*arguments(folder), with_self=True, out=tmp_path / "run")
     with pytest.raises(impinge.FileError, match="cannot be written"):
         map_frames(*arguments(folder), out=folder / "a.ply")
@@ -551,20 +551,20 @@ def test_part_that_is_damaged(folder, serial, tmp_path):
 def test_trees_are_kept_between_runs(monkeypatch):
     """Make bodies and trees once, however many runs of frames there are, and let go of them at the end."""
     made = []
-    watch = frame_work.FrameWatch
+    watch = frame_work.FrameTracker
 
     def counted(bodies):
         made.append(watch(bodies))
         return made[-1]
 
-    monkeypatch.setattr(frame_work, "FrameWatch", counted)
+    monkeypatch.setattr(frame_work, "FrameTracker", counted)
     ball = shapes.icosphere(2)
     run = map_frames(ball, np.stack([ball.vertices] * 70), ball)
 
     assert len(list(run.folder.glob("frames/*"))) == 24
     assert len(made) == 1
-    assert made[0].look()[1].stats["builds"] == 2
-    assert not frame_work._watches
+    assert made[0].query()[1].stats["builds"] == 2
+    assert not frame_work._trackers
 
 
 def test_folder_in_use(folder, tmp_path):
@@ -591,7 +591,7 @@ def test_frame_that_changes_in_mid_run(tmp_path):
     errors = map_frames(ball, tmp_path, progress=change, workers=0).frames().column("error").to_pylist()
 
     assert errors[:2] == [None, None]
-    assert "f2.ply was changed or removed while the run was on" in errors[2]
+    assert "f2.ply was changed or removed during the run" in errors[2]
 
 
 # bad input --------------------------------------------------------------------------------------------
@@ -606,7 +606,7 @@ def test_frame_that_changes_in_mid_run(tmp_path):
         ({"frames": []}, "frames is empty, expected at least one frame"),
         ({"frames": 7}, "frames is a int; expected a pattern like"),
         ({"against_frames": [0]}, "against_frames were given without the body"),
-        ({"with_self": False}, "there is nothing to look for"),
+        ({"with_self": False}, "nothing to search"),
     ],
 )
 def test_options_that_make_no_sense(change, sentence):
@@ -704,7 +704,7 @@ def test_parts_that_make_no_sense(tmp_path):
     """Refuse a folder without parts, and what is no folder."""
     with pytest.raises(impinge.OptionError, match="holds 0 parts, expected at least two"):
         map_pairs(tmp_path)
-    with pytest.raises(impinge.FileError, match="is no folder, expected one with mesh files"):
+    with pytest.raises(impinge.FileError, match="is not a folder, expected one with the mesh files"):
         map_pairs(tmp_path / "missing")
     with pytest.raises(impinge.OptionError, match="parts is a int, expected a folder"):
         map_pairs(7)
@@ -782,12 +782,12 @@ def test_part_that_changes_in_mid_run(scene, tmp_path):
     def change(state):
         if state.done == 0:
             (scene.parent / "ball.ply").write_bytes(b"")
-            shards._kept.clear()
+            parts._cache.clear()
 
     errors = map_pairs(scene, progress=change, workers=0).pairs().column("error").to_pylist()
 
     assert len(errors) == 2
-    assert all("ball.ply was changed or removed while the run was on" in error for error in errors)
+    assert all("ball.ply was changed or removed during the run" in error for error in errors)
 
 
 def test_parts_that_are_bodies():
