@@ -339,9 +339,9 @@ def test_own_model_is_used():
     soft.step(0.01)
 
     assert soft.model is model
-    with pytest.raises(OptionError, match="model of its own cannot be saved; pass model='green_strain' or 'corotated'"):
+    with pytest.raises(OptionError, match="custom model cannot be saved; pass model='green_strain' or 'corotated'"):
         soft.save("nowhere.npz")
-    with pytest.raises(OptionError, match="model of its own cannot be saved"):
+    with pytest.raises(OptionError, match="custom model cannot be saved"):
         pickle.dumps(soft)
     with pytest.raises(
         OptionError, match=r"the model has 45 vertices and 80 tets, but the coarse mesh has 8 and 5; make"
@@ -534,7 +534,7 @@ def test_bad_files_get_a_sentence(tmp_path):
         with pytest.raises(FileError, match=sentence):
             SoftBody.load(tmp_path / "bad.npz")
 
-    refuses("is no soft body; expected a file that SoftBody.save wrote", format=np.array("another"))
+    refuses("is not a soft body; expected a file that SoftBody.save wrote", format=np.array("another"))
     refuses("has version 7 of the format, expected 1; update impinge", version=np.array(7))
     refuses(r"lacks a part of the soft body \(.*velocities.*\); save it again", velocities=None)
     refuses(r"is damaged \(velocities have 3 rows", velocities=np.zeros((3, 3)))
@@ -549,7 +549,7 @@ def test_bad_files_get_a_sentence(tmp_path):
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "cut.npz").write_bytes(good.read_bytes()[:5000])
     for name in ("array.npy", "text.npz", "empty.npz", "cut.npz"):
-        with pytest.raises(FileError, match="is no soft body; expected a file that SoftBody"):
+        with pytest.raises(FileError, match="is not a soft body; expected a file that SoftBody"):
             SoftBody.load(tmp_path / name)
     with pytest.raises(FileError, match=r"cannot be read \(No such file or directory\); check the path"):
         SoftBody.load(tmp_path / "missing.npz")

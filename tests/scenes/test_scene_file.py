@@ -181,9 +181,9 @@ def test_frames_of_a_motion(tmp_path):
         (BALL + "[simulation]\nground = { point = [0, 0, 0] }\n", ("simulation.ground.normal is missing",)),
         ('ignore = [["icosphere", "b"]]\n' + BALL, ("ignore is 'b'", "which are icosphere")),
         ('ignore = ["ab"]\n' + BALL, ("ignore is ['ab']", "pairs of names")),
-        ("[[body]\n", ("is no TOML file",)),
-        ("title = " + "9" * 5000 + "\n", ("is no TOML file",)),
-        ("title = " + "[" * 100_000 + "\n", ("is no TOML file",)),
+        ("[[body]\n", ("is not a TOML file",)),
+        ("title = " + "9" * 5000 + "\n", ("is not a TOML file",)),
+        ("title = " + "[" * 100_000 + "\n", ("is not a TOML file",)),
         ("#" * (MOST_BYTES + 1), ("more than 4,000,000 bytes",)),
     ],
 )  # fmt: skip
@@ -248,6 +248,6 @@ def test_bodies_that_cannot_be_made_are_named(tmp_path):
 def test_files_that_cannot_be_read(tmp_path):
     """Say so of folders, missing files and what is no text."""
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-    for name, fragment in (("bytes.toml", "is no TOML file"), ("none.toml", "No such file"), ("", "cannot be read")):
+    for name, fragment in (("bytes.toml", "is not a TOML file"), ("none.toml", "No such file"), ("", "cannot be read")):
         with pytest.raises(impinge.FileError, match=fragment):
             impinge.read_scene(tmp_path / name)

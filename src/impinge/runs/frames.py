@@ -20,17 +20,8 @@ from typing import Any, Literal
 import impinge
 from impinge.detect.common.results import TrianglePairs
 from impinge.errors import OptionError
+from impinge.runs import frame_work
 from impinge.runs.engine import Work, cut, engine_for, execute
-from impinge.runs.frame_work import (
-    BodySources,
-    FrameBodies,
-    FrameShard,
-    FrameTracker,
-    forget_job,
-    load_bodies,
-    query_frames,
-    tally_frames,
-)
 from impinge.runs.sources import Frames, Template, by_value, file_ref, frames_of, positions_in, template_of
 from impinge.runs.store import Store, in_folder, parquet, read_table
 
@@ -88,7 +79,7 @@ class FramesRun:
     def at(self, frame: int) -> list[TrianglePairs]:
         """Pairs of one frame, computed again: with the other body, and with itself."""
         job = self._job
-        tracker = FrameTracker(FrameBodies(job.digest, job.a, job.b, job.with_self))
+        tracker = frame_work.FrameTracker(frame_work.FrameBodies(job.digest, job.a, job.b, job.with_self))
         sources = ((job.frames, job.a), (job.frames_b, job.b))
         x_a, x_b = (
             None
@@ -185,13 +176,13 @@ def map_frames(
     digests += [each.digest() if each is not None else "none" for each in (template_b, frames_b)]
     digest = hashlib.sha256(" ".join(digests).encode()).hexdigest()[:32]
     job = _Job(digest, template_a, template_b, frames_a, frames_b, own)
-    sources = BodySources(digest, template_a, template_b, own, weld)
+    sources = frame_work.BodySources(digest, template_a, template_b, own, weld)
     files = [file_ref(each) if isinstance(each, str | os.PathLike) else None for each in (a, against)]
     by_file = replace(sources, a=files[0] or template_a, b=files[1] or template_b)
     shards, max_shards = cut(len(frames_a))
     work = Work(
-        load_bodies, query_frames, by_file, lambda: sources, lambda shard: _inlined(shard, job), max_shards=max_shards,
-        by_reference=files[0] is not None and (files[1] is not None or against is None),
+        frame_work.load_bodies, frame_work.query_frames, by_file, lambda: sources, lambda shard: _inlined(shard, job),
+        max_shards=max_shards, by_reference=files[0] is not None and (files[1] is not None or against is None),
     )  # fmt: skip
     triangles = len(template_a.elements) + (0 if template_b is None else len(template_b.elements))
     is_small = triangles * len(frames_a) < SMALL
@@ -206,10 +197,10 @@ def map_frames(
             contextlib.closing(Store(folder, description)) as store,
             engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=is_small) as engine,
         ):
-            done, totals = store.done("frames"), tally_frames(store.rows("frames"))
+            done, totals = store.done("frames"), frame_work.tally_frames(store.rows("frames"))
             resumed = totals["frames"]
             missing = (
-                FrameShard(
+                frame_work.FrameShard(
                     number, rows.start, frames_a.names[rows], frames_a.items[rows],
                     None if frames_b is None else frames_b.items[rows],
                 )
@@ -230,10 +221,10 @@ def map_frames(
     try:
         return in_folder(out, run)
     finally:
-        forget_job(digest)
+        frame_work.forget_job(digest)
 
 
-def _inlined(shard: FrameShard, job: _Job) -> FrameShard:
+def _inlined(shard: frame_work.FrameShard, job: _Job) -> frame_work.FrameShard:
     """A shard with positions instead of files."""
     items_b = None if shard.items_b is None or job.b is None else [by_value(each, job.b) for each in shard.items_b]
     return replace(shard, items_a=[by_value(each, job.a) for each in shard.items_a], items_b=items_b)
