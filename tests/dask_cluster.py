@@ -37,7 +37,7 @@ NOTING = (
     "w.positions_in = lambda *args: ([time.sleep(0.01) for _ in iter(lone, False)], read(*args))[1];"
 )
 """Each body that arrives, and each time that trees are made, is noted in a file; frames wait until two workers have
-made theirs, so that none of them takes all the work."""
+made theirs: each takes some of the work."""
 DOOMED = (
     "import os, signal, impinge.runs.frame_work as w; read = w.positions_in; frames = [];"
     "die = lambda: os.kill(os.getpid(), signal.SIGKILL);"

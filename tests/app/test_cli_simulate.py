@@ -261,12 +261,12 @@ def test_frames_in_a_time():
 
 
 def test_report_numbers_frames_as_they_are(folder, whole, call, tmp_path):
-    """Begin charts at frame 1, the first that was simulated, and say whether all contacts were looked for."""
+    """Begin charts at frame 1, the first that was simulated, and state whether all searches were complete."""
     page = tmp_path / "report.html"
     call("scene.toml", "--seconds", SECONDS, "--out", whole, "--html", page)
     text = page.read_text()
     labels = re.findall(r'text-anchor="middle">([^<]*)<', text.split("</svg>")[0])
 
-    assert "All contacts were looked for in every frame." in text
+    assert "All searches were complete." in text
     assert "0" not in labels
     assert max(map(int, labels)) <= FRAMES

@@ -1,4 +1,4 @@
-"""Mesh files: what goes in comes out, and everything else gets one sentence."""
+"""Mesh files: round trips keep all bits, and invalid files raise one message."""
 
 import contextlib
 import gzip
@@ -37,7 +37,7 @@ def read(folder, name, data):
 
 
 def refused(folder, name, data, *, match, error=FileError):
-    """Check that a file is refused with one sentence that names it."""
+    """Check that a file is refused with one message that names it."""
     with pytest.raises(error, match=match) as raised:
         read(folder, name, data)
     text = str(raised.value)
@@ -490,7 +490,7 @@ HUGE = 10**12
 @pytest.mark.parametrize("form", ["ascii", "binary_little_endian"])
 @pytest.mark.parametrize(("vertex_count", "face_count"), [(HUGE, 1), (3, HUGE), (10**30, 0)])
 def test_ply_that_declares_the_moon(tmp_path, form, vertex_count, face_count):
-    """Refuse counts that the file cannot hold; memory for them is never asked for."""
+    """Refuse counts that the file cannot hold; memory for them is never allocated."""
     data = ply_text(vertex_count=vertex_count, face_count=face_count, form=form)
 
     refused(tmp_path, "moon.ply", data, match=r"declares \d+ rows of (vertex|face), but holds \d;")

@@ -1,4 +1,4 @@
-"""Scene files: what they say is made, what is wrong gets a sentence with the key, and nothing outside is reached."""
+"""Scene files: bodies and options, errors that name the key, and paths that stay below the folder."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def scene(folder: Path, text: str) -> SceneFile:
 def refusal(folder: Path, text: str) -> str:
     with pytest.raises(impinge.ImpingeError) as caught:
         scene(folder, text)
-    sentence = str(caught.value)
-    assert sentence.startswith(str(folder / "scene.toml"))
-    assert "\n" not in sentence
-    return sentence
+    message = str(caught.value)
+    assert message.startswith(str(folder / "scene.toml"))
+    assert "\n" not in message
+    return message
 
 
 def test_meshes_and_shapes_are_placed(tmp_path):
@@ -189,10 +189,10 @@ def test_frames_of_a_motion(tmp_path):
 )  # fmt: skip
 def test_wrong_keys_are_named(tmp_path, text, fragments):
     """Name the key, what was found and what was expected."""
-    sentence = refusal(tmp_path, text)
+    message = refusal(tmp_path, text)
 
     for fragment in fragments:
-        assert fragment in sentence
+        assert fragment in message
 
 
 @pytest.mark.parametrize(
@@ -220,9 +220,9 @@ def test_patterns_stay_below_the_folder(tmp_path, pattern):
     (tmp_path / "scenes" / "link.ply").symlink_to(tmp_path / "outside.ply")
     (tmp_path / "scenes" / "folder").symlink_to(tmp_path)
 
-    sentence = refusal(tmp_path / "scenes", f'{BALL}motion = {{ frames = "{pattern}" }}\n')
+    message = refusal(tmp_path / "scenes", f'{BALL}motion = {{ frames = "{pattern}" }}\n')
 
-    assert "below the folder of the scene" in sentence
+    assert "below the folder of the scene" in message
 
 
 def test_formats_that_name_other_files_are_refused(tmp_path):

@@ -1,7 +1,7 @@
 """Atomic file writes: a file appears whole or not at all.
 
 1. Write   the content to a hidden ``.<hex>.tmp`` file in the folder of the target.
-2. Sync    it to disk (``fsync``), so that a power failure cannot leave an empty file under the final name.
+2. Sync    it to disk (``fsync``): a power failure cannot leave an empty file under the final name.
 3. Rename  it to the target, which replaces an existing file in one step (POSIX ``rename``).
 
 A failure removes the temporary file and leaves an existing target unchanged. A killed process can leave a ``.tmp``

@@ -1,6 +1,6 @@
 """Executes shards of a run: in this process, on local workers, or on a Dask scheduler.
 
-1. Cut.      The work is cut into shards of neighbouring frames or pairs. The cut depends on their number alone, so that
+1. Cut.      The work is cut into shards of neighbouring frames or pairs. The cut depends on their number alone:
              every engine gives the same shards and the same bytes.
 2. Share.    Data that all shards need (the bodies) is named by file, and each worker loads it once; or it is the result
              of one task on which all others depend. Dask then sends it once to each worker and recomputes it if lost.

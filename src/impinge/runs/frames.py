@@ -44,24 +44,29 @@ class Progress:
 
 
 @dataclass(frozen=True, eq=False)
-class FramesRun:
-    """Result of ``map_frames``: totals, and tables on disk.
+class Run:
+    """Totals of a run, and tables on disk; ``bool(run)`` is True if anything collides."""
+
+    folder: Path
+    totals: dict[str, int]
+    resumed: int
+    """Frames or pairs done by an earlier run."""
+
+    def __bool__(self) -> bool:
+        return self.totals["colliding"] > 0
+
+
+@dataclass(frozen=True, eq=False)
+class FramesRun(Run):
+    """Result of ``map_frames``: totals frames, colliding, contacts, self_contacts and bad, and tables on disk.
 
     ``len(run)`` is the number of frames. ``bool(run)`` is True if any frame collides.
     """
 
-    folder: Path
-    totals: dict[str, int]
-    """frames, colliding, contacts, self_contacts, bad."""
-    resumed: int
-    """Frames done by an earlier run."""
     _job: _Job = field(repr=False)
 
     def __len__(self) -> int:
         return self.totals["frames"]
-
-    def __bool__(self) -> bool:
-        return self.totals["colliding"] > 0
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from impinge.mesh.tri_mesh import TriMesh
 from impinge.queries import overlap_volume, penetrating_vertices
 from impinge.runs.engine import Engine, ShardResult, Work, cut, engine_for, execute, identity
 from impinge.runs.frame_work import KINDS
-from impinge.runs.frames import Progress
+from impinge.runs.frames import Progress, Run
 from impinge.runs.parts import Part, Parts, clear_parts, part_by_value, parts_of, read_part, surface_of
 from impinge.runs.sources import Template, Unreadable
 from impinge.runs.store import Store, encode_rows, in_folder, parquet, read_table, schema_of, tally
@@ -50,24 +50,16 @@ PAIR_COLUMNS = {
 
 
 @dataclass(frozen=True, eq=False)
-class PairsRun:
-    """Result of ``map_pairs``: totals, and tables on disk.
+class PairsRun(Run):
+    """Result of ``map_pairs``: totals near, colliding, contacts, bad_pairs, parts and bad, and tables on disk.
 
     ``len(run)`` is the number of near pairs. ``bool(run)`` is True if any pair collides.
     """
 
-    folder: Path
-    totals: dict[str, int]
-    """near, colliding, contacts, bad_pairs, parts, bad."""
-    resumed: int
-    """Pairs done by an earlier run."""
     _parts: Parts = field(repr=False)
 
     def __len__(self) -> int:
         return self.totals["near"]
-
-    def __bool__(self) -> bool:
-        return self.totals["colliding"] > 0
 
     def parts(self) -> Any:
         """A ``pyarrow.Table`` with a row per part."""

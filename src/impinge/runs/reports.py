@@ -14,7 +14,7 @@ import numpy as np
 
 from impinge.detect.common.results import TrianglePairs
 from impinge.errors import FileError
-from impinge.runs.frames import FramesRun, Progress
+from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PairsRun
 from impinge.runs.store import write_bytes
 from impinge.view import picture
@@ -103,7 +103,7 @@ def _texts(table: Any, name: str) -> Any:
     return np.array([each or "" for each in table.column(name).to_pylist()], dtype=np.str_)
 
 
-def _write(run: FramesRun | PairsRun, target: Path, table: Any, arrays: Callable[[], dict[str, Any]]) -> None:
+def _write(run: Run, target: Path, table: Any, arrays: Callable[[], dict[str, Any]]) -> None:
     """Write ``table`` as csv, or ``arrays`` as npz, and delete the shards."""
     ending = target.suffix.lower()
     if ending not in FILE_ENDINGS:
@@ -144,9 +144,7 @@ def bad_rows(table: Any, *names: str) -> list[tuple[str, str]]:
     return [(" and ".join(row[:-1]), row[-1]) for row in rows if row[-1] is not None]
 
 
-def _begin(
-    run: FramesRun | PairsRun, title: str, what: str, tiles: tuple[str, ...], asked: list[tuple[str, str]]
-) -> Page:
+def _begin(run: Run, title: str, what: str, tiles: tuple[str, ...], asked: list[tuple[str, str]]) -> Page:
     """Page with verdict, tiles, options and totals; ``what`` is counted as colliding."""
     page = Page(title)
     colliding, bad = run.totals["colliding"], run.totals["bad"] + run.totals.get("bad_pairs", 0)
