@@ -5,7 +5,7 @@
              bounding boxes overlap, one vertex per piece is located in the closed pieces of the other surface.
 
 Connected pieces depend on the faces alone. They are cached with the body (``structure``) and rebuilt when its triangles
-change, so that repeated queries of a deforming body cost the point location only.
+change: repeated queries of a deforming body cost the point location only.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b i
 
 
 class PieceCache:
-    """Connected pieces of the live triangles of a body; get it by ``body.structure("pieces", PieceCache)``."""
+    """Connected pieces of the live triangles of a body; get it by ``pieces_in``."""
 
     def __init__(self, body: TriMesh) -> None:
         self._body = body
         self._topology = -1
-        self._enclosure: tuple[int, Enclosure] | None = None
-        """Version of the positions, and the closed pieces there."""
         self._faces: Ints
         self._live: Ints
         self._pieces: Pieces
-        self._corner: Ints
+        self._corner: Ints | None = None
         """One vertex of each connected component."""
+        self._enclosure: tuple[int, Enclosure] | None = None
+        """Version of the positions, and the closed pieces there."""
 
     def _refresh(self) -> None:
         if self._topology == self._body.topology_version:
@@ -43,10 +43,8 @@ class PieceCache:
         snapshot = self._body.snapshot()
         self._topology = self._body.topology_version
         self._faces, self._live = snapshot.elements, snapshot.live
-        faces = self._faces[self._live]
-        self._pieces = pieces_of(faces, len(snapshot.vertices))
-        first = np.unique(self._body.adjacency.component[1], return_index=True)[1]
-        self._corner, self._enclosure = faces[first, 0], None
+        self._pieces = pieces_of(self._faces[self._live], len(snapshot.vertices))
+        self._corner = self._enclosure = None
 
     def enclosure(self) -> Enclosure:
         """Closed pieces at the present positions."""
@@ -64,6 +62,9 @@ class PieceCache:
         if not enclosure:
             return False
         self._refresh()
+        if self._corner is None:
+            first = np.unique(self._body.adjacency.component[1], return_index=True)[1]
+            self._corner = self._faces[self._live][first, 0]
         return bool(enclosure.contains(np.ascontiguousarray(self._body.vertices[self._corner])).any())
 
 
