@@ -184,16 +184,6 @@ def _two_livers(scale: float, options: SimulationOptions) -> Simulation:
     return _simulation({"lower": _soft(lower, scale), "upper": _soft(upper, scale)}, options, ground=0.0)
 
 
-@_scene("two_dragons", "Two dragon-like bodies collide head on without gravity and separate.", 0.6)
-def _two_dragons(scale: float, options: SimulationOptions) -> Simulation:
-    return _meeting(creatures.dragon, 0.03, scale, options)
-
-
-@_scene("two_bunnies", "Two bunny-like bodies collide head on without gravity and separate.", 0.6)
-def _two_bunnies(scale: float, options: SimulationOptions) -> Simulation:
-    return _meeting(creatures.bunny, 0.01, scale, options)
-
-
 def _meeting(creature: Callable[[int], TriMesh], beside: float, scale: float, options: SimulationOptions) -> Simulation:
     """Two equal bodies face to face, ``beside`` apart across their direction of motion."""
     cells = _times(41, scale, 2, least=10)
@@ -204,6 +194,14 @@ def _meeting(creature: Callable[[int], TriMesh], beside: float, scale: float, op
         "right": _throw(_soft(right, scale, material=TISSUE), (-0.4, 0.0, 0.0)),
     }
     return _simulation(bodies, options, gravity=NO_GRAVITY)
+
+
+_scene("two_dragons", "Two dragon-like bodies collide head on without gravity and separate.", 0.6)(
+    partial(_meeting, creatures.dragon, 0.03)
+)
+_scene("two_bunnies", "Two bunny-like bodies collide head on without gravity and separate.", 0.6)(
+    partial(_meeting, creatures.bunny, 0.01)
+)
 
 
 # paper 003 ---------------------------------------------------------------------------------------------
