@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 import impinge
-from impinge.backend import jit
+from impinge.backend import cache, jit
 from impinge.backend.scan import exclusive_scan
 from impinge.errors import OptionError
 
@@ -102,51 +101,9 @@ def test_damaged_cache_is_survived(tmp_path):
     assert run_python(code, IMPINGE_CACHE_DIR=str(tmp_path)) == "True"
 
 
-def test_processes_that_compile_at_once_do_not_mix_their_code(tmp_path, monkeypatch):
-    """Find the code for one type, or none, where another process has saved that for another in the same moment."""
-    one, other, later = (jit._CacheFiles(str(tmp_path), "kernel", "stamp") for _ in range(3))
-    for files in (one, other):
-        monkeypatch.setattr(files, "_load_index", dict)  # both look before either has saved
-    save_data = one._save_data
-
-    def save_after_the_other(name, data):
-        other.save("of floats", "code for floats")
-        save_data(name, data)
-
-    monkeypatch.setattr(one, "_save_data", save_after_the_other)
-    monkeypatch.setattr(jit, "_one_process_at_a_time", lambda _: contextlib.nullcontext())  # as where none can
-    one.save("of ints", "code for ints")
-
-    assert later.load("of floats") == "code for floats"
-    assert later.load("of ints") in ("code for ints", None)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
-def test_processes_that_compile_at_once_lose_nothing(tmp_path, monkeypatch):
-    """Keep the code for both types where a process saves while another has read the index and not yet written it."""
-    one, other, later = (jit._CacheFiles(str(tmp_path), "kernel", "stamp") for _ in range(3))
-    load, begun = one._load_index, threading.Event()
-    saving = threading.Thread(target=lambda: begun.wait() and other.save("of floats", "code for floats"))
-
-    def load_and_wait():
-        found = load()
-        begun.set()
-        saving.join(timeout=0.3)
-        assert saving.is_alive(), "the other one did not wait"
-        return found
-
-    monkeypatch.setattr(one, "_load_index", load_and_wait)
-    saving.start()
-    one.save("of ints", "code for ints")
-    saving.join()
-
-    assert later.load("of ints") == "code for ints"
-    assert later.load("of floats") == "code for floats"
-
-
 def test_bounds_checks_have_a_cache_of_their_own():
     """Never run code compiled without bounds checks when they are asked for."""
-    code = "from impinge.backend import jit; print(jit.source_digest(jit.PACKAGE / 'backend' / 'scan.py'))"
+    code = "from impinge.backend import cache; print(cache.source_digest(cache.PACKAGE / 'backend' / 'scan.py'))"
 
     assert run_python(code, NUMBA_BOUNDSCHECK="0") != run_python(code, NUMBA_BOUNDSCHECK="1")
 
@@ -174,20 +131,20 @@ def test_digest_sees_every_form_of_import(tmp_path, line):
     digests = []
     for number in (1, 1, 2):
         (tmp_path / "pack/room/callee.py").write_text(f"def callee(x):\n    return x + {number}\n")
-        jit.source_digest.cache_clear()
-        jit._imported_modules.cache_clear()
-        digests.append(jit.source_digest(tmp_path / "pack/room/caller.py"))
+        cache.source_digest.cache_clear()
+        cache._imported_modules.cache_clear()
+        digests.append(cache.source_digest(tmp_path / "pack/room/caller.py"))
 
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_digest_follows_imports():
     """Let the digest of a module depend on the modules that its imports import."""
-    imported = jit._imported_modules(jit.PACKAGE / "detect" / "common" / "narrow_phase_kernels.py")
-    further = {file for path in imported for file in jit._imported_modules(path)}
+    imported = cache._imported_modules(cache.PACKAGE / "detect" / "common" / "narrow_phase_kernels.py")
+    further = {file for path in imported for file in cache._imported_modules(path)}
 
-    assert jit.PACKAGE / "exact" / "triangle_triangle.py" in imported
-    assert jit.PACKAGE / "exact" / "planar.py" in further
+    assert cache.PACKAGE / "exact" / "triangle_triangle.py" in imported
+    assert cache.PACKAGE / "exact" / "planar.py" in further
 
 
 def test_set_threads():

@@ -18,6 +18,8 @@ Bounds   Let u = 2^-53. A product of three differences that goes through k round
 Source   the idea of filtered exact predicates is Shewchuk's [Shewchuk1997]; bounds and steps 2 to 4 are derived here.
 """
 
+from numba import types
+
 from impinge.backend.jit import compiled, outlined
 from impinge.exact.accumulator import add_determinant, add_product, empty_accumulator, sign_of
 from impinge.exact.double_double import BOUND as BOUND_TWICE
@@ -36,7 +38,7 @@ def point(x, i):
     return x[i, 0], x[i, 1], x[i, 2]
 
 
-@outlined("int64(float64, float64, float64, float64, float64, float64)")
+@outlined(types.int64(*6 * [types.float64]))
 def _orient2d_exact(ax, ay, bx, by, cx, cy):
     a, b, c = (ax, ay), (bx, by), (cx, cy)
     limbs = empty_accumulator()
@@ -81,7 +83,7 @@ def _orient3d_exact(a, b, c, d):
     return sign_of(limbs)
 
 
-@outlined(f"int64({', '.join(13 * ['float64'])})")
+@outlined(types.int64(*13 * [types.float64]))
 def _orient3d_hard(ax, ay, az, bx, by, bz, cx, cy, cz, dx, dy, dz, perm):
     """The sign where doubles cannot tell: with twice the precision, then exactly."""
     a, b, c, d = (ax, ay, az), (bx, by, bz), (cx, cy, cz), (dx, dy, dz)

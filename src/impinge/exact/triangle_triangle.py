@@ -22,6 +22,7 @@ Bound       If the six corners lie in a box of size dx, dy, dz, the permanent of
 """
 
 import numpy as np
+from numba import types
 
 from impinge.backend.jit import compiled, outlined
 from impinge.exact.kinds import CROSSING, NONE, TOUCHING, UNCERTAIN
@@ -182,7 +183,7 @@ def _flat_pair(p1, q1, r1, p2, q2, r2):
     return segment_segment(a1, b1, a2, b2)
 
 
-@outlined(f"int64({', '.join(18 * ['float64'])})")
+@outlined(types.int64(*18 * [types.float64]))
 def _exactly(px1, py1, pz1, qx1, qy1, qz1, rx1, ry1, rz1, px2, py2, pz2, qx2, qy2, qz2, rx2, ry2, rz2):
     p1, q1, r1 = (px1, py1, pz1), (qx1, qy1, qz1), (rx1, ry1, rz1)
     p2, q2, r2 = (px2, py2, pz2), (qx2, qy2, qz2), (rx2, ry2, rz2)
