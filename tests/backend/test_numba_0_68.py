@@ -14,7 +14,6 @@ from numba.core.compiler import Flags
 
 from impinge.backend import jit
 
-
 pytestmark = pytest.mark.skipif(jit.IS_PLAIN, reason="another version of Numba, or the fall-back is forced")
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from impinge.backend.jit import compiled
-from impinge.backend.raw_arrays_kernels import float64_at, int32_at, int64_at
 from impinge.backend.raw_arrays import address_of
+from impinge.backend.raw_arrays_kernels import float64_at, int32_at, int64_at
 
 pytestmark = [pytest.mark.small, pytest.mark.tiny]
 

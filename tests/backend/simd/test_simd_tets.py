@@ -11,7 +11,7 @@ from impinge.backend.simd import tets
 from impinge.backend.simd.boxes import WIDTH
 from impinge.backend.simd.tets import CORNER_ROWS, TET_ROWS
 from impinge.exact.orientation import point
-from impinge.exact.point_tet import point_in_tet
+from point_tet import point_in_tet
 
 pytestmark = pytest.mark.small
 

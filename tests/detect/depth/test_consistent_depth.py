@@ -18,9 +18,9 @@ from impinge.detect.depth.consistent_depth import consistent_depth
 from impinge.detect.depth.local_depth import local_depth
 from impinge.errors import OptionError
 from impinge.exact.orientation import point
-from impinge.exact.point_tet import point_in_tet
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
+from point_tet import point_in_tet
 
 pytestmark = pytest.mark.small
 

@@ -23,8 +23,8 @@ from impinge.detect.spatial_hash.detector import SpatialHash
 from impinge.detect.spatial_hash.published_kernels import hash_vertices
 from impinge.errors import ImpingeError, MeshError, OptionError
 from impinge.exact.orientation import orient3d, point
-from impinge.exact.point_tet import point_in_tet
 from impinge.mesh.body import load
+from point_tet import point_in_tet
 
 small = pytest.mark.small
 
