@@ -1,4 +1,4 @@
-"""The engine room: never stale, never in the way."""
+"""Kernel cache, threads and launches."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_unwritable_cache_is_survived(tmp_path):
 
 
 def test_damaged_cache_is_survived(tmp_path):
-    """Compile anew where a cached file is cut short."""
+    """Compile again if a cached file is truncated."""
     code = "from impinge.backend.clock import monotonic_ns; print(monotonic_ns() > 0)"
     run_python(code, IMPINGE_CACHE_DIR=str(tmp_path))
     files = [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
@@ -102,7 +102,7 @@ def test_damaged_cache_is_survived(tmp_path):
 
 
 def test_bounds_checks_have_a_cache_of_their_own():
-    """Never run code compiled without bounds checks when they are asked for."""
+    """Keep code with and without bounds checks apart."""
     code = "from impinge.backend import cache; print(cache.source_digest(cache.PACKAGE / 'backend' / 'scan.py'))"
 
     assert run_python(code, NUMBA_BOUNDSCHECK="0") != run_python(code, NUMBA_BOUNDSCHECK="1")
@@ -162,7 +162,7 @@ def test_set_threads():
 
 
 def test_little_work_runs_serial(monkeypatch):
-    """Launch threads only where the work pays for them, on cores that nobody else wants."""
+    """Launch threads only for enough work, on idle cores."""
     from impinge.backend.scan import _scan_blocks
 
     monkeypatch.setattr(jit, "_threads_spin", False, raising=False)
@@ -234,7 +234,7 @@ def test_more_threads_than_cores_give_the_same_scan():
 
 
 def test_compile_notice_is_for_terminals_only(tmp_path):
-    """Say nothing about compiling where nobody looks at a terminal."""
+    """Print no notice of compilation without a terminal."""
     done = subprocess.run(
         [sys.executable, "-c", "from impinge.backend.clock import monotonic_ns; monotonic_ns()"],
         capture_output=True,
@@ -270,7 +270,7 @@ def test_compile_notice_on_a_terminal(tmp_path):
 
 
 def test_only_stale_folders_of_our_own_are_deleted(tmp_path):
-    """Delete kernel folders that nobody used for a month, and nothing else in the cache folder."""
+    """Delete kernel folders unused for 30 days, and nothing else in the cache folder."""
     long_ago = 1_000_000_000
     stale = tmp_path / "kernels" / "clock-0123456789abcdef"
     others = [tmp_path / "photos", tmp_path / "kernels" / "photos", tmp_path / "kernels" / "scan-fedcba9876543210"]

@@ -9,7 +9,7 @@ data it decides everything, at the cost of a test without an error bound.
 Method [GuigueDevillers2003], signs only:
 1. Sides.     Sides of the corners of each triangle against the plane of the other. All strictly on one side: NONE.
 2. Rotate.    Turn each triangle until its first corner p is alone on its side of the other's plane; swap the
-              other's q and r where needed so that p is on the positive side.
+              other's q and r where needed to put p on the positive side.
 3. Intervals. Both planes meet in a line, each triangle in an interval of it. The intervals overlap iff
               orient3d(q1, p2, p1, q2) <= 0 and orient3d(p1, p2, r1, r2) <= 0; strictly iff they share inside points.
 

@@ -89,7 +89,7 @@ class State(NamedTuple):
     motion: int
     version: int
     address: int
-    """Where the positions begin in memory, for kernels that have no time to be handed arrays (``backend.raw_arrays_kernels``)."""
+    """Address of the positions, for kernels that read arrays by address (``backend.raw_arrays_kernels``)."""
 
 
 class Positions:
