@@ -46,8 +46,8 @@ from numpy.typing import NDArray
 
 from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range, is_buffer
 from impinge.deform import fem_kernels as kernels
-from impinge.deform.materials import Material, material_of
-from impinge.errors import MeshError, OptionError
+from impinge.deform.materials import Material, as_number, material_of
+from impinge.errors import MeshError
 from impinge.mesh.tet_mesh import signed_volumes
 
 BLOCK_GROUPS = 32
@@ -252,8 +252,7 @@ class GreenStrain(Elements):
     _model = kernels.GREEN
 
     def __init__(self, rest: Any, tets: Any, material: Material | str, *, barrier: float = 1.0) -> None:
-        if isinstance(barrier, bool) or not isinstance(barrier, int | float) or not 0.0 <= barrier < math.inf:
-            raise OptionError(f"barrier is {barrier!r}, expected a number of at least 0, relative to λ + 2 μ")
+        barrier = as_number(barrier, "barrier", "a number of at least 0, relative to λ + 2 μ", lambda x: x >= 0.0)
         super().__init__(rest, tets, material, barrier=barrier)
 
 

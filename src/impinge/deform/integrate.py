@@ -16,7 +16,6 @@ Guarantee   Positions and velocities are finite afterwards; else an error names 
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -25,6 +24,7 @@ import numpy as np
 from impinge.checks import Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, check_finite, shown
 from impinge.deform import integrate_kernels as kernels
 from impinge.deform.fem import ReducedModel
+from impinge.deform.materials import as_number
 from impinge.errors import ImpingeError, MeshError, OptionError
 
 LENIENCE = 1.5
@@ -167,10 +167,8 @@ class Integrator:
 
 def as_seconds(value: Any, name: str, *, zero: bool = True) -> float:
     """Convert ``value`` to a finite time [s], or raise an error."""
-    is_number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-    if not is_number or not 0.0 <= value <= sys.float_info.max or (value == 0.0 and not zero):
-        raise OptionError(f"{name} is {shown(value)}, expected a {'' if zero else 'positive '}number of seconds")
-    return float(value)
+    expected = f"a {'' if zero else 'positive '}number of seconds"
+    return as_number(value, name, expected, lambda x: x >= 0.0 if zero else x > 0.0)
 
 
 def _held(fixed: Any, prescribed: Any, count: int) -> tuple[Ints, Floats]:

@@ -12,6 +12,7 @@ Damping     Where φ and ψ are not given, they are λ and μ times the time in 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,14 +27,15 @@ DAMPING_LENGTH = 0.002
 """Default distance of a pressure wave in the time that relates viscous to elastic stress [m]."""
 
 
-def _as_number(x: Any) -> float:
-    """A finite number as a double; NaN for anything else, which is outside of every range."""
-    if isinstance(x, bool) or not isinstance(x, int | float | np.integer | np.floating):
-        return math.nan
-    try:
-        return float(x) if math.isfinite(x) else math.nan
-    except OverflowError:
-        return math.nan
+def as_number(value: Any, name: str, expected: str, is_valid: Callable[[float], bool]) -> float:
+    """A finite number as a double, or an error with its name, its value and the expected range."""
+    number = math.nan
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            number = float(value)
+    if not (math.isfinite(number) and is_valid(number)):
+        raise OptionError(f"{name} is {shown(value)}, expected {expected}")
+    return number
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ class Material:
 
     def __post_init__(self) -> None:
         for name, unit in (("youngs_modulus", "Pa"), ("density", "kg/m³")):
-            self._take(name, f"a positive number [{unit}]", lambda x: x > 0.0)
-        self._take(
+            self._check(name, f"a positive number [{unit}]", lambda x: x > 0.0)
+        self._check(
             "poisson_ratio",
             "a number above -1 and below 0.5; use 0.45 to 0.49 for nearly incompressible materials",
             lambda x: -1.0 < x < 0.5,
@@ -65,15 +67,10 @@ class Material:
         for name, elastic in (("damping_dilation", max(self.lame_lambda, 0.0)), ("damping_shear", self.lame_mu)):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, travel_time * elastic)
-            self._take(name, "a number of at least 0 [Pa s]", lambda x: x >= 0.0)
+            self._check(name, "a number of at least 0 [Pa s]", lambda x: x >= 0.0)
 
-    def _take(self, name: str, expected: str, is_right: Callable[[float], bool]) -> None:
-        """Convert a constant to a double, or raise an error."""
-        found = getattr(self, name)
-        number = _as_number(found)
-        if not is_right(number):
-            raise OptionError(f"{name} is {shown(found)}, expected {expected}")
-        object.__setattr__(self, name, number)
+    def _check(self, name: str, expected: str, is_valid: Callable[[float], bool]) -> None:
+        object.__setattr__(self, name, as_number(getattr(self, name), name, expected, is_valid))
 
     @property
     def lame_lambda(self) -> float:

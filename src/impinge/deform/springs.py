@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Floats, Ints, as_indices, as_positions, check_range, shown
+from impinge.checks import Floats, Ints, as_indices, as_positions, check_range
 from impinge.deform import springs_kernels as kernels
 from impinge.deform.fem import SAFETY, STABLE_RADIUS
-from impinge.errors import MeshError, OptionError
+from impinge.deform.materials import as_number
+from impinge.errors import MeshError
 
 NO_TETS: Ints = np.zeros((0, 4), dtype=np.int32)
 
@@ -45,14 +46,10 @@ class SpringSheet:
         self, rest: Any, faces: Any, *, stretching: float = 100.0, bending: float = 0.02, density: float = 0.2,
         damping: float = 0.3, drag: float = 0.5,
     ) -> None:  # fmt: skip
-        for name, value, least in (
-            ("stretching", stretching, "positive number"), ("density", density, "positive number"),
-            ("bending", bending, "number from 0"), ("damping", damping, "number from 0"),
-            ("drag", drag, "number from 0"),
-        ):  # fmt: skip
-            is_number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-            if not is_number or not (0.0 < value < math.inf or (value == 0.0 and least == "number from 0")):
-                raise OptionError(f"{name} is {shown(value)}, expected a {least}")
+        for name, value in (("stretching", stretching), ("density", density)):
+            as_number(value, name, "a positive number", lambda x: x > 0.0)
+        for name, value in (("bending", bending), ("damping", damping), ("drag", drag)):
+            as_number(value, name, "a number from 0", lambda x: x >= 0.0)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.faces: Ints = as_indices(faces, name="faces", columns=3).copy()
         check_range(self.faces, len(self.rest), "faces")
