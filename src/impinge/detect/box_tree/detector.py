@@ -184,11 +184,11 @@ class BoxTree(PairDetector):
 
     def _pose(self, options: PairOptions) -> tuple[PosedTree, PosedTree, Moves]:
         """Both trees, up to date with edits, in the positions of the query; and how boxes move between them."""
-        a = pose_tree(self.a, self._tree_a, options.transform_a, options.active_a)
+        a = pose_tree(self.a, self._tree_a, options.transform_a, options.active_a, "a")
         if self.b is None:
             b = a = with_moved_vertices(a, "a")
         else:
-            b = pose_tree(self.b, self._tree_b, options.transform_b, options.active_b)
+            b = pose_tree(self.b, self._tree_b, options.transform_b, options.active_b, "b")
         if a.matrix is not None or b.matrix is not None:
             fit_trees(a, b)
             to_b, to_a = _box_rotation(a, b), _box_rotation(b, a)
