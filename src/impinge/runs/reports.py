@@ -16,10 +16,10 @@ from impinge.errors import FileError
 from impinge.runs.frames import FramesRun, Progress
 from impinge.runs.pairs import PairsRun
 from impinge.runs.store import write_whole
-from impinge.view import picture
+from impinge.view.labels import counted, relation_label
+from impinge.view.picture import pair_items
+from impinge.view.rendering import render
 from impinge.view.report import Page, Tone
-from impinge.view.sides import add_sides
-from impinge.view.words import counted, said
 
 WORST = 3
 """Frames or pairs with a picture in a report."""
@@ -169,10 +169,9 @@ def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str)
                     with_what = "with itself" if len(found.bodies) == 1 else "with the other body"
                     caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {with_what}"
                     if place == 0:
-                        add_sides(page, picture.parts_of_pairs(found, run.names), caption)
+                        page.views(pair_items(found, run.names), caption)
                     else:
-                        parts = picture.parts_of_pairs(found, run.names)
-                        page.picture(picture.draw_parts(parts, caption), caption)
+                        page.picture(render(pair_items(found, run.names), caption), caption)
     _add_bad(page, bad_rows(frames, "name"), "Frames that could not be used")
     page.section("How to repeat it")
     page.command(command)
@@ -216,7 +215,7 @@ def clashes(run: PairsRun) -> list[dict[str, Any]]:
 
 def pair_in_words(row: dict[str, Any]) -> str:
     """How the parts of a row stand to each other."""
-    return said(row["relation"], row["name_a"], row["name_b"])
+    return relation_label(row["relation"], row["name_a"], row["name_b"])
 
 
 def write_pairs(run: PairsRun, target: Path) -> None:
@@ -265,11 +264,11 @@ def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -
             found = run.at(row["a"], row["b"])
             contacts = f": {counted(row['contacts'], 'contact')}" if row["contacts"] else ""
             title = f"{pair_in_words(row)}{contacts}"
-            parts = picture.parts_of_pairs(found, (row["name_a"], row["name_b"]))
+            items = pair_items(found, (row["name_a"], row["name_b"]))
             if place == 0:
-                add_sides(page, parts, title)
+                page.views(items, title)
             else:
-                page.picture(picture.draw_parts(parts, title), title)
+                page.picture(render(items, title), title)
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
     _add_bad(page, bad, "What could not be used")
     page.section("How to repeat it")
