@@ -12,7 +12,7 @@ SCRIPT = """
 import os, signal, sys
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell without job control lets it be ignored
-    from impinge import simulation_run
+    from impinge.runs import simulation_run
     from impinge.app.cli import main
     from impinge.runs import store
     left, number, plain = [int(sys.argv[1])], int(sys.argv[2]), store.write_whole

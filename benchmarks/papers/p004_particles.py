@@ -254,6 +254,6 @@ def picture_of(rain: Rain) -> Any:
         DrawItem("the deforming body, 10,000 triangles", rain.body.vertices[rain.body.faces], "#7fb2d9", 1.0, False),
         DrawItem("the floor", rain.floor.vertices[rain.floor.faces], "#9aa3ad", 1.0, False),
         DrawItem(f"{int((~recent).sum()):,} particles", markers(x[~recent], MARK), "#4a5a6a", 1.0, False),
-        DrawItem(f"{int(recent.sum()):,} in recent contact", markers(x[recent], 2.0 * MARK), HIT_COLOURS[0], 1.0, False),
+        DrawItem(f"{int(recent.sum()):,} in contact", markers(x[recent], 2.0 * MARK), HIT_COLOURS[0], 1.0, False),
     ]
     return render([item for item in items if len(item.corners)], f"{len(x):,} particles on a deforming body")

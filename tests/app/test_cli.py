@@ -19,6 +19,7 @@ import impinge
 from impinge import shapes
 from impinge.app import cli, demo
 from impinge.scenes import simulated as simulations
+from impinge.view.session import DETECTORS
 
 CLI = [sys.executable, "-m", "impinge"]
 COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
@@ -174,7 +175,7 @@ def test_check_writes_a_report(meshes, tmp_path):
     assert done.stdout.splitlines()[-1] == f"report          {path}"
     assert page.count("data:image/png;base64,") == 3
     assert page.count("data:image/webp;base64,") == 1
-    assert f"{count} pairs of triangles meet" in page
+    assert f"{count} pairs of triangles intersect" in page
     assert "impinge check" in page
     assert "http" not in page.replace("http://www.w3.org", "")
 
@@ -287,7 +288,7 @@ def test_live_says_who_can_see_it(host, warns, end):
     assert first.startswith(f"open http://{host}:")
     assert last.endswith("stopped\n")  # a signal in the middle of printing may have the first line printed again
     assert process.returncode == cli.CLEAR
-    assert ("everyone who reaches this computer" in said) is warns
+    assert ("everyone who can reach this computer" in said) is warns
     assert "Traceback" not in said
 
 
@@ -467,14 +468,14 @@ def test_demo(tmp_path):
     folder = tmp_path / "new" / "a b [red] ü"
     done = run("demo", folder)
     lines = done.stdout.splitlines()
-    rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in demo.MAKERS and "yes" in line]
+    rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in DETECTORS and "yes" in line]
 
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout.count("  frame ") == 2 * demo.FRAMES
-    assert len(rows) == 2 * len(demo.MAKERS) == 2 * 6
+    assert len(rows) == 2 * len(DETECTORS) == 2 * 6
     assert "NO:" not in done.stdout
-    assert done.stdout.count("finds the same pairs") == 2
+    assert done.stdout.count("brute force finds the same pairs") == 2
     assert f"report: {folder.resolve() / 'report.html'}" in lines
     assert lines[-4] == "try next:"
     for line in lines[-3:]:
@@ -636,7 +637,7 @@ def test_interrupt(tmp_path):
     """
     code = f"""
 import os, signal, sys
-from impinge import demo
+from impinge.app import demo
 from impinge.app.cli import main
 plain, strikes = demo._in_process, [signal.SIGINT]
 def in_process(*args):
@@ -686,7 +687,7 @@ def test_info_needs_no_cache(tmp_path):
     ("error", "code", "sentence"),
     [
         (impinge.MeshError("[red] is no mesh"), cli.BAD_INPUT, "error: [red] is no mesh\n"),
-        (MemoryError(), cli.BAD_INPUT, "error: the memory of this machine does not suffice; use smaller meshes"),
+        (MemoryError(), cli.BAD_INPUT, "error: out of memory; use smaller meshes"),
         (PermissionError(13, "Permission denied", "x [b]"), cli.BAD_INPUT, "error: x [b]: Permission denied\n"),
         (RuntimeError("[bold] oh"), cli.BAD_INPUT, "error: unexpected RuntimeError: [bold] oh; set IMPINGE_TRACEBACK"),
         (KeyboardInterrupt(), cli.INTERRUPTED, ""),

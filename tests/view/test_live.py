@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from time import monotonic, sleep
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from browser import MISSED_S, act, click, missing, open_browser, screenshot, try
 from impinge import shapes
 from impinge.view import live
 from impinge.view.drawing import Drawing
-from impinge.view.live import LivePage, check_address, is_loopback, record, rotation, show, status
+from impinge.view.live import LivePage, check_address, is_loopback, record, show, status
 from impinge.view.session import RenderedFrame, Session
 
 pytest.importorskip("viser", reason="the live page needs viser")
@@ -30,7 +31,7 @@ def browser():
 def opened(browser):
     """A page of a small scene, opened and paused, with its session and the browser."""
     page = LivePage(Session("bumpy_spheres_1k"), port=0)
-    page.start()
+    threading.Thread(target=page.run, daemon=True).start()
     browser.get(page.url)
     view = SimpleNamespace(page=page, session=page.session, browser=browser)
     _shown(view)
@@ -325,13 +326,6 @@ def test_bad_addresses_are_refused():
         check_address("127.0.0.1", 70000)
     with pytest.raises(impinge.OptionError, match=r"cannot be served at 192\.0\.2\.1 port 8765"):
         check_address("192.0.2.1", 8765)
-
-
-def test_turning_by_a_quaternion():
-    """Rotate x to y by 90 degrees about z."""
-    half = np.sqrt(0.5)
-
-    np.testing.assert_allclose(rotation((half, 0, 0, half)) @ [1, 0, 0], [0, 1, 0], atol=1e-15)
 
 
 def test_status_takes_nothing_for_markup():

@@ -453,21 +453,9 @@ def test_overlap_of_one_body_and_of_none(drawn):
     assert [item.label.split(":")[0] for item in drawn[3][0]] == ["overlap"]
 
 
-def test_spheres_of_a_level_are_drawn(back_end):
-    """Draw the spheres of a level."""
-    mesh = shapes.box()
-    tree = impinge.build_spheres(mesh, builder="octree", levels=1)
+def test_spheres_have_their_size():
+    """Place the triangles of a sphere at its radius around its centre."""
+    corners = picture.sphere_triangles(np.array([[1.0, 2.0, 3.0, 0.5]]), 2)
 
-    assert_is_picture(picture.plot_tree(tree, mesh, 1))
-
-
-def test_spheres_are_as_large_as_they_are(drawn):
-    """Place the triangles of a sphere at its radius around its centre, in scaled units."""
-    mesh = shapes.box()
-    tree = impinge.build_spheres(mesh, builder="octree", levels=1)
-    picture.plot_tree(tree, mesh, 0)
-    (body, ball), title = drawn[0]
-
-    assert title == "level 0: 1 sphere, wrapped, octree"
-    np.testing.assert_allclose(np.ptp(ball.corners.reshape(-1, 3), axis=0), 1.0, atol=1e-12)
-    np.testing.assert_allclose(np.ptp(body.corners.reshape(-1, 3), axis=0), 1.0 / np.sqrt(3.0), atol=1e-12)
+    assert corners.shape == (128, 3, 3)
+    np.testing.assert_allclose(np.linalg.norm(corners - [1.0, 2.0, 3.0], axis=2), 0.5, atol=1e-12)

@@ -125,11 +125,7 @@ def _prepare(name: str, folder: Path) -> None:
 
 
 def _compare(
-    title: str,
-    meshes: Sequence[TriMesh],
-    poses: Iterable[tuple[int, Callable[[], None]]],
-    picture: Path,
-    page: Page,
+    title: str, meshes: Sequence[TriMesh], poses: Iterable[tuple[int, Callable[[], None]]], picture: Path, page: Page
 ) -> Iterator[str]:
     """Query all methods in each pose, yield what they found, and add a section to the page."""
     a, b = meshes

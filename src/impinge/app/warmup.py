@@ -14,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,13 +27,6 @@ from impinge.errors import ImpingeError
 
 METHODS = ("box_tree", "brute_force")
 """The default and its oracle; ``BreadthFirst`` compiles on first use, which keeps the warm-up below a minute."""
-
-
-class FinishedJob(NamedTuple):
-    """A job and its duration."""
-
-    name: str
-    seconds: float
 
 
 def _pairs() -> None:
@@ -188,18 +180,17 @@ JOBS = {job.__name__[1:].replace("_", " "): job for job in _JOBS}
 """Jobs by name; one per query that compiles its own kernels."""
 
 
-def run_job(name: str) -> FinishedJob:
-    """Run one job, serial and on threads."""
-    began = perf_counter()
+def run_job(name: str) -> str:
+    """Run one job, serial and on threads; return its name."""
     with jit.launch_always("serial"):
         JOBS[name]()
     with jit.launch_always("parallel"):
         JOBS[name]()
-    return FinishedJob(name, perf_counter() - began)
+    return name
 
 
-def run_jobs(*, processes: int = 1) -> Iterator[FinishedJob]:
-    """Run all jobs and yield each as it finishes; a process compiles one function at a time, hence ``processes``."""
+def run_jobs(*, processes: int = 1) -> Iterator[str]:
+    """Run all jobs and yield their names as they finish; each process compiles one function at a time."""
     if processes == 1:
         yield from map(run_job, JOBS)
         return
@@ -222,12 +213,12 @@ def _silence() -> None:
     sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
-def _run_and_freeze(name: str) -> FinishedJob:
+def _run_and_freeze(name: str) -> str:
     """Run one job, then exclude its objects from later garbage collections."""
-    done = run_job(name)
+    run_job(name)
     gc.collect()
     gc.freeze()
-    return done
+    return name
 
 
 def warmup() -> float:
@@ -238,4 +229,7 @@ def warmup() -> float:
     float
         Elapsed time in seconds.
     """
-    return sum(job.seconds for job in run_jobs())
+    began = perf_counter()
+    for _ in run_jobs():
+        pass
+    return perf_counter() - began

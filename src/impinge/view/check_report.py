@@ -1,18 +1,23 @@
-"""The report of ``impinge check``: input, result, pictures from three directions, and the command."""
+"""Output files of ``impinge check``: report, picture and triangle pairs."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from impinge.detect.common.results import Kind
+import numpy as np
+
+from impinge.detect.common.results import Kind, TrianglePairs
 from impinge.queries import Report
 from impinge.view.drawing import drawing_of
 from impinge.view.labels import counted, relation_label
+from impinge.view.output_files import OutputFile
 from impinge.view.picture import pair_items
 from impinge.view.rendering import render, write_picture
 from impinge.view.report import Cell, Page, Tone
 
+PAIRS_FILE = OutputFile("pairs", ".csv or .npz", (".csv", ".npz"))
 LISTED = 20
 """Pairs listed in the report; ``--out`` writes all of them."""
 
@@ -57,3 +62,19 @@ def check_report(report: Report, *, names: Sequence[str], options: Sequence[tupl
     page.section("Command")
     page.command(command)
     return page
+
+
+def write_pairs(pairs: TrianglePairs, path: Path) -> None:
+    """Write all pairs and their kinds atomically.
+
+    A csv file has one line per pair: triangle of a, triangle of b, name of the kind. An npz file has ``pairs``,
+    ``kind`` (values of ``Kind``) and ``complete``.
+    """
+    file = io.BytesIO()
+    if path.suffix.lower() == ".csv":
+        names = {int(kind): kind.name.lower() for kind in Kind}
+        rows = [f"{a},{b},{names[kind]}" for (a, b), kind in zip(pairs.pairs.tolist(), pairs.kind.tolist())]
+        file.write(("\n".join(["triangle_a,triangle_b,kind", *rows]) + "\n").encode())
+    else:
+        np.savez_compressed(file, pairs=pairs.pairs, kind=pairs.kind, complete=pairs.complete)
+    PAIRS_FILE.write(path, file.getvalue())

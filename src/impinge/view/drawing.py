@@ -9,31 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
+import impinge
 from impinge.checks import Floats, Ints, sorted_unique
-from impinge.contact.contacts import (
-    ContactKind,
-    Contacts,
-    contacts_from_pairs,
-    contacts_from_vertices,
-    contacts_from_volume,
-)
-from impinge.contact.volume_gradient import volume_gradient
-from impinge.detect.common.nearest_results import Curves
-from impinge.detect.common.results import Result, TrianglePairs, VertexContacts
-from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
-from impinge.detect.proximity.intersection_curves import intersection_curves
-from impinge.detect.sphere_tree.contacts import SphereContacts
+from impinge.contact.contacts import ContactKind, contacts_from_pairs, contacts_from_vertices, contacts_from_volume
+from impinge.detect.common.results import Result
 from impinge.errors import ImpingeError, OptionError
-from impinge.queries import collides
 from impinge.view.labels import counted
 from impinge.view.picture import BodySurface, span_columns, surface_of
 
-LAYERS = ("highlights", "spheres", "spans", "curves", "normals")
-"""What can be drawn over the bodies."""
+LAYERS = {
+    "highlights": "colliding triangles",
+    "spheres": "overlapping spheres",
+    "spans": "spans of the overlap",
+    "curves": "intersection curves",
+    "normals": "contact normals",
+}
+"""Layers over the bodies, with their labels on the page."""
 MOST_ARROWS = 90
 MOST_SPHERES = 150
 MOST_COLUMNS = 1500
@@ -84,23 +80,9 @@ class Drawing:
         return np.stack([corners.min(axis=0), corners.max(axis=0)])
 
 
-def drawing_of(result: Result, layers: Collection[str] = LAYERS) -> Drawing:
+@singledispatch
+def drawing_of(result: Result, layers: Collection[str] = LAYERS) -> Drawing:  # noqa: ARG001 - used by the overloads
     """The drawing of a result; curves, columns and normals are computed for ``layers`` only."""
-    if isinstance(result, TrianglePairs):
-        return _draw_pairs(result, layers)
-    if isinstance(result, SphereContacts):
-        return _draw_spheres(result, layers)
-    if isinstance(result, VolumeOverlap):
-        return _draw_overlap(result, layers)
-    if isinstance(result, VertexContacts):
-        return _draw_vertices(result, layers)
-    if isinstance(result, Contacts):
-        return _draw_contacts(result, layers)
-    if isinstance(result, Curves):
-        curves = counted(len(result.loops), "curve")
-        sentence = f"The surfaces intersect along {curves} of length {result.length:.4g}, connected by exact topology."
-        surfaces = tuple(map(surface_of, result.bodies))
-        return Drawing(surfaces, sentence, len(result.loops), "curves", result.complete, curves=result.segments)
     raise OptionError(f"a {type(result).__name__} cannot be shown; use plot() or to_dict()")
 
 
@@ -113,14 +95,15 @@ def _pairs_phrase(count: int) -> str:
     return counted(count, "pair of triangles intersects", "pairs of triangles intersect")
 
 
-def _draw_pairs(result: TrianglePairs, layers: Collection[str]) -> Drawing:
+@drawing_of.register
+def _draw_pairs(result: impinge.TrianglePairs, layers: Collection[str] = LAYERS) -> Drawing:
     bodies, found = result.bodies, _pairs_phrase(len(result))
     if not result.complete:
         sentence = f"{found} so far; there may be more, since the search was incomplete."
     elif len(result):
         counts = ", ".join(f"{count:,} {kind}" for kind, count in result.count_by_kind().items() if count)
         sentence = f"{found} ({counts}). The list is complete: every pair was decided exactly."
-    elif len(bodies) == 2 and collides(*bodies):
+    elif len(bodies) == 2 and impinge.collides(*bodies):
         sentence = "No triangles intersect, but one body is inside the other. This was decided exactly."
     else:
         sentence = "No triangles intersect. This is certain: it was decided exactly."
@@ -130,11 +113,12 @@ def _draw_pairs(result: TrianglePairs, layers: Collection[str]) -> Drawing:
     if len(bodies) != 2 or not len(result):
         return drawing
     if "curves" in layers:
-        drawing = replace(drawing, curves=intersection_curves(*bodies).segments)
+        drawing = replace(drawing, curves=impinge.intersection_curves(*bodies).segments)
     return _with_arrows(drawing, contacts_from_pairs(result)) if "normals" in layers else drawing
 
 
-def _draw_spheres(result: SphereContacts, layers: Collection[str]) -> Drawing:
+@drawing_of.register
+def _draw_spheres(result: impinge.SphereContacts, layers: Collection[str] = LAYERS) -> Drawing:
     notes, spheres = [], []
     columns = [slice(None)] if result.is_self else [0, 1]
     for k, posed in enumerate(result.spheres[: len(columns)]):
@@ -155,19 +139,14 @@ def _draw_spheres(result: SphereContacts, layers: Collection[str]) -> Drawing:
             f"{found}. These are certain; {more} possible, since the budget ended the search at level {result.level}. "
             f"A larger budget resolves the possible pairs."
         )
-    drawing = Drawing(
-        surfaces=tuple(map(surface_of, result.bodies)),
-        sentence=sentence,
-        count=count,
-        complete=result.complete,
-        hits=() if result.pairs is None else tuple(sorted_unique(result.pairs[:, column]) for column in columns),
-        spheres=tuple(spheres),
-        notes=tuple(notes),
-    )
+    hits = () if result.pairs is None else tuple(sorted_unique(result.pairs[:, column]) for column in columns)
+    drawing = Drawing(tuple(map(surface_of, result.bodies)), sentence, count, complete=result.complete, hits=hits)
+    drawing = replace(drawing, spheres=tuple(spheres), notes=tuple(notes))
     return _with_arrows(drawing, result) if "normals" in layers else drawing
 
 
-def _draw_overlap(result: VolumeOverlap, layers: Collection[str]) -> Drawing:
+@drawing_of.register
+def _draw_overlap(result: impinge.VolumeOverlap, layers: Collection[str] = LAYERS) -> Drawing:
     rays = f"{result.resolution} x {result.resolution} rays"
     if result:
         volume = f"The overlap volume is {result.volume:.4g} ± {result.error:.1g}."
@@ -186,13 +165,14 @@ def _draw_overlap(result: VolumeOverlap, layers: Collection[str]) -> Drawing:
     if "normals" in layers and len(surfaces) == 2 and result:
         a, b = ((surface.vertices, surface.faces[surface.live]) for surface in surfaces)
         try:
-            return _with_arrows(drawing, contacts_from_volume(volume_gradient(a, b), a, b))
+            return _with_arrows(drawing, contacts_from_volume(impinge.volume_gradient(a, b), a, b))
         except ImpingeError:  # a body without a gradient has no arrow; the volume is valid
             return drawing
     return drawing
 
 
-def _draw_vertices(result: VertexContacts, layers: Collection[str]) -> Drawing:
+@drawing_of.register
+def _draw_vertices(result: impinge.VertexContacts, layers: Collection[str] = LAYERS) -> Drawing:
     surfaces = tuple(map(surface_of, result.bodies))
     hits = [_triangles_at(surface, result.vertex[result.body == k]) for k, surface in enumerate(surfaces)]
     open_bodies = [name for name, body in zip("ab", result.bodies) if not body.is_closed]
@@ -211,7 +191,8 @@ def _draw_vertices(result: VertexContacts, layers: Collection[str]) -> Drawing:
     return _with_arrows(drawing, contacts_from_vertices(result))
 
 
-def _draw_contacts(result: Contacts, layers: Collection[str]) -> Drawing:
+@drawing_of.register
+def _draw_contacts(result: impinge.Contacts, layers: Collection[str] = LAYERS) -> Drawing:
     if not result.complete:
         certainty = " The budget did not suffice for all pairs of bodies."
     else:
@@ -234,6 +215,14 @@ def _draw_contacts(result: Contacts, layers: Collection[str]) -> Drawing:
     return _with_arrows(drawing, result) if "normals" in layers else drawing
 
 
+@drawing_of.register
+def _draw_curves(result: impinge.Curves, layers: Collection[str] = LAYERS) -> Drawing:  # noqa: ARG001 - always drawn
+    curves = counted(len(result.loops), "curve")
+    sentence = f"The surfaces intersect along {curves} of length {result.length:.4g}, connected by exact topology."
+    surfaces = tuple(map(surface_of, result.bodies))
+    return Drawing(surfaces, sentence, len(result.loops), "curves", result.complete, curves=result.segments)
+
+
 def _triangles_at(surface: BodySurface, vertices: Ints) -> Ints:
     """Ids of the live triangles with at least one of the vertices."""
     marked = np.zeros(len(surface.vertices), dtype=np.bool_)
@@ -241,7 +230,7 @@ def _triangles_at(surface: BodySurface, vertices: Ints) -> Ints:
     return np.asarray(surface.live[marked[surface.faces[surface.live]].any(axis=1)])
 
 
-def _with_arrows(drawing: Drawing, contacts: Contacts | SphereContacts) -> Drawing:
+def _with_arrows(drawing: Drawing, contacts: impinge.Contacts | impinge.SphereContacts) -> Drawing:
     rows, note = _sampled(np.arange(len(contacts.point), dtype=np.int32), MOST_ARROWS, "normals")
     least, starts = ARROW * float(np.ptp(drawing.bounds, axis=0).max()), contacts.point[rows]
     ends = starts + np.maximum(contacts.depth[rows], least)[:, None] * contacts.normal[rows]

@@ -24,9 +24,8 @@ from time import perf_counter, sleep
 from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
-from numpy.typing import ArrayLike
+from scipy.spatial.transform import Rotation
 
-from impinge.checks import Floats
 from impinge.detect.common.results import Result
 from impinge.errors import ImpingeError, OptionError
 from impinge.view.drawing import LAYERS, drawing_of
@@ -48,13 +47,6 @@ CHART_S = 0.25
 CAMERA = (0.84, -1.54, 0.75)
 SHIFT = 0.75
 """Range of the position sliders, relative to the scene size."""
-LAYER_LABELS = {
-    "highlights": "colliding triangles",
-    "spheres": "overlapping spheres",
-    "spans": "spans of the overlap",
-    "curves": "intersection curves",
-    "normals": "contact normals",
-}
 PAGE_FILE = OutputFile("page", ".html")
 
 
@@ -138,27 +130,17 @@ class LivePage:
     # running ----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Compute and draw frames until the page is closed."""
+        """Compute and draw frames until the page is closed, while a browser is connected and the page not paused."""
         last = perf_counter()
         while not self._closed.is_set():
             began = perf_counter()
-            self._run_frame(began - last)
+            with self._lock:
+                is_open = not self._closed.is_set() and bool(self._server.get_clients())
+                if is_open and (self._steps or not self._paused):
+                    self._steps = max(self._steps - 1, 0)
+                    self.advance(FRAME_S if self._paused else min(began - last, LONGEST_STEP_S))
             last = began
             sleep(max(FRAME_S - (perf_counter() - began), 0.002))
-
-    @_locked
-    def _run_frame(self, seconds: float) -> None:
-        """Advance by one frame if a browser is connected and the page is not paused."""
-        if self._closed.is_set() or not self._server.get_clients() or (self._paused and not self._steps):
-            return
-        self._steps = max(self._steps - 1, 0)
-        self.advance(FRAME_S if self._paused else min(seconds, LONGEST_STEP_S))
-
-    def start(self) -> threading.Thread:
-        """Run in a daemon thread."""
-        thread = threading.Thread(target=self.run, name="impinge live", daemon=True)
-        thread.start()
-        return thread
 
     def close(self) -> None:
         """Stop serving after the current frame."""
@@ -242,8 +224,8 @@ class LivePage:
         restore.on_click(lambda _: self._edit(self.session.restore))
         self._cut_clicks.on_update(lambda _: self._enable_cutting(self._cut_clicks.value))
         with gui.add_folder("Show", expand_by_default=False):
-            for layer in LAYERS:
-                box = gui.add_checkbox(LAYER_LABELS[layer], layer in session.settings.layers)
+            for layer, label in LAYERS.items():
+                box = gui.add_checkbox(label, layer in session.settings.layers)
                 box.on_update(partial(self._set_layer, layer))
         self._gizmo = self._server.scene.add_transform_controls("/drag", scale=0.4, depth_test=False, opacity=0.8)
         self._gizmo.on_update(lambda event: self._drag(event.phase))
@@ -374,7 +356,7 @@ class LivePage:
             return
         shift = (place - session.centre_of_b) / session.size
         session.settings.shift = shift
-        session.settings.turn = rotation(self._gizmo.wxyz)
+        session.settings.turn = Rotation.from_quat(np.roll(self._gizmo.wxyz, -1)).as_matrix()
         for slider, value in zip(self._shifts, shift):
             slider.value = float(np.clip(round(value, 3), -SHIFT, SHIFT))
         self.refresh()
@@ -393,13 +375,6 @@ class LivePage:
         origin = self._viewer.to_scene(event.ray_origin)
         self.session.cut_along(origin, event.ray_direction, self._cut_radius.value * self.session.size)
         self.refresh()
-
-
-def rotation(wxyz: ArrayLike) -> Floats:
-    """The matrix of a unit quaternion."""
-    w, x, y, z = np.asarray(wxyz, dtype=np.float64)
-    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.asarray(np.eye(3) + 2.0 * w * cross + 2.0 * cross @ cross)
 
 
 def waiting(words: str) -> str:

@@ -11,14 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+import impinge
 from impinge.checks import Floats, Ints, sorted_unique
-from impinge.contact.contacts import ContactKind, Contacts
-from impinge.detect.common.nearest_results import Curves
-from impinge.detect.common.results import TrianglePairs, VertexContacts
-from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
-from impinge.detect.sphere_tree.contacts import SphereContacts
-from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
-from impinge.mesh.tri_mesh import TriMesh
+from impinge.contact.contacts import ContactKind
 from impinge.view.labels import counted
 from impinge.view.rendering import DrawItem, Pixels, render, write_picture
 
@@ -33,8 +28,6 @@ EDGES_BELOW = 30_000
 """Larger bodies are drawn without triangle edges, which would merge into a grey film."""
 MOST_COLUMNS = 40_000
 """Most spans of an overlap that are drawn one by one; beyond, rays are skipped and the label says so."""
-FINE_SPHERES_BELOW = 100
-"""More spheres are drawn with fewer triangles each."""
 
 PicturePath: TypeAlias = str | os.PathLike[str] | None
 
@@ -62,7 +55,7 @@ def surface_of(body: Any) -> BodySurface:
     return BodySurface(body.x if hasattr(body, "x") else body.vertices, body.faces, body.ids)
 
 
-def plot_pairs(result: TrianglePairs, path: PicturePath = None, *, title: str | None = None) -> Pixels | Path:
+def plot_pairs(result: impinge.TrianglePairs, path: PicturePath = None, *, title: str | None = None) -> Pixels | Path:
     """Draw the bodies as they are now and their colliding triangles; write ``path``, or return the pixels."""
     counts = ", ".join(f"{count:,} {kind}" for kind, count in result.count_by_kind().items() if count)
     found = counted(len(result), "pair of triangles intersects", "pairs of triangles intersect")
@@ -71,7 +64,7 @@ def plot_pairs(result: TrianglePairs, path: PicturePath = None, *, title: str | 
     return _plot(pair_items(result), title or named, path)
 
 
-def plot_curves(result: Curves, path: PicturePath = None) -> Pixels | Path:
+def plot_curves(result: impinge.Curves, path: PicturePath = None) -> Pixels | Path:
     """Draw the bodies as the query saw them and their intersection curves; write ``path``, or return the pixels."""
     closed = f" ({int(result.closed.sum())} closed)" if len(result.closed) else ""
     curves, segments = counted(len(result.loops), "curve"), counted(len(result), "segment")
@@ -80,7 +73,7 @@ def plot_curves(result: Curves, path: PicturePath = None) -> Pixels | Path:
     return _plot([*items, *_polylines(result, CURVE_COLOUR)], title, path)
 
 
-def plot_contacts(result: VertexContacts, path: PicturePath = None) -> Pixels | Path:
+def plot_contacts(result: impinge.VertexContacts, path: PicturePath = None) -> Pixels | Path:
     """Draw the bodies as they are now and their penetrating vertices; write ``path``, or return the pixels."""
     points = np.zeros((len(result), 3))
     for k in np.unique(result.body):
@@ -94,7 +87,7 @@ def plot_contacts(result: VertexContacts, path: PicturePath = None) -> Pixels | 
     return _plot(_marked_bodies(result.bodies, points, ends, f"{inside} inside"), title, path)
 
 
-def plot_overlap(result: VolumeOverlap, path: PicturePath = None) -> Pixels | Path:
+def plot_overlap(result: impinge.VolumeOverlap, path: PicturePath = None) -> Pixels | Path:
     """Draw the bodies as the query saw them and the spans of their overlap; write ``path``, or return the pixels."""
     names = "ab" if len(result.bodies) == 2 else ("body",)
     items = [item for k, name in enumerate(names) for item in _body(name, result.bodies[k : k + 1], k, 0.3)]
@@ -108,33 +101,20 @@ def plot_overlap(result: VolumeOverlap, path: PicturePath = None) -> Pixels | Pa
     return _plot(items, f"overlap volume {result.volume:.6g} ± {result.error:.1g}{rays}{short}", path)
 
 
-def plot_tree(tree: SphereHierarchy, mesh: TriMesh, level: int, path: PicturePath = None) -> Pixels | Path:
-    """Draw the spheres of one level, leaves of higher levels included; write ``path``, or return the pixels."""
-    corners, nodes = surface_of(mesh).corners(), tree.cut(level)
-    spheres = np.column_stack([tree.centre[nodes], tree.radius[nodes]])
-    triangles = _sphere_triangles(spheres, 4 if len(nodes) < FINE_SPHERES_BELOW else 3)
-    label = counted(len(nodes), "sphere")
-    items = [
-        DrawItem(counted(len(corners), "triangle"), corners, BODY_COLOURS[0], 1.0, False),
-        DrawItem(label, triangles, BODY_COLOURS[1], 0.9, False),
-    ]
-    return _plot(items, f"level {level}: {label}, {tree.kind}, {tree.builder}", path)
-
-
-def plot_spheres(result: SphereContacts, path: PicturePath = None) -> Pixels | Path:
+def plot_spheres(result: impinge.SphereContacts, path: PicturePath = None) -> Pixels | Path:
     """Draw the bodies as they are now and the spheres of all pairs; write ``path``, or return the pixels."""
     found = f"{len(result.certain):,} certain and {len(result.possible):,} possible pairs of spheres"
     return _plot(sphere_items(result), f"{found}, level {result.level}", path)
 
 
-def plot_world(result: Contacts, path: PicturePath = None) -> Pixels | Path:
+def plot_world(result: impinge.Contacts, path: PicturePath = None) -> Pixels | Path:
     """Draw the bodies as they are now and their contact points; write ``path``, or return the pixels."""
     pairs = counted(len(result.body_pairs), "pair of bodies", "pairs of bodies")
     title = f"{counted(len(result), 'contact')} of {pairs}" if len(result) else "No contacts"
     return _plot(contact_items(result), title, path)
 
 
-def sphere_items(result: SphereContacts) -> Iterator[DrawItem]:
+def sphere_items(result: impinge.SphereContacts) -> Iterator[DrawItem]:
     """The bodies as they are now and the spheres of all certain and possible pairs."""
     for k, name in enumerate("ab"[: len(result.bodies)]):
         for body in _body(name, result.bodies[k : k + 1], k, 0.35, edges=False):
@@ -142,7 +122,7 @@ def sphere_items(result: SphereContacts) -> Iterator[DrawItem]:
             for pairs, label, opacity in ((result.certain, "certain", 0.9), (result.possible, "possible", 0.5)):
                 nodes = sorted_unique(pairs if result.is_self else pairs[:, k])
                 if len(nodes) and result.spheres:
-                    triangles = _sphere_triangles(result.spheres[k].of(nodes), 2)
+                    triangles = sphere_triangles(result.spheres[k].of(nodes), 2)
                     named = f"{name}: {counted(len(nodes), 'sphere')}, {label}"
                     yield DrawItem(named, triangles, HIT_COLOURS[k], opacity, False)
 
@@ -153,7 +133,7 @@ def _plot(items: Iterable[DrawItem], title: str, path: PicturePath) -> Pixels | 
 
 
 def pair_items(
-    result: TrianglePairs, names: Sequence[str] = ("a", "b"), curves: Curves | None = None
+    result: impinge.TrianglePairs, names: Sequence[str] = ("a", "b"), curves: impinge.Curves | None = None
 ) -> Iterator[DrawItem]:
     """The bodies as they are now, their colliding triangles and the intersection curves."""
     hits = (result.faces_a, result.faces_b) if len(result.bodies) == 2 else (np.unique(result.pairs),)
@@ -171,7 +151,7 @@ def pair_items(
         yield from _polylines(curves, CURVE_ON_HITS_COLOUR)
 
 
-def contact_items(result: Contacts) -> Iterator[DrawItem]:
+def contact_items(result: impinge.Contacts) -> Iterator[DrawItem]:
     """The bodies as they are now, contact points and penetration vectors of the penetrating side."""
     sign = np.where(result.kind == ContactKind.VERTEX_B, 1.0, -1.0)
     ends = result.point + (sign * result.depth)[:, None] * result.normal
@@ -183,7 +163,7 @@ def markers(points: Floats, size: float) -> Floats:
     return np.asarray(points[:, None, None, :] + size * _OCTAHEDRON).reshape(-1, 3, 3)
 
 
-def span_columns(result: VolumeOverlap, stride: int) -> Floats:
+def span_columns(result: impinge.VolumeOverlap, stride: int) -> Floats:
     """A box of 12 triangles around each span; only every ``stride``-th row and column of rays, widened to match."""
     axis, (low, high) = result.axis, result.region
     rows = (result.pixel % stride == stride // 2).all(axis=1)
@@ -193,22 +173,15 @@ def span_columns(result: VolumeOverlap, stride: int) -> Floats:
         ends[:, 0, along] = low[along] + size * (result.pixel[rows, k] - stride // 2)
         ends[:, 1, along] = ends[:, 0, along] + stride * size
     ends[:, :, axis] = result.spans[rows]
-    corners = np.stack([ends[:, _BOX_CORNERS[:, k], k] for k in range(3)], axis=2)
-    return np.asarray(corners[:, _BOX_FACES]).reshape(-1, 3, 3)
+    box = impinge.shapes.box()
+    is_high = (box.vertices > 0.0).astype(np.int64)  # which end of the column a corner of the box takes, by axis
+    corners = np.stack([ends[:, is_high[:, k], k] for k in range(3)], axis=2)
+    return np.asarray(corners[:, box.faces]).reshape(-1, 3, 3)
 
 
 _SIGNS = (-1.0, 1.0)
 _OCTAHEDRON = np.array([[[x, 0, 0], [0, y, 0], [0, 0, z]] for x in _SIGNS for y in _SIGNS for z in _SIGNS])
 """Eight triangles, shape (8, 3, 3)."""
-_BOX_CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)])
-"""0 for the lower end along each axis, 1 for the upper, shape (8, 3)."""
-_BOX_FACES = np.array(
-    [
-        [0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1],
-        [2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3],
-    ]
-)  # fmt: skip
-"""Two triangles per side of a box, shape (12, 3)."""
 
 
 def _body(name: str, bodies: Sequence[Any], k: int, opacity: float, *, edges: bool = True) -> Iterator[DrawItem]:
@@ -219,7 +192,7 @@ def _body(name: str, bodies: Sequence[Any], k: int, opacity: float, *, edges: bo
         yield DrawItem(label, corners, BODY_COLOURS[k], opacity, edges and len(corners) < EDGES_BELOW)
 
 
-def _polylines(curves: Curves, colour: str) -> Iterator[DrawItem]:
+def _polylines(curves: impinge.Curves, colour: str) -> Iterator[DrawItem]:
     if len(curves):
         lines = curves.segments[:, [0, 1, 1]]  # a segment is a triangle without area
         label = f"{counted(len(curves.loops), 'intersection curve')}"
@@ -241,7 +214,7 @@ def _marked_bodies(bodies: Sequence[Any], points: Floats, ends: Floats | None, l
         yield DrawItem(label, markers(np.unique(points, axis=0), size), HIT_COLOURS[0], 1.0, False)
 
 
-def _sphere_triangles(spheres: Floats, rounds: int) -> Floats:
+def sphere_triangles(spheres: Floats, rounds: int) -> Floats:
     """Triangles of spheres (centre and radius, shape (n, 4)): octahedra, each triangle split in four per round."""
     unit = _OCTAHEDRON
     for _ in range(rounds):

@@ -23,37 +23,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge import scenes
+import impinge
 from impinge.checks import Floats, Ints
-from impinge.detect.box_tree.detector import BoxTree
-from impinge.detect.breadth_first.detector import BreadthFirst
 from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
-from impinge.detect.gjk_cut.detector import GjkCut
-from impinge.detect.layered_depth.detector import LayeredDepth
-from impinge.detect.spatial_hash.detector import SpatialHash
-from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import ImpingeError, OptionError
-from impinge.mesh.tri_mesh import TriMesh
 from impinge.scenes import simulated as simulations
 from impinge.view.drawing import LAYERS, Drawing, bodies_only, drawing_of
 from impinge.view.labels import counted
 from impinge.view.motion_sources import MotionSource, ScriptedMotion, SimulatedMotion
-from impinge.world.world import World
 
 SHOWN_SCENES = (
-    "bumpy_spheres_20k",
-    "bumpy_spheres_1k",
-    "knots_12k",
-    "two_livers",
-    "hashing_setup_d",
-    "cloth_on_ball",
-    "cad_parts",
-    "refined_spheres",
-    "nested_spheres",
-    "boxes_overlapping_by_half",
-    "crossed_tets",
-    "knots_12k_50k",
-)
+    "bumpy_spheres_20k", "bumpy_spheres_1k", "knots_12k", "two_livers", "hashing_setup_d", "cloth_on_ball", "cad_parts",
+    "refined_spheres", "nested_spheres", "boxes_overlapping_by_half", "crossed_tets", "knots_12k_50k",
+)  # fmt: skip
 """Scenes with two bodies, in the order of the list."""
 SIMULATED = ", simulated"
 """Suffix of simulation names on the page; some scenes have the same name."""
@@ -62,13 +44,13 @@ SCALE = 0.1
 """Scale of simulations, chosen for about real time on a small machine."""
 TARGET_MS = 25.0
 """Target duration of a simulation step on the page; slower simulations run in slow motion."""
-DETECTORS: dict[str, Callable[[TriMesh, TriMesh], Any]] = {
-    "gjk_cut": GjkCut,
-    "sphere_tree": lambda a, b: SphereTree(a, b, exact=True),
-    "layered_depth": LayeredDepth,
-    "box_tree": BoxTree,
-    "breadth_first": BreadthFirst,
-    "spatial_hash": lambda a, b: SpatialHash([a, b]),
+DETECTORS: dict[str, Callable[[impinge.TriMesh, impinge.TriMesh], Any]] = {
+    "gjk_cut": impinge.GjkCut,
+    "sphere_tree": lambda a, b: impinge.SphereTree(a, b, exact=True),
+    "layered_depth": impinge.LayeredDepth,
+    "box_tree": impinge.BoxTree,
+    "breadth_first": impinge.BreadthFirst,
+    "spatial_hash": lambda a, b: impinge.SpatialHash([a, b]),
 }
 """Detectors of two bodies by method, the slowest to compile first."""
 METHODS = (*sorted(DETECTORS), "vertices_inside", "world")
@@ -209,12 +191,12 @@ class Session:
     def _make_query(self, method: str) -> Any:
         """The query function of a method, bound to a new detector."""
         if method == "world":
-            world = World()
+            world = impinge.World()
             for number, body in enumerate(self.bodies):
                 world.add(body, name=f"body {number}")
             return partial(world.contacts, method="vertices")
         if method == "layered_depth":
-            return LayeredDepth(*self.bodies, resolution=self.settings.resolution).query
+            return impinge.LayeredDepth(*self.bodies, resolution=self.settings.resolution).query
         detector = DETECTORS[method](*self.bodies)
         if method == "sphere_tree":
             detector.prepare()
@@ -255,7 +237,7 @@ class Session:
             # Copies with equal ids: surfaces of tet meshes cannot be cut by triangles.
             bodies = []
             for snapshot in (surface.snapshot() for surface in self.motion.surfaces):
-                body = TriMesh(snapshot.vertices, snapshot.elements, validate="trust")
+                body = impinge.TriMesh(snapshot.vertices, snapshot.elements, validate="trust")
                 body.remove_triangles(np.setdiff1d(np.arange(len(snapshot.elements)), snapshot.live))
                 bodies.append(body)
             self.bodies = tuple(bodies)
@@ -268,12 +250,12 @@ class Session:
 def named_motion(name: str, *, scale: float = SCALE, target_ms: float | None = TARGET_MS) -> MotionSource:
     """A scene, or a simulation if the name ends in ``SIMULATED``; with ``target_ms=None`` it is deterministic."""
     if not name.endswith(SIMULATED):
-        return ScriptedMotion(scenes.get(name))
+        return ScriptedMotion(impinge.scenes.get(name))
     make = simulations.get(name.removesuffix(SIMULATED)).make
     return SimulatedMotion(name, partial(make, scale=scale, target_ms=target_ms))
 
 
-def first_hit(body: TriMesh, origin: Floats, direction: Floats) -> float:
+def first_hit(body: impinge.TriMesh, origin: Floats, direction: Floats) -> float:
     """Ray parameter of the first triangle hit (Möller and Trumbore), infinity if there is none."""
     snapshot = body.snapshot()
     p, q, r = np.moveaxis(snapshot.vertices[snapshot.elements[snapshot.live]], 1, 0)

@@ -38,10 +38,14 @@ def check(
 
     Example: impinge check liver.obj tool.stl --picture found.png --html report.html --out pairs.csv
     """
-    from impinge.view import check_report, pairs_file, rendering
+    from impinge.view import check_report, rendering
     from impinge.view import report as reports
 
-    checks = (picture, rendering.PICTURE_FILE.check), (html, reports.check_path), (target, pairs_file.PAIRS_FILE.check)
+    checks = (
+        (picture, rendering.PICTURE_FILE.check),
+        (html, reports.check_path),
+        (target, check_report.PAIRS_FILE.check),
+    )
     for path, check_path in checks:
         if path is not None:
             check_path(path)  # before the computation
@@ -51,7 +55,7 @@ def check(
     if picture is not None:
         check_report.check_picture(report, names, picture)
     if target is not None:
-        pairs_file.write(report.pairs, target)
+        check_report.write_pairs(report.pairs, target)
     if html is not None:
         options = [("a", str(a)), ("b", str(b)), ("method", method), ("overlap volume", "yes" if volume else "no")]
         page = check_report.check_report(report, names=names, options=options, command=console.command_line())

@@ -5,27 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from impinge.app.commands.console import (
-    BAD_INPUT,
-    CLEAR,
-    COLLIDING,
-    AsJson,
-    Files,
-    Html,
-    MeshPath,
-    Target,
-    Weld,
-    command_line,
-    err,
-    print_json,
-    print_rows,
-)
+from impinge.app.commands import console
+from impinge.app.commands.console import AsJson, Html, MeshPath, Target, Weld, command_line, err
 from impinge.view.labels import counted
 
+Rows: TypeAlias = list[tuple[str, Any]]
 PRINTED = 40
 """Most pairs printed as text; files and JSON have all pairs."""
 Frames = Annotated[str, typer.Argument(help="Frames of A: a quoted pattern, a folder, or an npz archive.")]
@@ -69,7 +57,7 @@ def sequence(
     if target is not None:
         reports.write_frames(run, target)
     resumed = f", {run.resumed} of an earlier run" if run.resumed else ""
-    rows: list[tuple[str, Any]] = [("frames", f"{len(run)}{resumed}")]
+    rows: Rows = [("frames", f"{len(run)}{resumed}")]
     rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
     rows += [("worst frame", f"{number} ({name}): {counted(count, 'contact')}") for number, name, count in worst[:1]]
     _finish(
@@ -112,16 +100,14 @@ def clash(
         reports.pairs_report(run, asked=[("parts of", str(parts))], command=command_line()).write(html)
     if target is not None:
         reports.write_pairs(run, target)
-    rows: list[tuple[str, Any]] = [("parts", run.totals["parts"]), ("near pairs", len(run)), ("colliding", len(found))]
+    rows: Rows = [("parts", run.totals["parts"]), ("near pairs", len(run)), ("colliding", len(found))]
     for row in found[:PRINTED]:
         sizes = "".join(f", {name} {row[name]:.6g}" for name in ("volume", "depth") if row[name] is not None)
         value = f"{row['relation']}, {counted(row['contacts'], 'contact')}{sizes}"
         rows.append((f"  {row['name_a']} and {row['name_b']}", value))
     if len(found) > PRINTED:
         rows.append(("  and more", f"{len(found) - PRINTED:,} pairs; --out, --html and --json list all"))
-    _finish(
-        run, rows, found, bad, files=[("results", target), ("report", html)], as_json=as_json, total="parts or pairs"
-    )
+    _finish(run, rows, found, bad, [("results", target), ("report", html)], as_json=as_json, total="parts or pairs")
 
 
 @contextlib.contextmanager
@@ -142,21 +128,14 @@ def resumable(html: Path | None, target: Path | None, unit: str) -> Iterator[Any
 
 
 def _finish(
-    run: Any,
-    rows: list[tuple[str, Any]],
-    found: list[Any],
-    bad: list[tuple[str, str]],
-    *,
-    as_json: bool,
-    total: str,
-    files: Files,
+    run: Any, rows: Rows, found: list[Any], bad: Rows, files: console.Files, *, as_json: bool, total: str
 ) -> None:
     """Print the result of a run, a warning about unusable input on stderr, and exit."""
     if as_json:
-        print_json({**run.totals, "found": found, "not_used": bad})
+        console.print_json({**run.totals, "found": found, "not_used": bad})
     else:
-        print_rows(rows, files=files)
+        console.print_rows(rows, files=files)
     if bad:
         name, reason = bad[0]
         err.print(f"warning: {len(bad)} {total} could not be used; the first is {name}: {reason}", soft_wrap=True)
-    raise typer.Exit(COLLIDING if run else BAD_INPUT if bad else CLEAR)
+    raise typer.Exit(console.COLLIDING if run else console.BAD_INPUT if bad else console.CLEAR)
