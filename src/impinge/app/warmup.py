@@ -35,18 +35,14 @@ def _pairs() -> None:
         queries.triangle_pairs(*scenes.get("boxes_overlapping_by_half").bodies, method=method)
 
 
-def _pairs_of_large_bodies() -> None:
+def _box_tree() -> None:
     """Box trees query small bodies in one call, large ones in several launches, and sort many keys by radix."""
-    a, b = scenes.get("bumpy_spheres_20k").surfaces
-    a.update(a.vertices)
-    queries.triangle_pairs(a, b, method="box_tree")
-    sort_keys(np.arange(2, dtype=np.uint64))
-
-
-def _pairs_with_transforms() -> None:
     for name in ("boxes_overlapping_by_half", "bumpy_spheres_20k"):
         a, b = scenes.get(name).surfaces
-        queries.triangle_pairs(a, b, method="box_tree", transform_a=np.eye(4))
+        a.update(a.vertices)
+        for transform in (None, np.eye(4)):
+            queries.triangle_pairs(a, b, method="box_tree", transform_a=transform)
+    sort_keys(np.arange(2, dtype=np.uint64))
 
 
 def _gjk_cut() -> None:
@@ -172,7 +168,7 @@ def _simulation() -> None:
 
 
 _JOBS = (
-    _pairs, _pairs_of_large_bodies, _pairs_with_transforms, _gjk_cut, _self_collision, _containment,
+    _pairs, _box_tree, _gjk_cut, _self_collision, _containment,
     _curves_and_margins, _nearest, _vertices_in_tets, _overlap_volumes, _soft_bodies, _sphere_trees, _worlds,
     _cloth, _simulation,
 )  # fmt: skip

@@ -18,10 +18,12 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from time import perf_counter, sleep
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -48,6 +50,7 @@ CAMERA = (0.84, -1.54, 0.75)
 SHIFT = 0.75
 """Range of the position sliders, relative to the scene size."""
 PAGE_FILE = OutputFile("page", ".html")
+STATUS = Template(files("impinge.view").joinpath("status.html").read_text("utf-8"))
 
 
 def is_loopback(host: str) -> bool:
@@ -84,20 +87,6 @@ def _serve(host: str, port: int) -> Any:
     server.initial_camera.position = CAMERA
     server.initial_camera.look_at = (0.0, 0.0, 0.0)
     return server
-
-
-P = ParamSpec("P")
-
-
-def _locked(method: Callable[Concatenate[LivePage, P], None]) -> Callable[Concatenate[LivePage, P], None]:
-    """Run a method under the lock of its page; viser calls every callback on its own thread."""
-
-    @wraps(method)
-    def locked(page: LivePage, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        with page._lock:
-            method(page, *args, **kwargs)
-
-    return locked
 
 
 class LivePage:
@@ -148,25 +137,25 @@ class LivePage:
         with self._lock:
             self._viewer.close()
 
-    @_locked
     def advance(self, seconds: float) -> None:
         """Compute a frame, draw it, and update status, charts and recording."""
-        self._frame = self.session.advance(seconds, within_s=SIMULATING_S)
-        with self._viewer.atomic():
-            draw(self._viewer, self._frame.drawing, self.session.settings.layers)
-        if not self._dragging:
-            self._place_handle()
-        self._show_status()
-        now = perf_counter()
-        if now - self._chart_drawn > CHART_S or self._paused:
-            self._chart_drawn = now
-            times, counts = np.array(self.session.times), np.array(self.session.counts, dtype=np.float64)
-            frames = self.session.frame - len(times) + 1 + np.arange(len(times), dtype=np.float64)
-            budget = np.full(len(times), float(self.session.settings.budget_ms))
-            self._time_chart.data = (frames, times, budget)
-            self._count_chart.data = (frames, counts)
-        if self._recording is not None:
-            self._recording.insert_sleep(FRAME_S)
+        with self._lock:
+            self._frame = self.session.advance(seconds, within_s=SIMULATING_S)
+            with self._viewer.atomic():
+                draw(self._viewer, self._frame.drawing, self.session.settings.layers)
+            if not self._dragging:
+                self._place_handle()
+            self._show_status()
+            now = perf_counter()
+            if now - self._chart_drawn > CHART_S or self._paused:
+                self._chart_drawn = now
+                times, counts = np.array(self.session.times), np.array(self.session.counts, dtype=np.float64)
+                frames = self.session.frame - len(times) + 1 + np.arange(len(times), dtype=np.float64)
+                budget = np.full(len(times), float(self.session.settings.budget_ms))
+                self._time_chart.data = (frames, times, budget)
+                self._count_chart.data = (frames, counts)
+            if self._recording is not None:
+                self._recording.insert_sleep(FRAME_S)
 
     def _show_status(self) -> None:
         """Show the last result, and whether the page is paused or recording."""
@@ -174,11 +163,11 @@ class LivePage:
             state = ["paused"] * self._paused + ["recording"] * (self._recording is not None)
             self._status.content = status(self._frame, state)
 
-    @_locked
     def refresh(self) -> None:
         """Repeat the query without advancing the time, if the page is paused."""
-        if self._paused:
-            self.advance(0.0)
+        with self._lock:
+            if self._paused:
+                self.advance(0.0)
 
     # controls ---------------------------------------------------------------------------------------------
 
@@ -256,11 +245,11 @@ class LivePage:
 
     # user events ------------------------------------------------------------------------------------------
 
-    @_locked
     def _edit(self, change: Callable[[], object]) -> None:
         """Change the session, then repeat the query if the page is paused."""
-        change()
-        self.refresh()
+        with self._lock:
+            change()
+            self.refresh()
 
     def _set_layer(self, layer: str, event: Any) -> None:
         def change() -> None:
@@ -269,12 +258,12 @@ class LivePage:
 
         self._edit(change)
 
-    @_locked
     def _enable_cutting(self, enabled: bool) -> None:
-        if enabled:
-            self._server.scene.on_click()(self._cut)
-        else:
-            self._server.scene.remove_click_callback("all")
+        with self._lock:
+            if enabled:
+                self._server.scene.on_click()(self._cut)
+            else:
+                self._server.scene.remove_click_callback("all")
 
     def _fit(self) -> None:
         """Adapt view and controls to the scene."""
@@ -295,35 +284,35 @@ class LivePage:
         if self._gizmo.visible:
             self._gizmo.position = tuple(self._viewer.to_drawing(place))
 
-    @_locked
     def _choose_scene(self, name: str) -> None:
-        if name == self.session.motion.name:
-            return
-        self._status.content = waiting(f"Preparing {name} ...")
-        try:
-            self.session.choose_scene(name)
-        except ImpingeError as error:
-            self._scene.value = self.session.motion.name
-            self._show_status()
-            for client in self._server.get_clients().values():
-                client.add_notification(f"{name} cannot be shown", f"{error}.", loading=False)
-            return
-        self._fit()
-        for slider in self._shifts:
-            slider.value = 0.0
-        self._deformation.value = self.session.settings.deformation
-        self._method.value = self.session.settings.method
-        self.refresh()
+        with self._lock:
+            if name == self.session.motion.name:
+                return
+            self._status.content = waiting(f"Preparing {name} ...")
+            try:
+                self.session.choose_scene(name)
+            except ImpingeError as error:
+                self._scene.value = self.session.motion.name
+                self._show_status()
+                for client in self._server.get_clients().values():
+                    client.add_notification(f"{name} cannot be shown", f"{error}.", loading=False)
+                return
+            self._fit()
+            for slider in self._shifts:
+                slider.value = 0.0
+            self._deformation.value = self.session.settings.deformation
+            self._method.value = self.session.settings.method
+            self.refresh()
 
-    @_locked
     def _pause(self) -> None:
-        self._paused = not self._paused
-        self._show_status()
+        with self._lock:
+            self._paused = not self._paused
+            self._show_status()
 
-    @_locked
     def _step(self) -> None:
-        self._paused = True
-        self._steps += 1
+        with self._lock:
+            self._paused = True
+            self._steps += 1
 
     def _record(self, client: Any) -> None:
         with self._lock:  # released while the file is encoded, which takes long
@@ -336,45 +325,45 @@ class LivePage:
         else:
             client.send_file_download("impinge.html", recording.as_html().encode("utf-8"))
 
-    @_locked
     def _shift_by_sliders(self) -> None:
-        wanted = np.array([slider.value for slider in self._shifts])
-        if np.allclose(wanted, self.session.settings.shift, atol=0.003):
-            return  # the sliders follow the drag handle
-        self.session.settings.shift = wanted
-        self._place_handle()
-        self.refresh()
+        with self._lock:
+            wanted = np.array([slider.value for slider in self._shifts])
+            if np.allclose(wanted, self.session.settings.shift, atol=0.003):
+                return  # the sliders follow the drag handle
+            self.session.settings.shift = wanted
+            self._place_handle()
+            self.refresh()
 
-    @_locked
     def _drag(self, phase: str) -> None:
         """Follow the drag handle; events that arrive after the end of a drag have no effect on a simulation."""
-        if phase != "update":
-            self._dragging = phase == "start"
-        session, place = self.session, self._viewer.to_scene(self._gizmo.position)
-        if isinstance(session.motion, SimulatedMotion):
-            session.motion.drag_target = place if self._dragging else None
-            return
-        shift = (place - session.centre_of_b) / session.size
-        session.settings.shift = shift
-        session.settings.turn = Rotation.from_quat(np.roll(self._gizmo.wxyz, -1)).as_matrix()
-        for slider, value in zip(self._shifts, shift):
-            slider.value = float(np.clip(round(value, 3), -SHIFT, SHIFT))
-        self.refresh()
+        with self._lock:
+            if phase != "update":
+                self._dragging = phase == "start"
+            session, place = self.session, self._viewer.to_scene(self._gizmo.position)
+            if isinstance(session.motion, SimulatedMotion):
+                session.motion.drag_target = place if self._dragging else None
+                return
+            shift = (place - session.centre_of_b) / session.size
+            session.settings.shift = shift
+            session.settings.turn = Rotation.from_quat(np.roll(self._gizmo.wxyz, -1)).as_matrix()
+            for slider, value in zip(self._shifts, shift):
+                slider.value = float(np.clip(round(value, 3), -SHIFT, SHIFT))
+            self.refresh()
 
-    @_locked
     def _release(self) -> None:
         """End a drag whose browser disconnected."""
-        self._dragging = False
-        if isinstance(self.session.motion, SimulatedMotion):
-            self.session.motion.drag_target = None
+        with self._lock:
+            self._dragging = False
+            if isinstance(self.session.motion, SimulatedMotion):
+                self.session.motion.drag_target = None
 
-    @_locked
     def _cut(self, event: Any) -> None:
-        if not self._cut_clicks.value:
-            return  # a late click, after the tool was disabled
-        origin = self._viewer.to_scene(event.ray_origin)
-        self.session.cut_along(origin, event.ray_direction, self._cut_radius.value * self.session.size)
-        self.refresh()
+        with self._lock:
+            if not self._cut_clicks.value:
+                return  # a late click, after the tool was disabled
+            origin = self._viewer.to_scene(event.ray_origin)
+            self.session.cut_along(origin, event.ray_direction, self._cut_radius.value * self.session.size)
+            self.refresh()
 
 
 def waiting(words: str) -> str:
@@ -385,23 +374,19 @@ def waiting(words: str) -> str:
 def status(frame: RenderedFrame, state: Sequence[str] = ()) -> str:
     """The result of a frame and the state of the page as html; data attributes serve tests."""
     drawing = frame.drawing
-    marks = "".join(
-        f'<span style="border:1px solid;border-radius:1em;padding:0 0.7em;font-size:0.85em;opacity:0.75">{each}</span>'
-        for each in state
-    )
-    over = frame.detection_ms > frame.budget_ms
-    sure = "#26b278" if drawing.complete else "#f0a030"
-    notes = "".join(f"<div>{html.escape(note)}</div>" for note in drawing.notes)
-    return (
-        f'<div class="impinge-status" data-frame="{frame.frame}" data-count="{drawing.count}" '
-        f'data-method="{html.escape(frame.method)}" style="padding:0.4em 0.9em;font-size:0.9em;line-height:1.35">'
-        f'<div style="display:flex;gap:1.4em;align-items:baseline">'
-        f'<div><span style="font-size:1.9em;font-weight:650">{drawing.count:,}</span> {drawing.unit}</div>'
-        f'<div style="color:{"#ff4d7d" if over else "inherit"}"><span style="font-size:1.9em;font-weight:650">'
-        f"{frame.detection_ms:.2f}</span> ms</div>{marks}</div>"
-        f'<div style="border-left:3px solid {sure};padding-left:0.6em;margin-top:0.3em;min-height:7.4em">'
-        f"{html.escape(drawing.sentence)}"
-        f'<div style="opacity:0.6;font-size:0.85em">{notes}</div></div></div>'
+    style = "border:1px solid;border-radius:1em;padding:0 0.7em;font-size:0.85em;opacity:0.75"
+    return STATUS.substitute(
+        frame=frame.frame,
+        count=drawing.count,
+        method=html.escape(frame.method),
+        shown_count=f"{drawing.count:,}",
+        unit=drawing.unit,
+        time_colour="#ff4d7d" if frame.detection_ms > frame.budget_ms else "inherit",
+        detection_ms=f"{frame.detection_ms:.2f}",
+        marks="".join(f'<span style="{style}">{each}</span>' for each in state),
+        certainty_colour="#26b278" if drawing.complete else "#f0a030",
+        sentence=html.escape(drawing.sentence),
+        notes="".join(f"<div>{html.escape(note)}</div>" for note in drawing.notes),
     )
 
 

@@ -13,6 +13,7 @@ import io
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -172,14 +173,9 @@ class Page:
 
     def html(self) -> str:
         """The whole page."""
-        title, style = html.escape(self.title), files("impinge.view").joinpath("report.css").read_text("utf-8")
-        return (
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            f'<meta name="viewport" content="width=device-width"><title>{title}</title>'
-            f"<style>{style}</style></head>\n<body><h1>{title}</h1>\n"
-            + "\n".join(self._blocks)
-            + f"\n<footer>Made by impinge {html.escape(impinge.__version__)}.</footer></body></html>\n"
-        )
+        template = Template(files("impinge.view").joinpath("report.html").read_text("utf-8"))
+        title, version = html.escape(self.title), html.escape(impinge.__version__)
+        return template.substitute(title=title, blocks="\n".join(self._blocks), version=version)
 
     def write(self, path: Path) -> None:
         """Write the page atomically."""

@@ -150,7 +150,15 @@ class Session:
             self.frame += 1
             method, elapsed_ms = self.settings.method, 0.0
             try:
-                self._move(seconds, within_s)
+                wanted = self.settings
+                if isinstance(self.motion, ScriptedMotion):
+                    self.motion.deformation = wanted.deformation
+                self.motion.advance(seconds, within_s=within_s)
+                for k, (body, x) in enumerate(zip(self.bodies, self.motion.positions())):
+                    if k == 1 and not self.is_simulated:
+                        local = (x - self.centre_of_b) @ wanted.turn.T
+                        x = local + self.centre_of_b + self.size * wanted.shift  # noqa: PLW2901
+                    body.update(x)
                 result = self._query(method)
                 elapsed_ms = result.elapsed_ms
                 drawing = drawing_of(result, self.settings.layers)
@@ -165,16 +173,6 @@ class Session:
             self.times.append(elapsed_ms)
             self.counts.append(drawing.count)
             return RenderedFrame(self.frame, self.motion.time, drawing, elapsed_ms, self.settings.budget_ms, method)
-
-    def _move(self, seconds: float, within_s: float) -> None:
-        wanted = self.settings
-        if isinstance(self.motion, ScriptedMotion):
-            self.motion.deformation = wanted.deformation
-        self.motion.advance(seconds, within_s=within_s)
-        for k, (body, x) in enumerate(zip(self.bodies, self.motion.positions())):
-            if k == 1 and not self.is_simulated:
-                x = (x - self.centre_of_b) @ wanted.turn.T + self.centre_of_b + self.size * wanted.shift  # noqa: PLW2901
-            body.update(x)
 
     def _query(self, method: str) -> Any:
         if method == "vertices_inside" and len(self.bodies) == 2:
