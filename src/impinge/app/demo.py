@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 
 import impinge
-from impinge import scenes, shapes
+from impinge import scenes
 from impinge.backend import jit
 from impinge.errors import ImpingeError
+from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.runs.simulation_report import recording
 from impinge.runs.simulation_run import SimulationRun, run_simulation

@@ -18,12 +18,13 @@ from time import perf_counter
 import numpy as np
 
 import impinge
-from impinge import queries, scenes, shapes
+from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
 from impinge.contact.volume_gradient import VolumeGradients
 from impinge.deform.integrate import advance
 from impinge.errors import ImpingeError
+from impinge.mesh import shapes
 
 METHODS = ("box_tree", "brute_force")
 """The default and its oracle; ``BreadthFirst`` compiles on first use, which keeps the warm-up below a minute."""

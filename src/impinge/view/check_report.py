@@ -11,7 +11,7 @@ import numpy as np
 from impinge.detect.common.results import Kind, TrianglePairs
 from impinge.queries import Report
 from impinge.view.drawing import drawing_of
-from impinge.view.labels import counted, relation_label
+from impinge.view.labels import pairs_label, relation_label
 from impinge.view.output_files import OutputFile
 from impinge.view.picture import pair_items
 from impinge.view.rendering import render, write_picture
@@ -26,8 +26,7 @@ def check_picture(report: Report, names: Sequence[str], path: Path) -> None:
     """Draw both bodies with their names, colliding triangles and intersection curves."""
     title = relation_label(report.relation, *names)
     if len(report.pairs):
-        found = counted(len(report.pairs), "pair of triangles intersects", "pairs of triangles intersect")
-        title = f"{title}: {found}"
+        title = f"{title}: {pairs_label(len(report.pairs))}"
     if report.overlap:
         title = f"{title}, overlap volume {report.overlap.volume:.4g}"
     write_picture(render(pair_items(report.pairs, names, report.curves), title), path)

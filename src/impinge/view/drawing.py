@@ -19,7 +19,7 @@ from impinge.checks import Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind, contacts_from_pairs, contacts_from_vertices, contacts_from_volume
 from impinge.detect.common.results import Result
 from impinge.errors import ImpingeError, OptionError
-from impinge.view.labels import counted
+from impinge.view.labels import counted, pairs_label
 from impinge.view.picture import BodySurface, span_columns, surface_of
 
 LAYERS = {
@@ -91,13 +91,9 @@ def bodies_only(bodies: Sequence[Any], sentence: str) -> Drawing:
     return Drawing(tuple(map(surface_of, bodies)), sentence, complete=False)
 
 
-def _pairs_phrase(count: int) -> str:
-    return counted(count, "pair of triangles intersects", "pairs of triangles intersect")
-
-
 @drawing_of.register
 def _draw_pairs(result: impinge.TrianglePairs, layers: Collection[str] = LAYERS) -> Drawing:
-    bodies, found = result.bodies, _pairs_phrase(len(result))
+    bodies, found = result.bodies, pairs_label(len(result))
     if not result.complete:
         sentence = f"{found} so far; there may be more, since the search was incomplete."
     elif len(result):
@@ -129,7 +125,7 @@ def _draw_spheres(result: impinge.SphereContacts, layers: Collection[str] = LAYE
     sphere_pairs = counted(len(result.certain), "pair of spheres overlaps", "pairs of spheres overlap")
     found, unit, count = sphere_pairs, "spheres overlap", len(result.certain)
     if result.pairs is not None:
-        found, unit, count = f"{_pairs_phrase(len(result.pairs))}; {found}", "triangles intersect", len(result.pairs)
+        found, unit, count = f"{pairs_label(len(result.pairs))}; {found}", "triangles intersect", len(result.pairs)
     if result.complete:
         found = f"{found}. The list is complete" if count else f"No {unit}. This is certain"
         sentence = f"{found}: the search finished within the budget."

@@ -16,6 +16,11 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
+def pairs_label(count: int) -> str:
+    """Format a number of intersecting triangle pairs."""
+    return counted(count, "pair of triangles intersects", "pairs of triangles intersect")
+
+
 def relation_label(relation: str, a: str, b: str) -> str:
     """Describe the relation of two bodies by their names."""
     return RELATIONS.get(relation, "it is unknown whether {a} and {b} collide").format(a=a, b=b)

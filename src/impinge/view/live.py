@@ -165,9 +165,8 @@ class LivePage:
 
     def refresh(self) -> None:
         """Repeat the query without advancing the time, if the page is paused."""
-        with self._lock:
-            if self._paused:
-                self.advance(0.0)
+        if self._paused:
+            self.advance(0.0)
 
     # controls ---------------------------------------------------------------------------------------------
 

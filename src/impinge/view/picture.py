@@ -14,7 +14,7 @@ import numpy as np
 import impinge
 from impinge.checks import Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind
-from impinge.view.labels import counted
+from impinge.view.labels import counted, pairs_label
 from impinge.view.rendering import DrawItem, Pixels, render, write_picture
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
@@ -58,9 +58,8 @@ def surface_of(body: Any) -> BodySurface:
 def plot_pairs(result: impinge.TrianglePairs, path: PicturePath = None, *, title: str | None = None) -> Pixels | Path:
     """Draw the bodies as they are now and their colliding triangles; write ``path``, or return the pixels."""
     counts = ", ".join(f"{count:,} {kind}" for kind, count in result.count_by_kind().items() if count)
-    found = counted(len(result), "pair of triangles intersects", "pairs of triangles intersect")
     short = "" if result.complete else f", incomplete: {result.reason}"
-    named = f"{found} ({counts}){short}" if len(result) else f"No triangles intersect{short}"
+    named = f"{pairs_label(len(result))} ({counts}){short}" if len(result) else f"No triangles intersect{short}"
     return _plot(pair_items(result), title or named, path)
 
 

@@ -10,11 +10,12 @@ import base64
 import html
 import importlib.util
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from impinge.errors import MissingExtra
 from impinge.view import charts
 from impinge.view.output_files import OutputFile
 from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, encode_picture, render_views
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FRAME_MS = 100
 """Duration of an animation frame."""
@@ -114,26 +118,24 @@ class Page:
         """
         y = np.asarray(values, dtype=np.float64)
         x = np.arange(len(y), dtype=np.float64) if at is None else np.asarray(at, dtype=np.float64)
-        try:
-            figure = charts.line_chart(x, y, x_label=across, title=up, marked=marked)
-        except MissingExtra as missing:
-            self.text(f"{up}: {missing}.")
-        else:
-            self._image(charts.svg_bytes(figure), "svg+xml", f"red: {mark}" if len(marked) else "", alt=up)
+        draw = partial(charts.line_chart, x, y, x_label=across, title=up, marked=marked)
+        self._chart(draw, up, f"red: {mark}" if len(marked) else "")
 
     def matrix(self, names: Sequence[str], values: Floats, *, unit: str, zero: str) -> None:
         """Add a matrix of ``values`` between named bodies, and a legend that explains ``unit`` and ``zero``."""
-        try:
-            figure = charts.matrix_chart(names, values)
-        except MissingExtra as missing:
-            self.text(f"{unit}: {missing}.")
-            return
-        self._image(charts.svg_bytes(figure), "svg+xml", "", alt=f"{unit} of every pair")
+        self._chart(partial(charts.matrix_chart, names, values), f"{unit} of every pair", "")
         largest = np.nanmax(values, initial=0.0)
         entries = [(f"darker: more {unit}, up to {largest:,.6g}", charts.shade(1.0))] if largest > 0.0 else []
         if (values == 0.0).any():
             entries.append((zero, charts.ZERO_COLOUR))
         self.legend(entries)
+
+    def _chart(self, draw: Callable[[], Figure], title: str, caption: str) -> None:
+        """Add a figure, or a sentence where matplotlib is missing."""
+        try:
+            self._image(charts.svg_bytes(draw()), "svg+xml", caption, alt=title)
+        except MissingExtra as missing:
+            self.text(f"{title}: {missing}.")
 
     def picture(self, pixels: Pixels, caption: str) -> None:
         """Add a picture."""
