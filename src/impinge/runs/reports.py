@@ -17,10 +17,10 @@ from impinge.errors import FileError
 from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PairsRun
 from impinge.runs.store import write_bytes
-from impinge.view import picture
+from impinge.view.labels import counted, relation_label
+from impinge.view.picture import pair_items
+from impinge.view.rendering import render
 from impinge.view.report import Page, Tone
-from impinge.view.sides import add_sides
-from impinge.view.words import counted, said
 
 WORST = 3
 """Frames or pairs pictured in a report."""
@@ -172,18 +172,18 @@ def _end(page: Page, bad: list[tuple[str, str]], heading: str, command: str) -> 
         page.table(bad[:LISTED])
         if len(bad) > LISTED:
             page.text(f"and {len(bad) - LISTED} more; the tables list all")
-    page.section("How to repeat it")
+    page.section("Command")
     page.command(command)
     return page
 
 
 def _add_picture(page: Page, found: TrianglePairs, names: tuple[str, ...], caption: str, *, sides: bool) -> None:
     """Add a picture of pairs, from several directions if ``sides``."""
-    parts = picture.parts_of_pairs(found, names)
+    items = pair_items(found, names)
     if sides:
-        add_sides(page, parts, caption)
+        page.views(items, caption)
     else:
-        page.picture(picture.draw_parts(parts, caption), caption)
+        page.picture(render(items, caption), caption)
 
 
 def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str) -> Page:
@@ -218,7 +218,7 @@ def clashes(run: PairsRun) -> list[dict[str, Any]]:
 
 def pair_in_words(row: dict[str, Any]) -> str:
     """The relation of a row as a phrase."""
-    return said(row["relation"], row["name_a"], row["name_b"])
+    return relation_label(row["relation"], row["name_a"], row["name_b"])
 
 
 def write_pairs(run: PairsRun, target: Path) -> None:
