@@ -167,7 +167,7 @@ def test_sequence_report(folder, call, tmp_path):
     assert page.count("data:image/svg+xml;base64,") == 1
     assert page.count("data:image/png;base64,") == 3
     assert page.count("data:image/webp;base64,") == 1
-    assert "How to repeat it" in page
+    assert "Command" in page
     assert "impinge sequence" in page
     assert "&lt;b&gt;&amp;" in page
     assert "&lt;i&gt;bad.ply" in page
