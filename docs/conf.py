@@ -14,13 +14,17 @@ author = "the impinge authors"
 copyright = f"2026, {author}"  # noqa: A001 - the name that Sphinx reads
 release = impinge.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True}
+
+napoleon_google_docstring = False
+napoleon_use_param = False  # types of parameters are prose, not cross-references
+napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = "impinge"
