@@ -50,7 +50,7 @@ def check(
         if path is not None:
             check_path(path)  # before the computation
     bodies = [load_body(path, drop=drop, weld=weld) for path in (a, b)]
-    report = impinge.check(*bodies, method=method, volume=volume)
+    report = impinge.check(*bodies, method=cast("PairMethod", method), volume=volume)
     names = (a.name, b.name) if a.name != b.name else (f"{a.name} (a)", f"{b.name} (b)")
     if picture is not None:
         check_report.check_picture(report, names, picture)
