@@ -86,8 +86,8 @@ from impinge.scenes.scene_file import SceneFile as SceneFile
 from impinge.scenes.scene_file import read_scene as read_scene
 from impinge.simulate.particles import Particles as Particles
 from impinge.simulate.report import FrameReport as FrameReport
-from impinge.simulate.simulation import Simulation as Simulation
 from impinge.simulate.simulated_bodies import SimulationError as SimulationError
+from impinge.simulate.simulation import Simulation as Simulation
 from impinge.world.world import World as World
 from impinge.world.world import WorldPairs as WorldPairs
 

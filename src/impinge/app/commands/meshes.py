@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 import impinge
 from impinge.app.commands import console
 from impinge.app.commands.console import AsJson, Drop, Html, MeshPath, Weld, load_body, print_json, print_rows
+
+if TYPE_CHECKING:
+    from impinge.queries import PairMethod
 
 
 def _pair_methods() -> list[str]:
