@@ -44,9 +44,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range, is_buffer
+from impinge.checks import Floats, Ints, as_buffer, as_indices, as_number, as_positions, check_range, is_buffer
 from impinge.deform import fem_kernels as kernels
-from impinge.deform.materials import Material, as_number, material_of
+from impinge.deform.materials import Material, material_of
 from impinge.errors import MeshError
 from impinge.mesh.tet_mesh import signed_volumes
 
@@ -252,7 +252,9 @@ class GreenStrain(Elements):
     _model = kernels.GREEN
 
     def __init__(self, rest: Any, tets: Any, material: Material | str, *, barrier: float = 1.0) -> None:
-        barrier = as_number(barrier, "barrier", "a number of at least 0, relative to λ + 2 μ", lambda x: x >= 0.0)
+        barrier = as_number(
+            barrier, "barrier", "a number of at least 0, relative to λ + 2 μ", least=0.0, below=math.inf
+        )
         super().__init__(rest, tets, material, barrier=barrier)
 
 

@@ -21,10 +21,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from impinge.checks import Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, check_finite, shown
+from impinge.checks import Floats, Ints, as_buffer, as_ids, as_number, as_numbers, as_positions, check_finite, shown
 from impinge.deform import integrate_kernels as kernels
 from impinge.deform.fem import ReducedModel
-from impinge.deform.materials import as_number
 from impinge.errors import ImpingeError, MeshError, OptionError
 
 LENIENCE = 1.5
@@ -168,7 +167,7 @@ class Integrator:
 def as_seconds(value: Any, name: str, *, zero: bool = True) -> float:
     """Convert ``value`` to a finite time [s], or raise an error."""
     expected = f"a {'' if zero else 'positive '}number of seconds"
-    return as_number(value, name, expected, lambda x: x >= 0.0 if zero else x > 0.0)
+    return as_number(value, name, expected, least=0.0, above=None if zero else 0.0, below=math.inf)
 
 
 def _held(fixed: Any, prescribed: Any, count: int) -> tuple[Ints, Floats]:

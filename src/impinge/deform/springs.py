@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Floats, Ints, as_indices, as_positions, check_range
+from impinge.checks import Floats, Ints, as_indices, as_number, as_positions, check_range
 from impinge.deform import springs_kernels as kernels
 from impinge.deform.fem import SAFETY, STABLE_RADIUS
-from impinge.deform.materials import as_number
 from impinge.errors import MeshError
 
 NO_TETS: Ints = np.zeros((0, 4), dtype=np.int32)
@@ -47,9 +46,9 @@ class SpringSheet:
         damping: float = 0.3, drag: float = 0.5,
     ) -> None:  # fmt: skip
         for name, value in (("stretching", stretching), ("density", density)):
-            as_number(value, name, "a positive number", lambda x: x > 0.0)
+            as_number(value, name, "a positive number", above=0.0, below=math.inf)
         for name, value in (("bending", bending), ("damping", damping), ("drag", drag)):
-            as_number(value, name, "a number from 0", lambda x: x >= 0.0)
+            as_number(value, name, "a number from 0", least=0.0, below=math.inf)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.faces: Ints = as_indices(faces, name="faces", columns=3).copy()
         check_range(self.faces, len(self.rest), "faces")
