@@ -18,10 +18,9 @@ Guarantee   Forces of springs sum to zero, and so do their moments, up to roundi
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.checks import Floats, Ints, as_indices, as_number, as_positions, check_range
 from impinge.deform import springs_kernels as kernels
@@ -42,8 +41,8 @@ class SpringSheet:
     """
 
     def __init__(
-        self, rest: Any, faces: Any, *, stretching: float = 100.0, bending: float = 0.02, density: float = 0.2,
-        damping: float = 0.3, drag: float = 0.5,
+        self, rest: ArrayLike, faces: ArrayLike, *, stretching: float = 100.0, bending: float = 0.02,
+        density: float = 0.2, damping: float = 0.3, drag: float = 0.5,
     ) -> None:  # fmt: skip
         for name, value in (("stretching", stretching), ("density", density)):
             as_number(value, name, "a positive number", above=0.0, below=math.inf)
