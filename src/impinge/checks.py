@@ -21,7 +21,7 @@ Number = TypeVar("Number", bound=np.generic)
 Choice = TypeVar("Choice")
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """What ``to_dict`` of a result holds, ready for ``json.dumps``."""
-Stats: TypeAlias = dict[str, int | float | str | list[int]]
+Stats: TypeAlias = dict[str, Any]
 """Counters of the work done and milliseconds per stage, for people; no code takes decisions from them."""
 
 

@@ -26,7 +26,7 @@ from impinge.deform.integrate import Integrator
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 
-METHODS = ("box_tree", "brute_force")
+METHODS: tuple[queries.PairMethod, ...] = ("box_tree", "brute_force")
 """The default and its oracle; ``BreadthFirst`` compiles on first use, which keeps the warm-up below a minute."""
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 import impinge
 from impinge.app.commands import console
 from impinge.app.commands.console import AsJson, Drop, Html, MeshPath, Weld, load_body, print_json, print_rows
+
+if TYPE_CHECKING:
+    from impinge.queries import PairMethod
 
 
 def _pair_methods() -> list[str]:
@@ -50,7 +53,7 @@ def check(
         if path is not None:
             check_path(path)  # before the computation
     bodies = [load_body(path, drop=drop, weld=weld) for path in (a, b)]
-    report = impinge.check(*bodies, method=method, volume=volume)
+    report = impinge.check(*bodies, method=cast("PairMethod", method), volume=volume)
     names = (a.name, b.name) if a.name != b.name else (f"{a.name} (a)", f"{b.name} (b)")
     if picture is not None:
         check_report.check_picture(report, names, picture)
