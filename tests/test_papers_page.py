@@ -97,6 +97,17 @@ def test_the_page_covers_all_papers_and_experiments():
             assert name in spans(number[1])
 
 
+@pytest.mark.parametrize("section", sorted(SECTIONS))
+def test_groups_and_tables_of_experiments_exist(section):
+    """Find every quoted group, table, row and claim in the sources of the paper's experiments."""
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "benchmarks" / "papers").glob(f"p{section}_*.py"))
+    rows = [row.rstrip("|").rpartition(" | ")[2] for row in re.findall(r"^\|.*\|$", SECTIONS[section], re.MULTILINE)]
+    quoted = re.findall(r'"([^"]+)"', re.sub(r"`[^`]*`", "", "\n".join(rows)))
+
+    assert quoted or section == "000"
+    assert [name for name in quoted if name not in sources] == []
+
+
 @pytest.mark.parametrize(
     "span", ["tests/absent.py", "test_absent", "recursive_check(absent=1)", "GjkCut.absent", "p000_absent", "absent"]
 )
