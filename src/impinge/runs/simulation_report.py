@@ -54,13 +54,13 @@ def found_in_words(run: SimulationRun) -> Rows:
     return rows
 
 
-def simulation_report(run: SimulationRun, *, title: str, asked: Sequence[tuple[str, Any]], command: str) -> Page:
+def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[str, Any]], command: str) -> Page:
     """A page with verdict, totals, recording, pictures and charts of a run."""
     table = run.table()
     page = Page(title)
     page.verdict(_verdict(table, run.frame_count), "plain" if table["complete"].all() else "unsure")
     page.section("Input")
-    page.facts(asked)
+    page.facts(inputs)
     page.section("Result")
     page.facts(found_in_words(run))
     page.animation(list(recording(run)), "the whole run")

@@ -52,8 +52,8 @@ def sequence(
         )  # fmt: skip
     bad, worst = reports.bad_rows(run.frames(), "name"), reports.worst_frames(run)
     if html is not None:
-        asked = [("body", str(a)), ("frames", frames), ("against", str(against or "itself"))]
-        reports.frames_report(run, asked=asked, command=command_line()).write(html)
+        inputs = [("body", str(a)), ("frames", frames), ("against", str(against or "itself"))]
+        reports.frames_report(run, inputs=inputs, command=command_line()).write(html)
     if target is not None:
         reports.write_frames(run, target)
     resumed = f", {run.resumed} of an earlier run" if run.resumed else ""
@@ -97,7 +97,7 @@ def clash(
     found = reports.clashes(run)
     bad = reports.bad_rows(run.parts(), "name") + reports.bad_rows(run.pairs(), "name_a", "name_b")
     if html is not None:
-        reports.pairs_report(run, asked=[("parts of", str(parts))], command=command_line()).write(html)
+        reports.pairs_report(run, inputs=[("parts of", str(parts))], command=command_line()).write(html)
     if target is not None:
         reports.write_pairs(run, target)
     rows: Rows = [("parts", run.totals["parts"]), ("near pairs", len(run)), ("colliding", len(found))]

@@ -58,9 +58,9 @@ def simulate(
         frames_in(length, simulation.dt)  # raises for invalid times
         run = run_simulation(simulation, length, job=job, out=folder, progress=progress)
     if html is not None:
-        asked = [("scene", scene), ("scale", f"{scale:g}"), ("time", f"{length:g} s")]
-        asked.append(("time per frame", f"{simulation.dt:.6g} s"))
-        simulation_report.simulation_report(run, title=title, asked=asked, command=command_line()).write(html)
+        inputs = [("scene", scene), ("scale", f"{scale:g}"), ("time", f"{length:g} s")]
+        inputs.append(("time per frame", f"{simulation.dt:.6g} s"))
+        simulation_report.simulation_report(run, title=title, inputs=inputs, command=command_line()).write(html)
     rows = simulation_report.found_in_words(run)
     if as_json:
         print_json({"scene": scene, "frames": run.frame_count, "resumed": run.resumed, "found": dict(rows)})

@@ -1,4 +1,4 @@
-"""Results of queries: frozen arrays, one row per item, sorted so that runs compare equal.
+"""Results of queries: frozen arrays, one row per item, sorted: runs compare equal.
 
 Every result names its ``method``, the work done (``stats``, ``elapsed_ms``), and whether it is ``complete``; if not,
 ``reason`` is "budget", "limit" or "cancelled". A pickled result has no ``bodies``.
