@@ -3,8 +3,8 @@
 Names that recur:
 order    (x, order_face, order_tri) of a tree: positions, and the triangles in tree order.
 upper    (box, level_start) of a tree: boxes of blocks and of all levels above.
-moves    (origin_a, origin_b, rotation_a, rotation_b, matrix_a, matrix_b): origins of block interiors; how a body's boxes
-         appear in the axes of the other body, None or 3 x 6 (matrix, translation above blocks, translation inside of
+moves    (origin_a, origin_b, rotation_a, rotation_b, matrix_a, matrix_b): origins of block interiors; how boxes
+         of a body appear in the axes of the other, None or 3 x 6 (matrix, translation above blocks, translation inside of
          them, a pad for all rounding); and the 3 x 4 matrix that moves a body's vertices, or None.
 fans     vertex fans and their masks, None for two trees.
 scratch  (key, interior, stamp, candidate, bound); each thread has a part of its own. ``ENTRIES`` block interiors of
@@ -112,7 +112,7 @@ def _interior_of(b, side, thread, order, origin, scratch):
 
 @compiled
 def find_block_pairs(upper_a, upper_b, rotation_a, rotation_b, is_self, block_pairs):
-    """Write the pairs of blocks whose boxes overlap; returns their number, which may exceed the length of ``block_pairs``.
+    """Write the pairs of blocks whose boxes overlap; returns their number, which may exceed ``len(block_pairs)``.
 
     Trees have equally many levels: both nodes of a pair are on one level. Of one tree, each pair of
     blocks is found once, the lower block first.
