@@ -4,7 +4,7 @@ Names that recur:
 order    (x, order_face, order_tri) of a tree: positions, and the triangles in tree order.
 upper    (box, level_start) of a tree: boxes of blocks and of all levels above.
 moves    (origin_a, origin_b, rotation_a, rotation_b, matrix_a, matrix_b): origins of block interiors; how boxes
-         of a body appear in the axes of the other, None or 3 x 6 (matrix, translation above blocks, translation inside of
+         of a body appear in the axes of the other, None or 3 x 6 (matrix, translation above blocks, inside of
          them, a pad for all rounding); and the 3 x 4 matrix that moves a body's vertices, or None.
 fans     vertex fans and their masks, None for two trees.
 scratch  (key, interior, stamp, candidate, bound); each thread has a part of its own. ``ENTRIES`` block interiors of
