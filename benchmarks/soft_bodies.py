@@ -62,16 +62,18 @@ def _forces(quick: bool) -> list[Row]:
     against_memory = interleaved(
         scene,
         {
-            "impinge, GreenStrain": lambda: green.forces(x, v, out),
-            "impinge, Corotated": lambda: corotated.forces(x, v, out),
+            "impinge, GreenStrain": lambda _: green.forces(x, v, out),
+            "impinge, Corotated": lambda _: corotated.forces(x, v, out),
             "memory alone": _stream(green, x, v, out),
         },
+        [None],
         rounds=rounds,
         note=note,
     )
     against_numpy = interleaved(
         scene,
-        {"impinge, GreenStrain": lambda: green.forces(x, v, out), "NumPy einsum": lambda: peer.forces(x, v)},
+        {"impinge, GreenStrain": lambda _: green.forces(x, v, out), "NumPy einsum": lambda _: peer.forces(x, v)},
+        [None],
         rounds=min(rounds, 3),
         note=note,
     )
@@ -116,14 +118,14 @@ def _hooke(strain: Floats, lam: float, mu: float) -> Floats:
     return stress
 
 
-def _stream(model: GreenStrain, x: Floats, v: Floats, out: Floats) -> Callable[[], object]:
+def _stream(model: GreenStrain, x: Floats, v: Floats, out: Floats) -> Callable[[object], object]:
     """Read what forces need, and write as much as they are."""
     shapes_and_volumes = np.ones(10 * len(model.tets), dtype=np.int64)  # zeros would be one page of memory
     ids = np.ones(2 * len(model.tets), dtype=np.int64)  # four int32 each
     velocities = v.reshape(-1).view(np.int64)
     bits = np.zeros(kernels.PARTS, dtype=np.int64)
 
-    def step() -> None:
+    def step(_: object) -> None:
         for rows in (shapes_and_volumes, ids, velocities):
             kernels.read_all.over(len(rows))(rows, bits)
         kernels.copy_rows.over(len(x))(x, out)
@@ -145,10 +147,11 @@ def _links(quick: bool) -> list[Row]:
     return interleaved(
         f"embedding, {len(dense) / 1e3:.4g}k vertices",
         {
-            "memory copy": lambda: kernels.copy_rows.over(len(dense))(dense, out),
-            "rigid links": lambda: links.steer(x, out),
-            "barycentric": lambda: weights.steer(x, out),
+            "memory copy": lambda _: kernels.copy_rows.over(len(dense))(dense, out),
+            "rigid links": lambda _: links.steer(x, out),
+            "barycentric": lambda _: weights.steer(x, out),
         },
+        [None],
         rounds=3 if quick else 30,
         note=f"{jit.thread_count()} threads",
     )
@@ -163,7 +166,8 @@ def _frames(quick: bool) -> list[Row]:
         bodies = [_Body(name), _Body(name)]
         row = interleaved(
             f"2 bodies of 1,960 tets and 49.6k triangles, {name}",
-            {"impinge": lambda: [body.frame() for body in bodies]},  # noqa: B023 - called within the loop
+            {"impinge": lambda bodies: [body.frame() for body in bodies]},
+            [bodies],
             rounds=2 if quick else 60,
         )[0]
         factor = f"{1e3 / row.median_ms:.3g} frames per second, {FRAME / (1e-3 * row.median_ms):.3g} times real time"

@@ -10,13 +10,12 @@ whose tets have no slivers and bear long steps, and by NetGen, as the paper has 
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from benchmarks.measure import Row, interleaved
+from benchmarks.measure import Row, interleaved, unmeasured
 from impinge import scenes
 from impinge.backend import jit
 from impinge.bodies.soft_body import SoftBody
@@ -43,29 +42,29 @@ def run(*, quick: bool = False) -> list[Row]:
         ("two livers, 5 kPa", LIVER, FRAMES_QUICK if quick else FRAMES),
         ("two livers of rubber", "rubber", STIFF_FRAMES_QUICK if quick else STIFF_FRAMES),
     ):
-        candidates: dict[str, Callable[[], object]] = {}
+        candidates: dict[str, Callable[[object], object]] = {}
         notes: dict[str, str] = {}
         for method, options in (COARSE_QUICK if quick else COARSE).items():
             if method == "netgen" and importlib.util.find_spec("netgen") is None:
-                rows.append(Row(name, method, math.nan, math.nan, math.nan, "not installed; pip install impinge[soft]"))
+                rows.append(unmeasured(name, method, "not installed; pip install impinge[soft]"))
                 continue
             try:
                 bodies = _livers(method, options, material)
             except MeshError as error:
-                rows.append(Row(name, method, math.nan, math.nan, math.nan, str(error)))
+                rows.append(unmeasured(name, method, str(error)))
                 continue
             candidates[method] = partial(_frame, bodies)
             substeps = bodies[0].step(FRAME).substeps
             notes[method] = (
                 f"{len(bodies[0].coarse)} tets, {substeps} sub-steps, {len(bodies[0].surface)} triangles each"
             )
-        for row in interleaved(name, candidates, rounds=frames):
+        for row in interleaved(name, candidates, [None], rounds=frames) if candidates else ():
             rate = f"{1e3 / row.median_ms:.0f} frames per second, {1e3 * FRAME / row.median_ms:.2g} times real time"
             rows.append(replace(row, note=f"{rate} (median); {notes[row.candidate]}; {jit.thread_count()} threads"))
     return rows
 
 
-def _frame(bodies: list[SoftBody]) -> None:
+def _frame(bodies: list[SoftBody], _: object) -> None:
     for body in bodies:
         body.step(FRAME)
 

@@ -14,11 +14,12 @@ Claims     Faster than the tree with refit; the refit shifts the curve; refit be
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import Candidate as TimedCandidate
+from benchmarks.measure import interleave
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p000_bodies import LARGE, LARGE_KNOT, SMALL, SMALL_KNOT, Frame, Pair, blobs, knots
 from benchmarks.papers.p000_frames import (
@@ -32,6 +33,7 @@ from benchmarks.papers.p000_frames import (
     published,
     refit_tree,
 )
+from impinge.checks import Floats
 
 CUT, AS_PUBLISHED, ONE_THREAD = "GjkCut", "GjkCut, as published", "GjkCut, one thread"
 REFIT, NO_REFIT, REBUILD = "refit tree", "refit tree, refit not timed", "refit tree, built anew"
@@ -126,16 +128,16 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, np.floating) else value
 
 
-def _in_a_row(candidate: Candidate, frames: list[Frame], count: int) -> Any:
+def _in_a_row(candidate: Candidate, frames: list[Frame], count: int) -> Floats:
+    """Milliseconds of consecutive frames, after ten untimed ones."""
     session = candidate.begin()
-    taken = np.zeros(count)
-    for n in range(-10, count):  # the first ones warm up
-        began = perf_counter()
-        session.prepare(frames[n % len(frames)])
-        session.step()
-        if n >= 0:
-            taken[n] = 1e3 * (perf_counter() - began)
-    return taken
+
+    def step(frame: Frame) -> object:
+        session.prepare(frame)
+        return session.step()
+
+    loop = interleave([TimedCandidate(candidate.name, step)], frames, rounds=10 + count, warm_up=False)
+    return np.array([sample.ms for ((sample,),) in loop][10:])
 
 
 # Claims ---------------------------------------------------------------------------------------------------------

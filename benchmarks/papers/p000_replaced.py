@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import Sizes
 from benchmarks.papers.experiment import Claim, Experiment, Plot, judged
 from benchmarks.papers.p000_frames import (
     Answer,
@@ -64,20 +64,12 @@ Found = dict[str, dict[str, Series]]
 """By scene, then by candidate."""
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    grids: tuple[tuple[int, int], ...]
-    """Meridians and bands; the first is that of the changes."""
-    growth: tuple[tuple[int, int], ...]
-    refined: tuple[int, int]
-    count: int
-    rounds: int
-
-
-FULL = _Sizes(
-    ((100, 66), (30, 26), (250, 165)), ((30, 26), (60, 55), (120, 109), (240, 217), (340, 307)), (3, 6), 12, 3
-)
-QUICK = _Sizes(((8, 7),), ((8, 7), (16, 14)), (1, 2), 4, 1)
+# grids: meridians and bands; the first is that of the changes
+FULL = Sizes(
+    grids=((100, 66), (30, 26), (250, 165)), growth=((30, 26), (60, 55), (120, 109), (240, 217), (340, 307)),
+    refined=(3, 6), count=12, rounds=3,
+)  # fmt: skip
+QUICK = Sizes(grids=((8, 7),), growth=((8, 7), (16, 14)), refined=(1, 2), count=4, rounds=1)
 
 
 def run(*, quick: bool = False) -> Experiment:
@@ -162,19 +154,19 @@ class _Rebuilt(RefitTree):
         return super().query()
 
 
-def _edits(quads: Quads, sizes: _Sizes) -> dict[str, Series]:
+def _edits(quads: Quads, sizes: Sizes) -> dict[str, Series]:
     makers = ((CUT, GjkCut), (AS_PUBLISHED, Published), (TREE, BoxTree), (REBUILT, _Rebuilt))
     candidates = [_edited(name, quads, make) for name, make in makers]
     return _measure(f"half replaced by edits, {quads.triangles:,} triangles", candidates, quads, sizes)
 
 
-def _active_sets(quads: Quads, sizes: _Sizes) -> dict[str, Series]:
+def _active_sets(quads: Quads, sizes: Sizes) -> dict[str, Series]:
     makers = ((CUT, GjkCut), (AS_PUBLISHED, Published), (TREE, BoxTree))
     candidates = [_chosen(name, quads, make) for name, make in makers]
     return _measure(f"half replaced by active sets, {quads.triangles:,} triangles", candidates, quads, sizes)
 
 
-def _measure(label: str, candidates: list[Candidate], quads: Quads, sizes: _Sizes) -> dict[str, Series]:
+def _measure(label: str, candidates: list[Candidate], quads: Quads, sizes: Sizes) -> dict[str, Series]:
     return measure(label, candidates, quads.frames(sizes.count), rounds=sizes.rounds)
 
 
@@ -197,7 +189,7 @@ def _chosen(name: str, quads: Quads, make: Callable[..., GjkCut | BoxTree | Publ
     return Candidate(name, begin)
 
 
-def _changes(sizes: _Sizes) -> dict[str, Series]:
+def _changes(sizes: Sizes) -> dict[str, Series]:
     """Queries of the same bodies, after less and less was left as it was."""
     quads = Quads(*sizes.grids[0])
 
@@ -216,13 +208,15 @@ def _pass_over(frame: Frame) -> None:
         x.copy()
 
 
-def _moved(name: str, quads: Quads, *, twice: bool = False, **active: Ints) -> Candidate:
+def _moved(
+    name: str, quads: Quads, *, twice: bool = False, active_a: Ints | None = None, active_b: Ints | None = None
+) -> Candidate:
     """GJK with cut after the vertices moved, or asked ``twice``; on all triangles or the ``active_a``, ``active_b``."""
 
     def begin() -> Session:
         bodies = [quads.body(i) for i in range(2)]
         detector = GjkCut(*bodies)
-        query = partial(detector.query, **active)
+        query = partial(detector.query, active_a=active_a, active_b=active_b)
         query()
 
         def prepare(frame: Frame) -> None:
@@ -240,7 +234,7 @@ def _moved(name: str, quads: Quads, *, twice: bool = False, **active: Ints) -> C
 # A refined scene ------------------------------------------------------------------------------------------------
 
 
-def _refined(sizes: _Sizes) -> dict[str, Series]:
+def _refined(sizes: Sizes) -> dict[str, Series]:
     """Coarse, and fine near contact, by active sets; beside all fine triangles at once."""
     frames = [0.25 * n / sizes.count for n in range(sizes.count)]
     label = f"refined near contact, {20 * 4 ** sizes.refined[0]:,} to {20 * 4 ** sizes.refined[1]:,} triangles"
@@ -249,7 +243,7 @@ def _refined(sizes: _Sizes) -> dict[str, Series]:
     return {**found, **measure(f"{label}, all of it fine", [_all_fine(sizes)], frames, rounds=sizes.rounds)}
 
 
-def _adaptive(name: str, sizes: _Sizes, make: Callable[..., GjkCut | BoxTree]) -> Candidate:
+def _adaptive(name: str, sizes: Sizes, make: Callable[..., GjkCut | BoxTree]) -> Candidate:
     def begin() -> Session:
         scene = refinement_scene(*sizes.refined)
         detector = make(scene.a.body, scene.b.body)
@@ -276,7 +270,7 @@ def _active_ids(scene: RefinementScene) -> tuple[Ints, Ints]:
     return scene.a.active, scene.b.active
 
 
-def _all_fine(sizes: _Sizes) -> Candidate:
+def _all_fine(sizes: Sizes) -> Candidate:
     def begin() -> Session:
         scene = refinement_scene(*sizes.refined)
         for side in (scene.a, scene.b):
@@ -291,7 +285,7 @@ def _all_fine(sizes: _Sizes) -> Candidate:
 # Growth ---------------------------------------------------------------------------------------------------------
 
 
-def _growth(sizes: _Sizes) -> dict[int, dict[str, Series]]:
+def _growth(sizes: Sizes) -> dict[int, dict[str, Series]]:
     """Whole bodies, by the triangles of both."""
     found = {}
     for grid in sizes.growth:
@@ -302,7 +296,7 @@ def _growth(sizes: _Sizes) -> dict[int, dict[str, Series]]:
     return found
 
 
-def _growth_in_pool(sizes: _Sizes) -> dict[int, dict[str, Series]]:
+def _growth_in_pool(sizes: Sizes) -> dict[int, dict[str, Series]]:
     """More and more triangles of one pool, chosen at random, by those of both bodies that take part."""
     quads = Quads(*sizes.growth[-1])
     rng = np.random.default_rng(0)

@@ -23,13 +23,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import impinge
-from benchmarks.measure import Row
+from benchmarks.measure import Row, row_of, stages_timed, timed
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p001_bodies import (
     FRAME,
@@ -197,16 +196,14 @@ def _measure(pair: Pair, detector: SphereTree, budget_ms: float, *, quick: bool)
     found = Measured(budget_ms)
     pair.swing(SPEED)
     for frame in range(frames + 1):
-        began = perf_counter()
-        pair.step()
-        asked = perf_counter()
-        result = detector.query(budget_ms=budget_ms)
-        answered = perf_counter()
-        penalty(result, pair.a.coarse.vertices, pair.b.coarse.vertices, stiffness=STIFFNESS)
+        step_ms, _ = timed(pair.step)
+        query_ms, result = timed(lambda: detector.query(budget_ms=budget_ms))
+        respond = partial(penalty, result, pair.a.coarse.vertices, pair.b.coarse.vertices, stiffness=STIFFNESS)
+        response_ms, _ = timed(respond)
         if frame == 0:
             continue  # the first one may still build or load something
-        found.frame_ms.append(1e3 * (perf_counter() - began))
-        found.ms.append(1e3 * (answered - asked))
+        found.frame_ms.append(step_ms + query_ms + response_ms)
+        found.ms.append(query_ms)
         found.possible.append(len(result.possible))
         found.certain.append(len(result.certain))
         found.tests.append(result.stats["tests"])
@@ -245,12 +242,11 @@ def _measure_published(a: DeformableBody, b: DeformableBody, budget_ms: float, *
         body.v[...] = velocities
     system = System(bodies)
     for frame in range(frames + 1):
-        began = perf_counter()
-        cycle = system.step(FRAME, critical_time=1e-3 * budget_ms)
+        frame_ms, cycle = timed(lambda: system.step(FRAME, critical_time=1e-3 * budget_ms))
         if frame == 0:
             continue  # the first one may still load something
         (lists,) = cycle.lists
-        found.frame_ms.append(1e3 * (perf_counter() - began))
+        found.frame_ms.append(frame_ms)
         found.ms.append(1e-6 * cycle.search_ns)
         found.possible.append(len(lists.pair_list))
         found.certain.append(len(lists.collision_list))
@@ -260,23 +256,18 @@ def _measure_published(a: DeformableBody, b: DeformableBody, budget_ms: float, *
 
 
 def _waited_ms(budget_ms: float) -> float:
-    began = perf_counter()
-    wait(int(1e6 * budget_ms))
-    return 1e3 * (perf_counter() - began)
+    return timed(lambda: wait(int(1e6 * budget_ms)))[0]
 
 
 def _rates(pair: Pair, detector: SphereTree, rounds: int) -> tuple[float, float]:
-    """Million tests per second of whole searches: spheres up to date, and tracked on the way; the best of some."""
+    """Million tests per second of whole searches, without and with tracking of the spheres; the best of all rounds."""
     best = [0.0, 0.0]
-    impinge.time_stages(True)
-    try:
-        for turn in range(rounds):
-            pair.deform(0.02, 0.1 * turn)
-            for k in (1, 0):  # the second search finds the spheres where the first has put them
+    with stages_timed():
+        for n in range(rounds):
+            pair.deform(0.02, 0.1 * n)
+            for k in (1, 0):  # the first search tracks the spheres, the second finds them up to date
                 stats = detector.query().stats
                 best[k] = max(best[k], 1e-3 * stats["tests"] / stats["search_ms"])
-    finally:
-        impinge.time_stages(False)
     return best[0], best[1]
 
 
@@ -284,8 +275,7 @@ def _rates(pair: Pair, detector: SphereTree, rounds: int) -> tuple[float, float]
 
 
 def _row(name: str, each: Measured) -> Row:
-    least, median = min(each.ms), statistics.median(each.ms)
-    return Row(name, f"{each.budget_ms:g} ms", least, median, least / each.budget_ms, "ratio: to the budget")
+    return row_of(name, f"{each.budget_ms:g} ms", each.ms, each.budget_ms, "ratio: to the budget")
 
 
 def _table_1(found: dict[str, list[Measured]]) -> Table:

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import statistics
 import tracemalloc
-from dataclasses import dataclass
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import impinge
-from benchmarks.measure import Row
+from benchmarks.measure import Candidate, Row, Sizes, measure, timed
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.p001_bodies import SIZE, Pair, bunny_like, make_pair, make_shape
 from benchmarks.papers.p001_errors_claims import (
@@ -58,27 +57,16 @@ the headline has both builders. A mode is timed after a motion, {timed:,} tests.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    subdivisions: int
-    cells: int
-    levels: int
-    medial: dict[str, int]
-    """Options of the other builder."""
-    poses: int
-    headline_poses: int
-    tests: tuple[int, ...]
-    amplitudes: tuple[float, ...]
-    controls: tuple[int, ...]
-    timed: int
-    """Tests of a query whose time is told."""
-
-
-FULL = _Sizes(
-    6, 14, 4, {"levels": 4, "samples": 4000}, 4, 12, (30, 100, 300, 1_000, 3_000, 10_000, 100_000),
-    (0.0, 0.01, 0.02, 0.05, 0.1, 0.15), (1, 2, 4, 8, 16, 32), 10_000,
+# medial: options of the other builder; timed: tests of a timed query
+FULL = Sizes(
+    subdivisions=6, cells=14, levels=4, medial={"levels": 4, "samples": 4000}, poses=4, headline_poses=12,
+    tests=(30, 100, 300, 1_000, 3_000, 10_000, 100_000), amplitudes=(0.0, 0.01, 0.02, 0.05, 0.1, 0.15),
+    controls=(1, 2, 4, 8, 16, 32), timed=10_000,
 )  # fmt: skip
-QUICK = _Sizes(3, 5, 2, {"levels": 1, "samples": 100}, 1, 1, (30, 3_000, 1_000_000), (0.0, 0.05), (1, 4), 300)
+QUICK = Sizes(
+    subdivisions=3, cells=5, levels=2, medial={"levels": 1, "samples": 100}, poses=1, headline_poses=1,
+    tests=(30, 3_000, 1_000_000), amplitudes=(0.0, 0.05), controls=(1, 4), timed=300,
+)  # fmt: skip
 BUDGETS_MS = (0.1, 1.0, 10.0)
 """Of the headline."""
 
@@ -118,7 +106,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _pair(sizes: _Sizes, **options: Any) -> Pair:
+def _pair(sizes: Sizes, **options: Any) -> Pair:
     shape = make_shape("bunny-like", bunny_like(sizes.subdivisions), cells=sizes.cells, **options)
     return make_pair(shape, shape, (SIZE - PUSHED, 0.1, 0.0))
 
@@ -163,7 +151,7 @@ def _compare(pair: Pair, result: SphereContacts, regions: Regions) -> Errors:
     return errors_of(regions, listed, all_contacts(result), pair.trees, SIZE)
 
 
-def _over_budget(pair: Pair, sizes: _Sizes) -> list[Point]:
+def _over_budget(pair: Pair, sizes: Sizes) -> list[Point]:
     detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
     taken: dict[tuple[str, int], list[tuple[Errors, Floats, Floats, int]]] = {}
     for pose in range(sizes.poses):
@@ -176,7 +164,7 @@ def _over_budget(pair: Pair, sizes: _Sizes) -> list[Point]:
     return [_point(mode, tests, each) for (mode, tests), each in taken.items()]
 
 
-def _over_amplitude(pair: Pair, sizes: _Sizes) -> list[Point]:
+def _over_amplitude(pair: Pair, sizes: Sizes) -> list[Point]:
     detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
     taken: dict[tuple[str, float], list[tuple[Errors, Floats, Floats, int]]] = {}
     for amplitude in sizes.amplitudes:
@@ -218,7 +206,7 @@ def _between(found: Floats, right: Floats) -> float:
     return float(np.degrees(np.arccos(np.clip(found @ right / size, -1.0, 1.0)))) if size > 0.0 else 180.0
 
 
-def _over_controls(pair: Pair, sizes: _Sizes) -> list[Controls]:
+def _over_controls(pair: Pair, sizes: Sizes) -> list[Controls]:
     """What each number of controls does; the pair is a new one, that has kept nothing yet."""
     found = []
     for mode in ("paper", "affine"):
@@ -239,9 +227,7 @@ def _over_controls(pair: Pair, sizes: _Sizes) -> list[Controls]:
 
 
 def _query_ms(detector: SphereTree, tests: int) -> float:
-    began = perf_counter()
-    detector.query(max_tests=tests)
-    return 1e3 * (perf_counter() - began)
+    return timed(lambda: detector.query(max_tests=tests))[0]
 
 
 def _kept(pair: Pair, mode: str, **options: Any) -> Kept:
@@ -259,7 +245,7 @@ def _kept(pair: Pair, mode: str, **options: Any) -> Kept:
 # Headline and times ---------------------------------------------------------------------------------------------
 
 
-def _headline(builder: str, pair: Pair, sizes: _Sizes) -> list[Headline]:
+def _headline(builder: str, pair: Pair, sizes: Sizes) -> list[Headline]:
     """Budgets in milliseconds: normals of regions, and how near contacts of spheres are to crossing triangles."""
     detector = pair.detector()
     for turn in range(3):  # what a budget needs apart from the search is learnt by the first queries
@@ -299,16 +285,19 @@ def _headline_of(builder: str, budget: float, pair: Pair, taken: list[tuple[Erro
     )
 
 
-def _rows(pair: Pair, sizes: _Sizes) -> list[Row]:
-    """Times of queries after a motion, mode by mode, in turns."""
-    detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
-    times: dict[str, list[float]] = {mode: [] for mode in MODES}
-    for turn in range(3 * sizes.poses):
-        for mode, detector in detectors.items():
-            pair.deform(AMPLITUDE * SIZE, 0.1 * turn)
-            times[mode].append(_query_ms(detector, sizes.timed))
-    base = min(times[MODES[0]])
-    return [
-        Row(f"{sizes.timed:,} tests", f"tracking={mode}", min(taken), statistics.median(taken), min(taken) / base)
-        for mode, taken in times.items()
+def _rows(pair: Pair, sizes: Sizes) -> list[Row]:
+    """Times of queries after a motion, alternating between modes."""
+
+    def deform(n: int) -> None:
+        pair.deform(AMPLITUDE * SIZE, 0.1 * n)
+
+    candidates = [
+        Candidate(f"tracking={mode}", partial(_query, pair.detector(tracking=mode), sizes.timed), prepare=deform)
+        for mode in MODES
     ]
+    rounds = 3 * sizes.poses
+    return measure(f"{sizes.timed:,} tests", candidates, range(rounds), rounds=rounds)
+
+
+def _query(detector: SphereTree, tests: int, _: int) -> object:
+    return detector.query(max_tests=tests)

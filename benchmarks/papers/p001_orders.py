@@ -106,6 +106,7 @@ def run(*, quick: bool = False) -> Experiment:
         ),
         rows=interleaved(
             f"{TIMED:,} tests", {name: _timed(detectors.get(name), spheres, way) for name, way in WAYS.items()},
+            [TIMED],
             rounds=2 if quick else 20,
         ),
         claims=claims(curves),
@@ -140,10 +141,10 @@ def _around(tree: SphereHierarchy, surface: Any) -> Spheres:
     return Spheres(centre, radius, tree.first_child, tree.child_count, level)
 
 
-def _timed(detector: SphereTree | None, spheres: tuple[Spheres, Spheres], way: Way) -> Callable[[], object]:
+def _timed(detector: SphereTree | None, spheres: tuple[Spheres, Spheres], way: Way) -> Callable[[int], object]:
     if detector is None:
-        return lambda: _traverse(spheres, way, TIMED)
-    return lambda: detector.query(max_tests=TIMED)
+        return lambda tests: _traverse(spheres, way, tests)
+    return lambda tests: detector.query(max_tests=tests)
 
 
 def _traverse(spheres: tuple[Spheres, Spheres], way: Way, tests: int) -> Lists:

@@ -14,14 +14,13 @@ Claims     Each level is a tighter fit; wrapped is always tighter than layered; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
-from time import perf_counter
+from dataclasses import astuple, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Row, Sizes, timed
 from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p001_tightness import Tightness, tightness_by_level, tightness_of_balls
 from impinge.detect.sphere_tree.build.build import build_spheres
@@ -49,25 +48,20 @@ PUBLISHED = "medial, as published"
 POLYGONS = "a sphere per polygon"
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    bodies: dict[str, Callable[[], TriMesh]]
-    levels: int
-    samples: int
-
-
-FULL = _Sizes(
-    {
+FULL = Sizes(
+    bodies={
         "bumpy sphere": lambda: shapes.bumpy_sphere(6),
         "knot": lambda: shapes.torus_knot(2, 3, 400, 48),
         "drilled plate": lambda: shapes.cad_part((6, 4), size=(6.0, 4.0, 0.5)),
         "long box": lambda: shapes.box((20.0, 1.0, 1.0)),
     },
-    4,
-    200_000,
+    levels=4,
+    samples=200_000,
 )
-QUICK = _Sizes(
-    {"bumpy sphere": lambda: shapes.bumpy_sphere(2), "long box": lambda: shapes.box((20.0, 1.0, 1.0))}, 2, 2000
+QUICK = Sizes(
+    bodies={"bumpy sphere": lambda: shapes.bumpy_sphere(2), "long box": lambda: shapes.box((20.0, 1.0, 1.0))},
+    levels=2,
+    samples=2000,
 )
 BRANCHING = 8
 
@@ -104,7 +98,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _compile() -> None:
-    """Build small trees, so that compiling is not counted."""
+    """Build small trees: compile before anything is timed."""
     for options in TREES.values():
         build_spheres(shapes.icosphere(1), levels=1, samples=100, **options)
     build_sphere_tree(shapes.icosphere(1), levels=1, samples=100)
@@ -116,12 +110,9 @@ def _build_all(
     """Build the wrapped trees of a body, the published one last; append the time of each to ``rows``."""
     trees, times = {}, {}
     for name, options in TREES.items():
-        began = perf_counter()
-        trees[name] = build_spheres(body, branching=BRANCHING, levels=levels, **options)
-        times[name] = 1e3 * (perf_counter() - began)
-    began = perf_counter()
-    published = build_sphere_tree(body, branching=BRANCHING, levels=levels)
-    times[PUBLISHED] = 1e3 * (perf_counter() - began)
+        build = partial(build_spheres, body, branching=BRANCHING, levels=levels, **options)
+        times[name], trees[name] = timed(build)
+    times[PUBLISHED], published = timed(lambda: build_sphere_tree(body, branching=BRANCHING, levels=levels))
     base = next(iter(times.values()))
     rows += [Row(scene, name, taken, taken, taken / base) for name, taken in times.items()]
     return trees, published

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.measure import Sizes
 from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p002_bodies import SIDE, Body, car, lock, real_bodies
 from benchmarks.papers.p002_turn import (
@@ -72,18 +73,11 @@ published forms test no boxes of single triangles. All find the same pairs at ev
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    lock_fineness: tuple[int, ...]
-    car_fineness: tuple[int, ...]
-    distances: tuple[float, ...]
-    steps: int
-    rounds: int
-    with_data: bool
-
-
-FULL = _Sizes((2, 4, 10), (2, 4, 7), (2.2, 2.0, 1.8, 1.6, 1.4, 1.2, 1.0, 0.8, 0.6), 20, 3, True)
-QUICK = _Sizes((1, 2), (1,), (2.0, 1.0), 3, 1, False)
+FULL = Sizes(
+    lock_fineness=(2, 4, 10), car_fineness=(2, 4, 7), distances=(2.2, 2.0, 1.8, 1.6, 1.4, 1.2, 1.0, 0.8, 0.6),
+    steps=20, rounds=3, with_data=True,
+)  # fmt: skip
+QUICK = Sizes(lock_fineness=(1, 2), car_fineness=(1,), distances=(2.0, 1.0), steps=3, rounds=1, with_data=False)
 
 
 @dataclass(frozen=True)
@@ -123,7 +117,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _approach(body: Body, sizes: _Sizes) -> Iterator[_Point]:
+def _approach(body: Body, sizes: Sizes) -> Iterator[_Point]:
     """One body at all distances, from far to near; detectors are kept, so that they remember the entry level."""
     candidates = [
         breadth_first(SCAN, body),

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.measure import Sizes
 from benchmarks.papers.experiment import Experiment, Plot, Table
 from benchmarks.papers.p002_bodies import Body, car, lock
 from benchmarks.papers.p002_turn import (
@@ -52,18 +52,11 @@ a matrix of its own.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    bodies: tuple[Callable[[], Body], ...]
-    brute_bodies: tuple[Callable[[], Body], ...]
-    distance: float
-    steps: int
-    brute_steps: int
-    rounds: int
-
-
-FULL = _Sizes((lambda: lock(6), lambda: car(4)), (lambda: car(1), lambda: lock(1), lambda: car(2)), 1.0, 16, 2, 5)
-QUICK = _Sizes((lambda: car(1),), (lambda: car(1),), 1.0, 3, 1, 1)
+FULL = Sizes(
+    bodies=(lambda: lock(6), lambda: car(4)), brute_bodies=(lambda: car(1), lambda: lock(1), lambda: car(2)),
+    distance=1.0, steps=16, brute_steps=2, rounds=5,
+)  # fmt: skip
+QUICK = Sizes(bodies=(lambda: car(1),), brute_bodies=(lambda: car(1),), distance=1.0, steps=3, brute_steps=1, rounds=1)
 
 
 # Groups -------------------------------------------------------------------------------------------------------
@@ -188,7 +181,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _stages(bodies: list[Body], sizes: _Sizes) -> Stages:
+def _stages(bodies: list[Body], sizes: Sizes) -> Stages:
     """Stages of the published form with the last pass apart: the whole index map is made in its own stage."""
     matrices = poses(sizes.distance, sizes.steps)
     found = {}

@@ -17,15 +17,13 @@ Claims     29 frames per second, the paper's, which includes drawing; here nothi
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Row, Sizes, timed
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_frames import RESOLUTION
 from impinge.checks import Bools, Floats
@@ -54,16 +52,8 @@ not timed; the paper's frames include it. "{published}" is the search by the pap
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    particles: int
-    warm: int
-    frames: int
-    check_every: int
-
-
-FULL = _Sizes(COUNT, 150, 300, 30)
-QUICK = _Sizes(1000, 60, 4, 2)
+FULL = Sizes(particles=COUNT, warm=150, frames=300, check_every=30)
+QUICK = Sizes(particles=1000, warm=60, frames=4, check_every=2)
 
 
 @dataclass
@@ -158,18 +148,23 @@ class Rain:
 
     def frame(self, run: Run | None = None, *, check: bool = False) -> None:
         """One frame; its times go to ``run``."""
-        timed = run if run is not None else Run()
-        _timed(timed.ms["deform"], self.deform)
-        _timed(timed.ms["move"], self.move)
-        inside, below = _timed(timed.ms["detect"], self.detect)
-        published, _ = _timed(timed.published_ms, self.detect_as_published)
+        run = run if run is not None else Run()
+        ms = {}
+        ms["deform"], _ = timed(self.deform)
+        ms["move"], _ = timed(self.move)
+        ms["detect"], (inside, below) = timed(self.detect)
+        published_ms, (published, _) = timed(self.detect_as_published)
+        run.published_ms.append(published_ms)
         if check:
-            self._check_detection(timed, inside, published)
-        timed.contacts.append(_timed(timed.ms["respond"], partial(self.respond, inside, below)))
+            self._check_detection(run, inside, published)
+        ms["respond"], contacts = timed(partial(self.respond, inside, below))
+        run.contacts.append(contacts)
+        for stage, taken in ms.items():
+            run.ms[stage].append(taken)
         if check:
             ids = np.flatnonzero(inside)
             left = closest_points(self.body, self.particles.position[ids])
-            timed.depth.append(float(left.distance[np.asarray(left.inside)].max(initial=0.0)))
+            run.depth.append(float(left.distance[np.asarray(left.inside)].max(initial=0.0)))
 
     def _check_detection(self, run: Run, inside: Bools, published: Bools) -> None:
         exact = closest_points(self.body, self.particles.position)
@@ -190,13 +185,6 @@ def _published_image(body: TriMesh) -> layered_depth.LayeredDepthImage:
     if voi is None:
         raise AssertionError("the body has no volume")
     return layered_depth.layered_depth_image(body, voi, from_low=True, resolution=RESOLUTION)
-
-
-def _timed(ms: list[float], step: Callable[[], Any]) -> Any:
-    began = perf_counter()
-    answer = step()
-    ms.append(1e3 * (perf_counter() - began))
-    return answer
 
 
 def run(*, quick: bool = False) -> Experiment:
@@ -226,7 +214,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _rows(found: Run, sizes: _Sizes) -> list[Row]:
+def _rows(found: Run, sizes: Sizes) -> list[Row]:
     scene = f"{sizes.particles:,} particles, a body of 10,000 faces"
     base = min(found.frame_ms)
     note = f"{found.fps:.0f} frames per second; {statistics.fmean(found.contacts):,.0f} contacts per frame"

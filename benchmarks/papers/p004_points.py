@@ -12,15 +12,14 @@ Claims     The look-up does not depend on the body; images grow with faces and l
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Candidate, Row, Sizes, interleave, row_of, timed
 from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_bodies import TABLE_2, ObjectRow, knot_of, sphere_of
 from benchmarks.papers.p004_frames import RESOLUTION
@@ -54,17 +53,9 @@ detector runs on all threads, the paper as written on one.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    objects: tuple[ObjectRow, ...]
-    points: int
-    checked: int
-    """How many points are compared with the exact answer."""
-    frames: int
-
-
-FULL = _Sizes(TABLE_2, 100_000, 5000, 20)
-QUICK = _Sizes(TABLE_2[:3], 2000, 500, 2)
+# checked: points that are compared with the exact answer
+FULL = Sizes(objects=TABLE_2, points=100_000, checked=5000, frames=20)
+QUICK = Sizes(objects=TABLE_2[:3], points=2000, checked=500, frames=2)
 
 
 @dataclass(frozen=True)
@@ -100,9 +91,11 @@ def run(*, quick: bool = False) -> Experiment:
         for shape, make in makers.items()
         for row in sizes.objects
     }
-    for frame in range(1 + sizes.frames):
-        for body in bodies.values():
-            body.take(frame)
+    candidates = [Candidate(body.label, body.take) for body in bodies.values()]
+    for samples in interleave(candidates, range(sizes.frames), rounds=sizes.frames):
+        for body, (sample,) in zip(bodies.values(), samples):
+            for name, ms in sample.answer.items():
+                body.ms[name].append(ms)
     found = {key: body.measured() for key, body in bodies.items()}
     return Experiment(
         name="p004_points",
@@ -128,40 +121,31 @@ def run(*, quick: bool = False) -> Experiment:
 class _Body:
     """One body, its points, and the milliseconds of all frames by candidate."""
 
-    def __init__(self, label: str, body: TriMesh, sizes: _Sizes) -> None:
+    def __init__(self, label: str, body: TriMesh, sizes: Sizes) -> None:
         self.label, self.body, self.checked = label, body, sizes.checked
         self.rest = body.vertices.copy()
         low, high = body.bounds
         self.points = np.random.default_rng(10).uniform(low, high, (sizes.points, 3))
         self.ms: dict[str, list[float]] = {name: [] for name in CANDIDATES}
 
-    def take(self, frame: int) -> None:
-        """Draw and look up once."""
+    def take(self, frame: int) -> dict[str, float]:
+        """Render and look up once; milliseconds by candidate."""
         self.body.update(WAVE(self.rest, STEP * frame))
-        began = perf_counter()
-        image_of(self.body)
-        self.ms[SINGLE].append(1e3 * (perf_counter() - began))
-        began = perf_counter()
-        points_inside_sampled(self.body, self.points, RESOLUTION)  # finds the image that was drawn
-        self.ms[LOOKUP].append(1e3 * (perf_counter() - began))
+        ms = {}
+        ms[SINGLE], _ = timed(lambda: image_of(self.body))
+        ms[LOOKUP], _ = timed(lambda: points_inside_sampled(self.body, self.points, RESOLUTION))  # reuses the image
         for name, rendering in RENDERINGS.items():
-            began = perf_counter()
-            ldi = published_image_of(self.body, rendering)
-            self.ms[name].append(1e3 * (perf_counter() - began))
-        began = perf_counter()
-        layered_depth.vertices_in_volume(ldi, self.points)
-        self.ms[PUBLISHED_LOOKUP].append(1e3 * (perf_counter() - began))
+            ms[name], ldi = timed(partial(published_image_of, self.body, rendering))
+        ms[PUBLISHED_LOOKUP], _ = timed(lambda: layered_depth.vertices_in_volume(ldi, self.points))
+        return ms
 
     def measured(self) -> Measured:
-        """All frames but the first."""
+        """Rows of all frames, and the accuracy at the last."""
         image = image_of(self.body)
-        base = min(self.ms[SINGLE][1:])
+        base = min(self.ms[SINGLE])
         depth = int(np.diff(image.pixel_start).max())
         note = f"depth complexity {depth}; {image.count:,} fragments"
-        rows = {
-            name: Row(self.label, name, min(taken[1:]), statistics.median(taken[1:]), min(taken[1:]) / base, note)
-            for name, taken in self.ms.items()
-        }
+        rows = {name: row_of(self.label, name, taken, base, note) for name, taken in self.ms.items()}
         points = self.points[: self.checked]
         exact = closest_points(self.body, points)
         accuracy = []

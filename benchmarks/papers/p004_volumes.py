@@ -18,9 +18,9 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 from typing import Any, Literal
 
+from benchmarks.measure import Sizes, timed
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_bodies import FIGURE_9, TABLE_1, TABLE_2, PairRow, stack
 from benchmarks.papers.p004_frames import RESOLUTION, Group, Measured, measure, production, published
@@ -57,17 +57,11 @@ count and write the fragments of all layers.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    pairs: tuple[PairRow, ...]
-    spheres: tuple[tuple[int, int], ...]
-    layers: tuple[int, ...]
-    layer_faces: int
-    frames: int
-
-
-FULL = _Sizes((*TABLE_1, FIGURE_9), tuple(row.sphere for row in TABLE_2), (1, 2, 4, 8), 100_000, 40)
-QUICK = _Sizes(TABLE_1[:2], ((20, 11), (40, 21), (60, 31)), (1, 2, 4), 1000, 2)
+FULL = Sizes(
+    pairs=(*TABLE_1, FIGURE_9), spheres=tuple(row.sphere for row in TABLE_2), layers=(1, 2, 4, 8), layer_faces=100_000,
+    frames=40,
+)  # fmt: skip
+QUICK = Sizes(pairs=TABLE_1[:2], spheres=((20, 11), (40, 21), (60, 31)), layers=(1, 2, 4), layer_faces=1000, frames=2)
 
 Found = dict[str, Measured]
 """By candidate."""
@@ -120,7 +114,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _figures(sizes: _Sizes) -> Figures:
+def _figures(sizes: Sizes) -> Figures:
     times = [STEP * n for n in range(sizes.frames)]
     face_counts = [2 * nu * (nv - 1) for nu, nv in sizes.spheres]
     pairs = measure([_candidates(_label(row), row.scene) for row in sizes.pairs], times)
@@ -202,11 +196,9 @@ def _fragments_by_axis(scene: Scene) -> list[int]:
 
 
 def _first_ms(scene: Scene) -> float:
-    """Everything that a detector needs to answer for the first time, bodies being there and kernels compiled."""
+    """Milliseconds of the first query, construction of the detector included; kernels are compiled."""
     a, b = scene.surfaces[:2]
-    began = perf_counter()
-    LayeredDepth(a, b, resolution=RESOLUTION).query()
-    return 1e3 * (perf_counter() - began)
+    return timed(lambda: LayeredDepth(a, b, resolution=RESOLUTION).query())[0]
 
 
 # Tables and picture -------------------------------------------------------------------------------------------

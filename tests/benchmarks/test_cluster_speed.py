@@ -35,7 +35,7 @@ def test_quick_run_measures_workers_stages_and_single_costs(tmp_path):
     assert moved["to a worker that does not: positions"] == 162 * 24
     assert 0 < moved["to a worker that sees the file: its name and stamp"] < 1000
     assert text.count("Calculated: 1,000,000 frames") == 2
-    assert "| asked for | here | verdict |" in text
+    assert "| claim | here | verdict |" in text
 
 
 def test_runs_that_differ_are_refused(monkeypatch):

@@ -58,7 +58,7 @@ def test_peer_that_disagrees_is_not_timed(monkeypatch):
     right = hashing_against_peers._Trees.step
     monkeypatch.setattr(hashing_against_peers._Trees, "step", lambda *args: tuple(x[1:] for x in right(*args)))
 
-    with pytest.raises(ImpingeError, match=f"{TREES} has 0 contacts that we have not, and lacks 1 of our"):
+    with pytest.raises(ImpingeError, match=f"{TREES} has 0 contacts more than ours and lacks 1 of our"):
         hashing_against_peers.run(quick=True)
 
 

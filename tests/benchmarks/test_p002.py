@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
 from benchmarks.papers import p002_distance, p002_variants
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.p002_bodies import Body, car, lock
@@ -24,7 +25,6 @@ from benchmarks.papers.p002_turn import (
     published,
     published_brute_force,
 )
-from impinge.app import cli
 from impinge.backend import jit
 from impinge.detect.common.brute_force import BruteForce
 
@@ -215,7 +215,7 @@ def test_command_prints_verdicts_and_names_the_files(variants: Experiment, tmp_p
     """Run an experiment by name like every other benchmark, and write its page and picture too."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(p002_variants, "run", lambda **_: variants)
-    done = CliRunner().invoke(cli.app, ["bench", "p002_variants", "--quick", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app, ["p002_variants", "--quick", "--out", str(tmp_path)])
 
     assert done.exit_code == 0
     for claim in variants.claims:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
 from benchmarks.measure import Row
 from benchmarks.papers import p003_parameters, p003_setups
 from benchmarks.papers.experiment import Experiment
@@ -17,7 +18,6 @@ from benchmarks.papers.p003_parameters_claims import claims
 from benchmarks.papers.p003_scenes import SETUPS, copies, counts, joined, mean_edge, shifted, tet_bodies
 from benchmarks.papers.p003_steps import Candidate, Measured, hashed, measure, published
 from impinge import scenes
-from impinge.app import cli
 from impinge.detect.spatial_hash.detector import SpatialHash
 from impinge.published.spatial_hash import next_prime
 
@@ -283,7 +283,7 @@ def test_command_prints_verdicts_and_names_the_files(setups: Experiment, tmp_pat
     """Run an experiment by name like every other benchmark, and write its page and picture too."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(p003_setups, "run", lambda **_: setups)
-    done = CliRunner().invoke(cli.app, ["bench", "p003_setups", "--quick", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app, ["p003_setups", "--quick", "--out", str(tmp_path)])
 
     assert done.exit_code == 0
     for claim in setups.claims:

@@ -12,7 +12,7 @@ import pytest
 import impinge
 import shared_data
 from benchmarks import gjk_cut_against_peers, measure, pairs_against_peers
-from benchmarks.measure import Row
+from benchmarks.measure import Row, Sizes
 from benchmarks.peers import Peer, all_peers
 from impinge import scenes
 from impinge.detect.box_tree.detector import BoxTree
@@ -130,7 +130,10 @@ class Liar(Peer):
         return np.zeros((0, 2), dtype=np.int32)
 
 
-TINY = pairs_against_peers._Sizes((2,), 2, 32, 10, 10, (1, 2), 3, 0.01, False)
+TINY = Sizes(
+    subdivisions=(2,), self_subdivisions=2, self_knot_rings=32, frames_in_a_row=10, box_calls=10,
+    refit_subdivisions=(1, 2), rounds=3, seconds=0.01, with_data=False,
+)  # fmt: skip
 
 
 def test_a_missing_peer_says_what_to_install():
