@@ -1,7 +1,7 @@
 """What each method for triangle pairs costs over all scenes, the model that ``method="auto"`` goes by, and how it does.
 
 States    Every scene, its first two bodies, in all states that the model tells apart:
-              one-shot   bodies that nobody asked about before,
+              one-shot   new bodies, without cached structures,
               deforming  frames in which both have new positions,
               rigid      frames in which b is moved by a transform,
               edited     frames in which a hundredth of the triangles is removed and added again,
@@ -246,7 +246,7 @@ def fit(samples: Sequence[Sample]) -> dict[str, auto.Terms]:
     """Microseconds of each term, by method."""
     from scipy.optimize import nnls
 
-    fitted = {}
+    fitted: dict[str, auto.Terms] = {}
     for method in METHODS:
         known = [sample for sample in samples if method in sample.milliseconds]
         times = np.array([1e3 * min(sample.milliseconds[method]) for sample in known])
@@ -303,9 +303,9 @@ def fit_contacts(names: Sequence[str], rounds: int) -> dict[str, float]:
         if near and found.complete:
             terms.append((near, found.stats["tests_wanted"]))
             times.append(_least(partial(world.contacts, method="vertices"), rounds))
-            ask = partial(world.contacts, method="spheres", max_tests=near)
-            ask()
-            spheres.append(_least(ask, rounds) / near)
+            query = partial(world.contacts, method="spheres", max_tests=near)
+            query()
+            spheres.append(_least(query, rounds) / near)
     scaled = np.array(terms) / np.array(times)[:, None]
     scale = scaled.max(axis=0)
     pair, test = np.maximum(nnls(scaled / scale, np.ones(len(times)))[0] / scale, LEAST_COST)
@@ -313,9 +313,9 @@ def fit_contacts(names: Sequence[str], rounds: int) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in costs.items()}
 
 
-def _least(ask: Callable[[], object], rounds: int) -> float:
+def _least(query: Callable[[], object], rounds: int) -> float:
     """Microseconds of the quickest of several calls."""
-    return 1e3 * min(timed(ask)[0] for _ in range(rounds))
+    return 1e3 * min(timed(query)[0] for _ in range(rounds))
 
 
 def main(path: str) -> None:
