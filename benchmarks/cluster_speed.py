@@ -36,8 +36,8 @@ from impinge.mesh.body import save
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.runs import map_frames
 from impinge.runs.connection import quiet
-from impinge.runs.engine import Answer, OnDask, Work
-from impinge.runs.frame_work import FrameBodies, FrameRun, FrameWatch, look_at_frames
+from impinge.runs.engine import OnDask, ShardResult, Work
+from impinge.runs.frame_work import FrameBodies, FrameShard, FrameTracker, query_frames
 from impinge.runs.sources import frames_of, positions_in, template_of
 from impinge.runs.store import Store
 
@@ -168,7 +168,7 @@ def _time_workers(sequence: _Sequence, folder: Path, clusters: dict[int, DaskPro
             wall[count].append(taken)
             cpu[count].append(spent)
     frames = frames_of(sequence.pattern)
-    named = len(pickle.dumps(FrameRun(0, 0, frames.names, frames.items, None))) / sequence.count
+    named = len(pickle.dumps(FrameShard(0, 0, frames.names, frames.items, None))) / sequence.count
     return _Timed(wall, cpu, named, sum(map(len, expected.values())) / sequence.count)
 
 
@@ -194,18 +194,18 @@ def _stages(sequence: _Sequence) -> dict[str, float]:
         a, b = (template_of(path, name="the body") for path in (sequence.body, sequence.other))
         frames = frames_of(sequence.pattern)
         bodies = FrameBodies("bench", a, b, with_self=False)
-        watch = FrameWatch(bodies)
+        tracker = FrameTracker(bodies)
         stages: dict[str, list[float]] = {"read the file": [], "update": [], "find pairs": []}
         for item in frames.items:
             read_ms, x = timed(partial(positions_in, item, a), process_time)
-            update_ms, _ = timed(partial(watch.move, x, None), process_time)
-            find_ms, _ = timed(watch.look, process_time)
+            update_ms, _ = timed(partial(tracker.move, x, None), process_time)
+            find_ms, _ = timed(tracker.query, process_time)
             for taken, ms in zip(stages.values(), (read_ms, update_ms, find_ms)):
                 taken.append(ms)
         found = {name: statistics.median(taken) for name, taken in stages.items()}
         count = min(10, len(frames))
-        whole = FrameRun(0, 0, frames.names[:count], frames.items[:count], None)
-        first_ms, again_ms = (timed(lambda: look_at_frames(bodies, whole), process_time)[0] for _ in range(2))
+        whole = FrameShard(0, 0, frames.names[:count], frames.items[:count], None)
+        first_ms, again_ms = (timed(lambda: query_frames(bodies, whole), process_time)[0] for _ in range(2))
         found["rows and Parquet"] = max(again_ms / count - sum(found.values()), 0.0)
         found["trees, once for a worker"] = max(first_ms - again_ms, 0.0)  # the first call builds them
         return found
@@ -234,8 +234,8 @@ def _no_bodies(_: None) -> None:
     """Nothing is shared."""
 
 
-def _no_work(_: None, unit: _NoUnit) -> Answer:
-    return Answer(unit.number, {}, {})
+def _no_work(_: None, unit: _NoUnit) -> ShardResult:
+    return ShardResult(unit.number, {}, {})
 
 
 def _same_unit(unit: _NoUnit) -> _NoUnit:
