@@ -25,7 +25,7 @@ help:
 	@echo "make test-pythons   the same with the newest, on every Python of PYTHONS=... that can be had"
 	@echo "make test-cuda  prove the CUDA kernels without a GPU: simulator and compilation (installs large packages)"
 	@echo "make docs       build the pages into docs/_build; a warning is an error"
-	@echo "make bench      measure everything; `python -m benchmarks NAME` measures one"
+	@echo "make bench      run all benchmarks (hours); python -m benchmarks NAME runs one"
 	@echo "make format     let ruff format and fix what it can"
 	@echo "make lock       pin the newest versions of everything into constraints.txt"
 	@echo "make clean      remove .venv and what tools left behind"
