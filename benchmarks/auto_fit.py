@@ -1,13 +1,13 @@
 """What each method for triangle pairs costs over all scenes, the model that ``method="auto"`` goes by, and how it does.
 
-States    Every scene, its first two bodies, in all states that the model tells apart:
+States    Every scene, its first two bodies, in all states that the model distinguishes:
               one-shot   new bodies, without cached structures,
               deforming  frames in which both have new positions,
               rigid      frames in which b is moved by a transform,
               edited     frames in which a hundredth of the triangles is removed and added again,
               remeshed   frames in which half of them are, and all get new ids,
               alone      the first of these and the second, of one body with itself.
-Measured  All methods and auto itself, in turns, each with bodies of its own; what is timed is the question, not the
+Measured  All methods and auto itself, alternately, each with bodies of its own; the query is timed, not the
           change of the bodies. Brute force is left out where it would take seconds. Methods must find the same number
           of pairs.
 Judged    What auto takes beside the best method, minima of all rounds; the last row is the worst of all.
@@ -137,7 +137,7 @@ class Case:
                 body.update(x)
 
     def rigid(self, frame: int) -> None:
-        """A turn of b about its centre."""
+        """A rotation of b about its centre."""
         c, s = np.cos(0.02 * (frame + 1)), np.sin(0.02 * (frame + 1))
         matrix, centre = np.eye(4), self._rest[1].bounds.mean(axis=0)
         matrix[:2, :2] = (c, -s), (s, c)
@@ -155,7 +155,7 @@ class Case:
             body.compact()
 
     def one_shot_alone(self, _: int) -> None:
-        """One body that nobody knows."""
+        """One new body, without cached structures."""
         self.bodies = self._copies()[:1]
 
     def deforming_alone(self, frame: int) -> None:

@@ -1,7 +1,7 @@
 """From what single things cost to what a million frames would take on many workers: a calculation, not a measurement.
 
 1. List.  The client finds and stamps all frames, before anyone works.
-2. Work.  Workers, scheduler and client then work at the same time, so that the slowest of them tells how long it takes.
+2. Work.  Workers, scheduler and client then work concurrently: the slowest of them determines the time.
           Only the share of the workers shrinks with their number: from where the scheduler or the client needs as long
           as they do, more of them change nothing.
 """
@@ -67,7 +67,7 @@ class Costs:
 
 
 def calculated(costs: Costs) -> list[Table]:
-    """What nobody measured."""
+    """The extrapolation; nothing of it is measured."""
     tables = []
     for sending in (False, True):
         how = "sent to workers that do not see the files" if sending else "read by workers that see the files"

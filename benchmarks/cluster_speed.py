@@ -54,7 +54,7 @@ WHO = ("workers", "scheduler", "client")
 
 
 def run(*, quick: bool = False) -> Experiment | list[Row]:
-    """Time one worker and two in turns, then stages and single costs; calculate the rest."""
+    """Time one worker and two alternately, then stages and single costs; extrapolate."""
     missing = [name for name in ("distributed", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing:
         note = f"{missing[0]} is not installed; pip install impinge[cluster]"
@@ -116,7 +116,7 @@ class _Timed:
     cpu: dict[int, list[dict[str, float]]]
     """Milliseconds of processor time of each, "workers", "scheduler" and "client"."""
     named: float
-    """Bytes that tell a worker where a frame is."""
+    """Bytes of a reference to a frame."""
     returned: float
     """Bytes that come back for a frame."""
 
@@ -344,11 +344,10 @@ def _experiment(sequence: _Sequence, rows: list[Row], timed: _Timed, costs: Cost
 PROTOCOL = """
 {scene} triangles, a binary ply file per frame; the first body moves. A `dask scheduler` and one and two
 `dask worker` processes of one thread run on this machine, with the settings that `docs/scale.md` advises; runs on one
-and on two take turns, and each writes the bytes that a single process writes. Shares of processor time are those of the
-round that took the least. The last tables are a calculation from the single costs: nobody has run it on so many
-workers. It leaves out file systems that serve many readers at once, networks slower than loopback, workers that start
-late, and the first run on each worker, which imports the package and loads or compiles kernels.
-"""
+and on two alternate, and each writes the bytes that a single process writes. Shares of processor time are those of the
+round with the minimum. The last tables are extrapolated from the single costs, not measured. The extrapolation leaves
+out file systems that serve many readers at once, networks slower than loopback, workers that start late, and the first
+run on each worker, which imports the package and loads or compiles kernels. """
 
 
 def _moved(sequence: _Sequence, timed: _Timed) -> Table:

@@ -5,7 +5,7 @@
 from impinge.backend.jit import compiled, kernel, prange
 
 PARTS = 64
-"""Pieces into which a stream is cut, so that threads share it."""
+"""Pieces into which a stream is cut for the threads."""
 
 
 @compiled

@@ -1,7 +1,7 @@
-"""One page over all results of a folder: how each library compares, and which claims of the papers held.
+"""One page over all results of a folder: ratios by library, and verdicts on the claims of the papers.
 
-Everything on the page is read from the files that the benchmarks have written, so that it cannot disagree with them.
-A ratio is the least time of a peer over ours, in the same run; several scenes give a span.
+The page is generated from the files of the benchmarks alone. A ratio is the minimum time of a peer over ours, in the
+same run; several scenes give a span.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUESTIONS = {
     "hashing_against_peers": "vertices in tets",
     "worlds": "all pairs in a world of many bodies",
 }
-"""What a benchmark asks; where one asks several questions, its scenes tell which (``SCENES``)."""
+"""The query of a benchmark; where one has several, ``SCENES`` distinguishes them."""
 
 SCENES = {
     "closest points": "closest points",
@@ -59,16 +59,15 @@ Made by `python -m benchmarks summary` from the files beside this page; each of 
 AGAINST = """## Against other libraries
 
 A ratio is the time of the other library over ours: 10 means that ours takes a tenth of the time, below 1 the other one
-is faster. Both are the least of many rounds in one run, in which the candidates take turns; a time counts only where
-the answers agree. All bodies deform in every frame. Several scenes give a span, and the one with the least ratio is
-named.
+is faster. Both are minima over many rounds of one run with interleaved timing; a time counts only where the answers
+agree. All bodies deform in every frame. Several scenes give a span, and the one with the least ratio is named.
 """
 
 CLAIM_BY_CLAIM = """
 ## Claim by claim
 
-What stands in brackets is where the paper says so and, after "here", the rule that decides, which was fixed before the
-run. What was measured is on the page of the experiment. Claims marked "ours" or "not the paper's", and those of
+Brackets name the place in the paper and, after "here", the rule of the verdict, which was fixed before the run. The
+figures are on the page of the experiment. Claims marked "ours" or "not the paper's", and those of
 experiments that are in no paper, at the end, are our own.
 """
 
@@ -76,7 +75,7 @@ experiments that are in no paper, at the end, are our own.
 class _Peer(NamedTuple):
     library: str
     how: str
-    """What of it was asked, or how it was used, and on how many threads, as far as the file tells."""
+    """The part of the library that was used, and its number of threads, if known."""
 
 
 class _Ratio(NamedTuple):
@@ -203,14 +202,14 @@ def _question(name: str, scene: str) -> str:
 
 
 def _peer(candidate: str, note: str) -> _Peer | None:
-    """The library of a candidate, and how it is used: what follows its name, or what the note tells of it."""
+    """The library of a candidate, and its use: from the name of the candidate, or from its note."""
     start = next((start for start in LIBRARIES if candidate.lower().startswith(start)), None)
     if start is None:
         return None
     noted = THREADS.search(note)
     use, threads = noted.groups() if noted else ("", "")
-    told = re.sub(r"^\s*\((.+?)\)", r"\1", candidate[len(start) :]).lstrip(", ") or use
-    return _Peer(LIBRARIES[start], "; ".join(part for part in (told, threads) if part))
+    part = re.sub(r"^\s*\((.+?)\)", r"\1", candidate[len(start) :]).lstrip(", ") or use
+    return _Peer(LIBRARIES[start], "; ".join(each for each in (part, threads) if each))
 
 
 def _experiment(path: Path) -> _Experiment:

@@ -104,8 +104,8 @@ def plates(grid: tuple[int, int, int]) -> list[TetMesh]:
     for cell in np.argwhere(np.ones(grid)):
         body = shapes.tet_box(20, 10, 1, size=(20.0, 10.0, 1.0))
         tilt = 0.06 * rng.normal(size=3)
-        turn = np.eye(3) + np.cross(np.eye(3), tilt)
-        body.update(body.vertices @ turn.T + cell * (20.4, 10.4, 1.4))
+        rotation = np.eye(3) + np.cross(np.eye(3), tilt)
+        body.update(body.vertices @ rotation.T + cell * (20.4, 10.4, 1.4))
         bodies.append(body)
     return bodies
 

@@ -1,9 +1,8 @@
-"""What a repeated experiment leaves behind: figures, tables of counters, claims with verdicts, a page and a picture.
+"""Results of a repeated experiment: figures, tables of counters, claims with verdicts, a page and a picture.
 
-Times differ between machines, so that a claim is judged by order and growth within one run and not by milliseconds,
-but for those that the paper itself claims, such as frames per second; a machine of today is no peer of the paper's.
-The rule that decides is fixed before the run and stands in the code that makes the verdict; the page tells the
-figures it was applied to.
+A claim is judged by order and growth within one run, not by milliseconds, which differ between machines. Exceptions are
+times that the paper itself claims, such as frames per second. The rule is fixed before the run, in the code of the
+verdict; the page lists the figures that it was applied to.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Verdict: TypeAlias = Literal["held", "not held", "not testable here"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what was found about it, and whether that agrees."""
+    """A claim of the paper, the measured figures, and the verdict."""
 
     text: str
     measured: str
@@ -66,14 +65,14 @@ class Experiment:
     name: str
     title: str
     protocol: str
-    """What was done, and with which bodies, in Markdown."""
+    """Protocol and bodies, in Markdown."""
     rows: list[Row]
     claims: list[Claim]
     tables: list[Table]
     plot: Plot
     quick: bool = False
     source: str = "the paper"
-    """Who makes the claims."""
+    """Origin of the claims."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write times, tables, picture and page side by side, named by machine; return the files."""
@@ -90,7 +89,7 @@ class Experiment:
     def _lines(self, picture: Path) -> Iterator[str]:
         yield f"# {self.title}\n"
         if self.quick:
-            yield "A quick run on tiny bodies: it shows that everything works, and measures nothing.\n"
+            yield "A quick run on tiny bodies: a smoke test, not a measurement.\n"
         yield f"{machine()}, {_versions()}; {jit.thread_count()} threads ({jit.thread_layer()})\n"
         yield f"{self.protocol.strip()}\n"
         yield "## Claims\n"
@@ -99,7 +98,7 @@ class Experiment:
         )
         yield f"![{self.title}]({picture.name})\n"
         yield "## Times\n"
-        yield "Least and median of all rounds; ratios are those of the least to the first candidate of the scene.\n"
+        yield "Minimum and median of all rounds; ratios are those of the minima to the first candidate of the scene.\n"
         yield from _markdown(
             ("scene", "candidate", "least ms", "median ms", "ratio", "note"),
             [(row.scene, row.candidate, row.min_ms, row.median_ms, row.ratio, row.note) for row in self.rows],
@@ -110,7 +109,7 @@ class Experiment:
 
 
 def check_plotting() -> None:
-    """Refuse before the work, not after it, if pictures cannot be drawn."""
+    """Raise before the measurement if matplotlib is missing."""
     _figure((1.0, 1.0))
 
 

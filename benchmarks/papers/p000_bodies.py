@@ -1,7 +1,7 @@
 """Bodies that stand in for those of [HatabKheddar2006], which were never published, and their way past each other.
 
 "blobs"  spheres of meridians and bands with bumps: a body that its hull describes well.
-"knots"  tubes along a trefoil: no hull, and no plane, tells much about them.
+"knots"  tubes along a trefoil: neither hulls nor planes separate them well.
 Both have 1,500 and 13,000 triangles, the numbers of Figs 5 and 6, exactly. The paper's bulls lie between the two.
 """
 

@@ -4,7 +4,7 @@ Protocol   Two bodies come nearer and part again; waves run through both in ever
            finding all pairs. New positions are in place before it, for all candidates alike.
 Bodies     The substitutes of ``p000_bodies``, 1,500 and 13,000 triangles each, as in the paper.
 Candidates GJK with cut as published (``published.gjk_cut``) and as detector; the tree of [vandenBergen1997], as the
-           paper has it, with its refit, without, and built anew in every frame; our ``BoxTree``, whose refit is part of
+           paper has it, with its refit, without, and rebuilt in every frame; our ``BoxTree``, whose refit is part of
            its query.
 Rate       Frames in a row, thousands, each with new positions, whose update is timed too: percentiles, and how many
            meet a millisecond.
@@ -53,7 +53,7 @@ LARGE_FROM = 10_000
 PROTOCOL = """
 Same protocol, substitute geometry: {count} frames, in which b comes from distance {far:g} to {near:g} and goes back,
 by a path of our own in place of a hand on a haptic device; the paper's wave function is not given either. Blobs are
-spheres with bumps, knots are trefoil tubes. {rounds} rounds; the time of a frame is the least of them, and times told
+spheres with bumps, knots are trefoil tubes. {rounds} rounds; the time of a frame is the least of them, and times given
 below are means over the frames. All candidates find the same pairs in every frame.
 
 "{published}" (`published.gjk_cut`): lists are cut while both get shorter, split at the median of their corners, down
@@ -155,41 +155,41 @@ def _claims(found: Found, pairs: list[Pair], rates: Table) -> list[Claim]:
 
 
 def _claim_on_trees(found: Found) -> Claim:
-    told = [
+    details = [
         f"{name}: as published {against(each[AS_PUBLISHED], each[REFIT])} the tree, our default on one thread "
         f"{against(each[ONE_THREAD], each[REFIT])} it"
         for name, each in found.items()
     ]
     return judged(
         "Modified GJK is faster than the AABB tree, refit included (Figs 5 and 6; here: as published, on all bodies).",
-        "; ".join(told),
+        "; ".join(details),
         all(is_faster(each[AS_PUBLISHED], each[REFIT]) for each in found.values()),
     )
 
 
 def _claim_on_trees_without_refit(found: Found) -> Claim:
-    told = [
+    details = [
         f"{name}: as published {against(each[AS_PUBLISHED], each[NO_REFIT])} the tree, our default on one thread "
         f"{against(each[ONE_THREAD], each[NO_REFIT])} it"
         for name, each in found.items()
     ]
     return judged(
         "It is faster even than the AABB tree without its refit (the lower curve of Figs 5 and 6; here: as published).",
-        "; ".join(told),
+        "; ".join(details),
         all(is_faster(each[AS_PUBLISHED], each[NO_REFIT]) for each in found.values()),
     )
 
 
 def _claim_on_shift(found: Found) -> Claim:
-    told, spreads = [], []
+    details, spreads = [], []
     for name, each in found.items():
         refit = np.subtract(each[REFIT].ms, each[NO_REFIT].ms)
         spreads.append(float(refit.std() / refit.mean()) if refit.mean() > 0.0 else np.inf)
-        told.append(f"{name}: {refit.mean():.3f} ms, deviation {refit.std():.3f} ms ({spreads[-1]:.0%})")
+        details.append(f"{name}: {refit.mean():.3f} ms, deviation {refit.std():.3f} ms ({spreads[-1]:.0%})")
     return judged(
         "The refit shifts the tree's curve (Figs 5 and 6; here: its time deviates by at most "
         f"{MOST_SPREAD:.0%} from frame to frame).",
-        "; ".join(told),
+        "; ".join(details),
         max(spreads) <= MOST_SPREAD,
     )
 
@@ -220,18 +220,18 @@ def _claim_on_haptics(rates: Table) -> Claim:
 def _claim_on_box_tree(found: Found, pairs: list[Pair]) -> Claim:
     sizes = {pair.name: len(pair.make()[0]) for pair in pairs}
     large = [name for name, size in sizes.items() if size >= LARGE_FROM] or list(sizes)
-    told = []
+    details = []
     for name, each in found.items():
-        told.append(f"{name}: {against(each[CUT], each[BOX_TREE])} BoxTree ({_why(each[CUT], each[BOX_TREE])})")
+        details.append(f"{name}: {against(each[CUT], each[BOX_TREE])} BoxTree ({_why(each[CUT], each[BOX_TREE])})")
     return judged(
         f"Not the paper's: at 13,000 triangles it takes at most {MOST_OF_BOX_TREE:g} times as long as BoxTree.",
-        "; ".join(told),
+        "; ".join(details),
         all(found[name][CUT].mean_ms <= MOST_OF_BOX_TREE * found[name][BOX_TREE].mean_ms for name in large),
     )
 
 
 def _why(ours: Series, tree: Series) -> str:
-    """Where the time goes, as far as counters tell."""
+    """Where the time goes, by counters."""
     cuts, tests, of_tree = ours.counters["cuts"], ours.counters["triangle_tests"], tree.counters["triangle_tests"]
     alike = "about as many" if max(tests, of_tree) <= ALIKE * min(tests, of_tree) else "other numbers of"
     return (

@@ -7,7 +7,7 @@
            decided by the exact test that all detectors here share.
 
 It is a baseline for benchmarks and no detector for users: ``BoxTree`` is what this tree has become. Boxes are exact,
-so that no pair is lost; build, refit and query can be timed apart.
+no pair is lost; build, refit and query can be timed separately.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RefitTree:
         self.build()
 
     def build(self) -> None:
-        """Make both trees anew, for the triangles that are alive, and fit them."""
+        """Rebuild both trees over the live triangles, and fit them."""
         self._trees = [_Tree(body) for body in self.bodies]
         self._todo = np.zeros((sum(len(body) for body in self.bodies) + 2, 2), dtype=np.int64)
         self.refit()

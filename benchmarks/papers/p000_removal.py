@@ -2,7 +2,7 @@
 
 Protocol   Two bodies are fixed in each other, where about 258 pairs meet. In each step equally many random
            triangles of both are removed, until none is left; then they are added again in the same order backwards.
-           Time and pairs are told over the triangles that remain in both.
+           Time and pairs over the triangles that remain in both.
 Bodies     The blobs of ``p000_bodies``, 13,000 triangles each, at the offset that a search finds.
 Candidates GJK with cut with the edits timed, with the edits made before, and on one pool of which ``active_a`` and
            ``active_b`` choose; the same as published (``published.gjk_cut``), with the edits made before; ``BoxTree``
@@ -42,7 +42,7 @@ EDITED, EDITED_BEFORE, CHOSEN = "GjkCut, edits timed", "GjkCut, edits made befor
 AS_PUBLISHED = "GjkCut as published, edits made before"
 TREE, TREE_CHOSEN = "BoxTree, edits timed", "BoxTree, active sets"
 MOST_OVERHEAD = 0.1
-"""Of the query, that edits may cost besides for "no overhead"."""
+"""Share of the query that edits may add for "no overhead"."""
 FLUCTUATION = 0.1
 """A step after which the time is longer by this share, although triangles were removed, is one."""
 MANY = 0.1
@@ -271,14 +271,14 @@ def _claim_on_mirror(fewer: dict[str, Series], more: dict[str, Series]) -> Claim
 
 
 def _claim_on_box_tree(fewer: dict[str, Series], more: dict[str, Series]) -> Claim:
-    told = [
+    details = [
         f"{way}: edits timed it {against(each[EDITED], each[TREE])} BoxTree, with active sets it "
         f"{against(each[CHOSEN], each[TREE_CHOSEN])} it"
         for way, each in (("removing", fewer), ("adding", more))
     ]
     return judged(
         "Not the paper's: where triangles come and go, it is faster than BoxTree, edits included.",
-        "; ".join(told),
+        "; ".join(details),
         all(is_faster(each[EDITED], each[TREE]) for each in (fewer, more)),
     )
 

@@ -1,7 +1,7 @@
 """What changes cost: nothing, vertices, half of the triangles, and more triangles; the abstract of [HatabKheddar2006].
 
-Changes    The same frames, asked after nothing changed, after all vertices moved, and after half of the triangles were
-           replaced, none of it timed: does detection itself take longer then?
+Changes    The same frames, queried after nothing changed, after all vertices moved, and after half of the triangles
+           were replaced, none of it timed: does detection itself take longer then?
 Replaced   Half of the triangles of both bodies are replaced in every frame, edits timed: by ``remove_triangles`` and
            ``add_triangles``, or as active sets of a pool that holds both versions. ``BoxTree`` has to follow;
            ``published.gjk_cut`` keeps nothing, either.
@@ -115,7 +115,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _edited(name: str, quads: Quads, make: Callable[..., Any], *, timed: bool = True, twice: bool = False) -> Candidate:
-    """Edits before each query, timed or not; ``twice`` asks once more before, so that nothing changed meanwhile."""
+    """Edits before each query, timed or not; ``twice`` queries once before: the timed query sees no change."""
 
     def begin() -> Session:
         both = [Flipping(quads, i) for i in range(2)]
@@ -147,7 +147,7 @@ def _edited(name: str, quads: Quads, make: Callable[..., Any], *, timed: bool = 
 
 
 class _Rebuilt(RefitTree):
-    """A tree that is built anew for each query."""
+    """A tree that is rebuilt for each query."""
 
     def query(self) -> TrianglePairs:
         self.build()
@@ -203,7 +203,7 @@ def _changes(sizes: Sizes) -> dict[str, Series]:
 
 
 def _pass_over(frame: Frame) -> None:
-    """Leave the caches as an update does, so that asking again has no advantage but that nothing changed."""
+    """Leave the caches as an update does: a repeated query differs from it in nothing but the unchanged vertices."""
     for x in frame.x:
         x.copy()
 
@@ -211,7 +211,7 @@ def _pass_over(frame: Frame) -> None:
 def _moved(
     name: str, quads: Quads, *, twice: bool = False, active_a: Ints | None = None, active_b: Ints | None = None
 ) -> Candidate:
-    """GJK with cut after the vertices moved, or asked ``twice``; on all triangles or the ``active_a``, ``active_b``."""
+    """GJK with cut after the vertices moved, or queried ``twice``; on all triangles or on the active ones."""
 
     def begin() -> Session:
         bodies = [quads.body(i) for i in range(2)]
@@ -319,8 +319,8 @@ def _claim_on_changes(found: dict[str, Series], name: str, text: str) -> Claim:
     base = NOTHING if name == MOVED else f"{REPLACED}, asked again"
     ratio = found[name].mean_ms / found[base].mean_ms
     return judged(
-        f"{text}; here: at most {MOST_OVERHEAD:.0%} more than if asked again, what was changed not timed).",
-        f"{name}: {found[name].mean_ms:.3f} ms, {ratio:.2f} times that of asking again",
+        f"{text}; here: at most {MOST_OVERHEAD:.0%} more than a repeated query, the change itself not timed).",
+        f"{name}: {found[name].mean_ms:.3f} ms, {ratio:.2f} times that of a repeated query",
         ratio <= 1.0 + MOST_OVERHEAD,
     )
 
@@ -332,14 +332,14 @@ def _slope(found: dict[int, dict[str, Series]]) -> float:
 
 
 def _claim_on_growth(found: dict[int, dict[str, Series]], text: str) -> Claim:
-    told = ", ".join(
+    details = ", ".join(
         f"{count:,}: {1e6 * each[CUT].mean_ms / count:.0f} ns per triangle, {np.mean(each[CUT].pairs):,.0f} pairs"
         for count, each in found.items()
     )
     slope = _slope(found)
     return judged(
         f"{text} (4; here: time grows with a power of at most {MOST_SLOPE:g} of their number).",
-        f"power {slope:.2f}; {told}",
+        f"power {slope:.2f}; {details}",
         slope <= MOST_SLOPE,
     )
 
@@ -355,16 +355,16 @@ def _claim_on_refinement(found: dict[str, Series]) -> Claim:
 
 
 def _claim_on_box_tree(found: Found, what: str) -> Claim:
-    told = []
+    details = []
     for name, each in found.items():
         text = f"{name}: {against(each[CUT], each[TREE])} BoxTree"
         text += f", as published {against(each[AS_PUBLISHED], each[TREE])} it"
         if REBUILT in each:
-            text += f", {against(each[CUT], each[REBUILT])} a refit tree that is built anew"
-        told.append(text)
+            text += f", {against(each[CUT], each[REBUILT])} a refit tree that is rebuilt"
+        details.append(text)
     return judged(
         f"Not the paper's: with {what}, it is faster than BoxTree.",
-        "; ".join(told),
+        "; ".join(details),
         all(is_faster(each[CUT], each[TREE]) for each in found.values()),
     )
 

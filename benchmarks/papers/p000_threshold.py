@@ -85,14 +85,14 @@ def _share_of_exceptions(each: dict[str, Series]) -> float:
 def _claims(found: Found) -> list[Claim]:
     claims = []
     for way, added in (("as published", ""), ("blocks", f", with blocks of {LEAF_PAIRS} pairs")):
-        told, holds = [], True
+        details, holds = [], True
         for (name, of), each in found.items():
             if of != way:
                 continue
             exceptions = _share_of_exceptions(each)
             always, *others = _by_threshold(each)
             ratios = ", ".join(f"{series.row.candidate} {series.row.ratio:.2f}" for series in others)
-            told.append(
+            details.append(
                 f"{name}: {exceptions:.0%} of the positions are exceptions; mean times over that of 100 %: {ratios}"
             )
             holds &= exceptions <= FEW and always.mean_ms <= min(series.mean_ms for series in others)
@@ -100,7 +100,7 @@ def _claims(found: Found) -> list[Claim]:
             judged(
                 "It is always beneficial to cut; except for very few exceptions the 100 % curve is the fastest (Fig. 2"
                 f"; here: at most {FEW:.0%} of the positions{added}).",
-                "; ".join(told),
+                "; ".join(details),
                 holds,
             )
         )

@@ -42,7 +42,7 @@ PROTOCOL = """
 Same protocol, substitute geometry: the frames of p000_deforming ({count} of them, {rounds} rounds), with bodies of
 13,000 triangles. In each group one option is changed; all candidates find the same pairs in every frame. Times are
 means over the frames. "as published" stands for the paper's recursion (`published.gjk_cut`): lists are cut while both
-get shorter, split at the median of their corners, down to single triangles, on one thread. Groups that do not say so
+get shorter, split at the median of their corners, down to single triangles, on one thread. Other groups
 go down to blocks of {leaf} pairs and cut while either list gets shorter; "{cut}" is the production detector.
 
 Hints see neighbouring frames of the same approach made in {close}. The search for a first direction projects all
@@ -281,14 +281,14 @@ def _claim_on_search(found: Found) -> Claim:
 
 
 def _claim_on_formula(found: Found) -> Claim:
-    told = [
+    details = [
         f"{way} simplices take {_ratio(found, group, 'simplices (GJK)', 'Chung and Wang'):.2f} times as long, with "
         f"{_work(found, group, 'cuts', 'simplices (GJK)', 'Chung and Wang'):.2f} times the cuts"
         for way, group in (("as published,", "next direction, as published"), ("in blocks,", "next direction"))
     ]
     return judged(
         "The formula of Chung and Wang spares solving simplices, which is a gain (3; here: as published).",
-        "; ".join(told),
+        "; ".join(details),
         _ratio(found, "next direction, as published", "simplices (GJK)", "Chung and Wang") > 1.0 + NOISE,
     )
 
@@ -317,14 +317,14 @@ def _claim_on_leaves(found: Found) -> Claim:
 
 
 def _claim_on_hints(found: Found) -> Claim:
-    told = [
+    details = [
         f"{way} hints make the time {_ratio(found, group, 'with', 'without'):.2f} times that without, with "
         f"{_work(found, group, 'cuts', 'with', 'without'):.2f} times the cuts"
         for way, group in (("in blocks,", "hints"), ("as published,", "hints, as published"))
     ]
     return judged(
         "Not the paper's: directions kept from the frame before are worth it (here: in blocks).",
-        "; ".join(told),
+        "; ".join(details),
         _ratio(found, "hints", "with", "without") < 1.0 - NOISE,
     )
 

@@ -1,9 +1,9 @@
 """The bodies of [MendozaOSullivan2005], or what stands in for them: pairs of soft bodies that overlap and deform.
 
-The paper's dragon and bunny are scans; their sizes, tets and spheres are not told. Where IMPINGE_DATA names a folder
+The paper's dragon and bunny are scans; their sizes, tets and spheres are not given. Where IMPINGE_DATA names a folder
 that has them, scans are taken; else a bumpy ball for the bunny and a knot for the dragon.
 
-Soft      Every body is a dense surface in a coarse tet mesh of cubes, by barycentric weights, so that spheres can
+Soft      Every body is a dense surface in a coarse tet mesh of cubes, by barycentric weights: spheres can
           follow coarse vertices in any mode.
 Second    The second body is turned (its axes change places) and shifted; its spheres are those of the first, moved, if
           both are of one kind.
@@ -74,7 +74,7 @@ class Pair:
         return self.tree_a, self.tree_b
 
     def detector(self, **options: Any) -> SphereTree:
-        """A detector that has all it needs, so that budgets are not spent on building."""
+        """A detector whose structures are built: no budget is spent on building."""
         made = SphereTree(self.a, self.b, tree_a=self.tree_a, tree_b=self.tree_b, **options)
         made.prepare()
         return made
@@ -96,7 +96,7 @@ class Pair:
         for body in self.bodies:
             body.step(FRAME, gravity=(0.0, 0.0, 0.0))
 
-    def told(self) -> str:
+    def description(self) -> str:
         """How large they are, in words."""
         sizes = [
             f"{len(body.surface):,} triangles, {len(body.coarse.vertices):,} coarse vertices, {len(tree):,} spheres"

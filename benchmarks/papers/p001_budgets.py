@@ -1,20 +1,20 @@
 """What is found within budgets from 0.1 ms to 1 s: Table 1 of [MendozaOSullivan2005], section 5, and what it costs.
 
 Protocol   Two soft bodies overlap, and swing. For each budget ("critical time") the lengths of PAIRLIST (here
-           ``possible``) and COLLISIONLIST (``certain``) are told, frames per second, and tests per second. Every budget
-           begins with the same bodies at the same place with the same velocities.
+           ``possible``) and COLLISIONLIST (``certain``) are reported, frames per second, and tests per second. Every
+           budget begins with the same bodies at the same place with the same velocities.
 Bodies     The paper's are a dragon and a bunny of unknown size (``p001_bodies``).
-Frames     A frame moves both bodies by finite elements, steers their surfaces, asks for contacts and makes forces of
-           them. These are not applied, so that every budget sees the same motion.
+Frames     A frame moves both bodies by finite elements, updates their surfaces, finds contacts and computes forces.
+           These are not applied: every budget sees the same motion.
 Published  The whole system of ``published.interruptible`` on the same surfaces and coarse meshes: medial-axis trees,
            its own update and response; forces are applied. Critical times limit the search alone, as in the paper.
-Overshoot  How much later than its budget a query returns, update included; the paper tells nothing of it. For the last
+Overshoot  How much later than its budget a query returns, update included; the paper does not report it. For the last
            pair of bodies also of other kinds of queries: refitted spheres, triangles, the deepest pair first.
-Waiting    After each query a loop looks at the clock for as long as the budget. How often it is as late tells how often
+Waiting    After each query a loop reads the clock for as long as the budget. How often it is as late shows how often
            the machine was not there: no query that uses its budget up can be in time more often.
 Rate       Million tests of pairs of spheres per second, which one core does: of a search through spheres that are up
            to date, and of one that tracks each sphere when it first comes to it.
-The table  of the paper cannot be in seconds per frame: at a critical time of 1 s its list is not empty, so that the
+The table  of the paper cannot be in seconds per frame: at a critical time of 1 s its list is not empty: the
            time was used up, and yet it gives 25 frames per second. Trends are compared, figures are not.
 """
 
@@ -73,10 +73,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "exact": {"exact": True},
     "priority": {"order": "priority"},
 }
-"""Options of detectors whose overshoot is told besides."""
+"""Options of further detectors whose overshoot is reported."""
 KINDS_MS = (0.1, 0.3, 1.0, 10.0)
 RATE = 60.0
-"""Million tests per second and core that are asked for."""
+"""Million tests per second and core that are wanted."""
 RATE_ROUNDS, RATE_ROUNDS_QUICK = 15, 2
 
 PROTOCOL = """
@@ -86,12 +86,12 @@ PROTOCOL = """
 update, search, and the listing of what was found; as published, the search alone.
 
 A query counts as in time if it returns no later than the budget and the larger of {share:.0%} of it and {us:g} us. So
-does a loop that looks at the clock until the budget is over, after each query: it tells how often the machine itself
+does a loop that reads the clock until the budget is over, after each query: it shows how often the machine itself
 was late, for instance because others use the same host.
 
-What does not fit together in the paper's table: at a critical time of 1 s its PAIRLIST is not empty, so that the search
-was cut off after 1 s, but 22 to 25 frames per second are told; at 0.1 s, 30 to 35. Either the time is not that of a
-frame, or one search was spread over many. Its numbers of triangles, tets and spheres are not told.
+What does not fit together in the paper's table: at a critical time of 1 s its PAIRLIST is not empty: the search was
+cut off after 1 s, but 22 to 25 frames per second are reported; at 0.1 s, 30 to 35. Either the time is not that of a
+frame, or one search was spread over many. Its numbers of triangles, tets and spheres are not given.
 """
 
 
@@ -157,7 +157,7 @@ def run(*, quick: bool = False) -> Experiment:
         title="An interruptible algorithm: what budgets buy",
         protocol=PROTOCOL.format(
             origin=origin,
-            bodies="; ".join(pair.told() for pair in pairs),
+            bodies="; ".join(pair.description() for pair in pairs),
             levels=levels,
             published=sizes,
             share=ALLOWED_SHARE,
@@ -353,7 +353,7 @@ def claims(
     kinds: dict[str, list[Measured]],
     published: dict[str, list[Measured]],
 ) -> list[Claim]:
-    """What the figures say about the sentences of the paper, and about ours."""
+    """Verdicts on the claims of the paper, and on ours."""
 
     def ends(pick: Callable[[Measured], list[int]]) -> str:
         return ", ".join(
@@ -404,7 +404,7 @@ def claims(
         ),
         Claim(
             "A search that is cut off after 1 s runs at 22 to 25 frames per second (Table 1).",
-            "cannot be: each frame would take a second; sizes of bodies and trees are not told",
+            "cannot be: each frame would take a second; sizes of bodies and trees are not given",
             "not testable here",
         ),
         judged(

@@ -92,7 +92,7 @@ def run(*, quick: bool = False) -> Experiment:
         name="p001_errors",
         title="An interruptible algorithm: how accurate contacts are",
         protocol=PROTOCOL.format(
-            bodies=pair.told(),
+            bodies=pair.description(),
             regions=sum(map(len, truths)),
             pairs=sum(len(truth.pairs) for truth in truths),
             poses=sizes.poses,
@@ -248,8 +248,8 @@ def _kept(pair: Pair, mode: str, **options: Any) -> Kept:
 def _headline(builder: str, pair: Pair, sizes: Sizes) -> list[Headline]:
     """Budgets in milliseconds: normals of regions, and how near contacts of spheres are to crossing triangles."""
     detector = pair.detector()
-    for turn in range(3):  # what a budget needs apart from the search is learnt by the first queries
-        pair.deform(AMPLITUDE * SIZE, 0.1 * turn)
+    for n in range(3):  # the first queries learn the overhead outside the search
+        pair.deform(AMPLITUDE * SIZE, 0.1 * n)
         detector.query(budget_ms=1.0)
     taken: dict[float, list[tuple[Errors, Floats, int]]] = {budget: [] for budget in BUDGETS_MS}
     for pose in range(sizes.headline_poses):

@@ -1,4 +1,4 @@
-"""What the errors of contacts of spheres say: figures, claims, tables and curves of ``p001_errors``."""
+"""Claims, tables and curves of ``p001_errors``: the errors of sphere contacts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from benchmarks.papers.experiment import NOISE, Claim, Plot, Table, judged
 
 MEDIAN_ANGLE, ANGLE_95 = 15.0, 30.0
-"""Degrees that are asked for within 1 ms: median and 95th percentile over the regions."""
+"""Degrees that are wanted within 1 ms: median and 95th percentile over the regions."""
 NEAR = 0.05
-"""As near as contact points of spheres are asked to be to crossing triangles, as a share of the body's size."""
+"""Wanted distance from contact points of spheres to crossing triangles, as a share of the body's size."""
 ENTRY = 8
 """Bytes of an entry of the queue."""
 SPHERE = 32
@@ -92,7 +92,7 @@ class Found:
 
 
 def claims(found: Found) -> list[Claim]:
-    """What the figures say about the sentences of the paper, and about what is asked here."""
+    """Verdicts on the claims of the paper, and on ours."""
     return [
         *_normals(found),
         *_near(found),
@@ -142,12 +142,12 @@ def _conservative(found: Found) -> Claim:
 
 
 def _paper_misses(found: Found) -> Claim:
-    told = [(each.at, each.missed) for each in found.amplitude if each.mode == "paper"]
+    details = [(each.at, each.missed) for each in found.amplitude if each.mode == "paper"]
     return judged(
         'Spheres that follow "the average displacements" and "the maximum ratio" of distances cover the surface (4.4; '
         "here: a whole search misses no crossing at any amplitude)",
-        "missed at amplitudes: " + ", ".join(f"{at:g}: {missed:.1%}" for at, missed in told),
-        all(missed == 0.0 for _, missed in told),
+        "missed at amplitudes: " + ", ".join(f"{at:g}: {missed:.1%}" for at, missed in details),
+        all(missed == 0.0 for _, missed in details),
     )
 
 

@@ -9,7 +9,7 @@ Orders     breadth-first         COLLISIONLIST and PAIRLIST of the detector
            of ``published.interruptible``, on the same trees, with normals of eq. 11:
            Fig. 7                COLLISIONLIST and PAIRLIST of the search as printed
            depth-first           COLLISIONLIST alone: as in Fig. 4, branches that were not reached are forgotten
-           depth-first, capped   the same down to a level that is fixed beforehand; spheres that meet there collide
+           depth-first, capped   the same down to a fixed level; spheres that overlap there collide
            depth-first, stack    with what waits on its stack counted as colliding
 """
 
@@ -41,7 +41,7 @@ PUSHED = 0.2
 
 PROTOCOL = """
 Substitute geometry. {bodies}. {regions} exact contact regions with {pairs:,} pairs of crossing triangles, in {poses}
-poses. Budgets are numbers of tests, so that all orders get the same work, whatever their speed; spheres are refitted.
+poses. Budgets are numbers of tests: all orders do the same work, whatever their speed; spheres are refitted.
 Depth-first search as published forgets what it has not reached; "stack" shows what becomes of it if that is kept.
 Fig. 7 and depth-first search are those of `impinge.published.interruptible`; their normals are lines of centres.
 """
@@ -63,7 +63,7 @@ Known = tuple[Ints, Push, bool]
 
 @dataclass(frozen=True)
 class Found:
-    """What one order knows after some tests, over all poses."""
+    """Results of one order after a number of tests, over all poses."""
 
     missed_regions: float
     missed_pairs: float
@@ -99,7 +99,7 @@ def run(*, quick: bool = False) -> Experiment:
         name="p001_orders",
         title="An interruptible algorithm: the order of the search",
         protocol=PROTOCOL.format(
-            bodies=pair.told(),
+            bodies=pair.description(),
             regions=sum(map(len, regions)),
             pairs=sum(len(each.pairs) for each in regions),
             poses=poses,
@@ -204,7 +204,7 @@ def _joined(found: list[tuple[Any, bool]]) -> Found:
 
 
 def claims(curves: Curves) -> list[Claim]:
-    """What the figures say about the sentences of the paper."""
+    """Verdicts on the claims of the paper."""
     early = [each for each in curves["depth-first"] if not each.complete]
     capped = curves["depth-first, capped"]
     return [

@@ -67,7 +67,7 @@ def run(*, quick: bool = False) -> Experiment:
         name="p001_pictures",
         title="An interruptible algorithm: the spheres that are used",
         protocol=PROTOCOL.format(
-            bodies=pair.told(),
+            bodies=pair.description(),
             budgets=", ".join(f"{ms:g}" for ms in BUDGETS_MS),
             tests=", ".join(f"{tests:,}" for tests in TESTS),
         ),

@@ -168,7 +168,7 @@ def _last_of(pair: Ids, row: Ids, count: int) -> Ids:
 
 
 def _all_below(listed: Ints, pairs: Ints, trees: tuple[SphereHierarchy, SphereHierarchy]) -> tuple[Ids, Ids]:
-    """Pairs of triangles, and rows of ``listed`` that they are below; some may be told several times."""
+    """Pairs of triangles, and rows of ``listed`` that they are below; some may occur several times."""
     key = listed[:, 0].astype(np.int64) << 32 | listed[:, 1]
     order = np.argsort(key, kind="stable")
     key = key[order]

@@ -1,7 +1,7 @@
 """How tightly spheres fit a body: what they cover outside of it, and how far they stand off.
 
 Volume     of the union of the balls outside of the solid, by points spread at random over the box of the balls
-           (seeded): its error is that of counting, which is told.
+           (seeded): its sampling error is reported.
 Stand-off  of each ball, measured at points of it (``sphere_stand_off``).
 
 An open surface has no inside: all of every ball is outside of it.

@@ -143,7 +143,7 @@ def _polygons(body: TriMesh, samples: int) -> Tightness:
 
 
 def claims(found: Found) -> list[Claim]:
-    """What the figures say about the sentences of the paper."""
+    """Verdicts on the claims of the paper."""
     return [_tighter_by_level(found), _wrapped(found), _polygon_spheres(found), _medial(found), _sunk(found)]
 
 
@@ -182,13 +182,13 @@ def _wrapped(found: Found) -> Claim:
 
 def _polygon_spheres(found: Found) -> Claim:
     """Held if on long thin triangles no more medial spheres than there are polygons stand off less, worst and mean."""
-    told, holds = [], True
+    details, holds = [], True
     for body in ("drilled plate", "long box"):
         if body not in found:
             continue
         polygons = found[body][POLYGONS][0]
         level = [each for each in found[body]["medial, wrapped"] if each.count <= polygons.count][-1]
-        told.append(
+        details.append(
             f"{body}: {polygons.count} spheres of polygons stand off {polygons.mean_stand_off:.3g} (worst "
             f"{polygons.worst_stand_off:.3g}), {level.count} of the tree {level.mean_stand_off:.3g} (worst "
             f"{level.worst_stand_off:.3g})"
@@ -196,7 +196,7 @@ def _polygon_spheres(found: Found) -> Claim:
         holds &= level.mean_stand_off < polygons.mean_stand_off and level.worst_stand_off < polygons.worst_stand_off
     return judged(
         '"putting spheres on the surface of the triangles avoids large bounding spheres" (Fig. 8)',
-        "; ".join(told),
+        "; ".join(details),
         holds,
     )
 

@@ -43,7 +43,7 @@ class Body:
         return f"{self.kind}, {len(self.mesh):,} triangles"
 
     def copy(self) -> TriMesh:
-        """A mesh of its own, so that no two detectors share trees."""
+        """A copy: no two detectors share trees."""
         return TriMesh(self.mesh.vertices, self.mesh.faces)
 
 
@@ -102,7 +102,7 @@ def real_bodies() -> list[Body]:
 
 
 def _in_cube(mesh: TriMesh) -> TriMesh:
-    """Scale uniformly, so that the bounding box is centred at the origin and its longest side is that of the cube."""
+    """Scale uniformly; centre the bounding box at the origin, with the side of the cube as its longest side."""
     lo, hi = mesh.bounds
     return TriMesh((mesh.vertices - (lo + hi) / 2.0) * (SIDE / (hi - lo).max()), mesh.faces)
 

@@ -1,8 +1,8 @@
 """Collision time over distance: Fig. 4 of [GressZachmann2004], after the benchmark of its reference [22].
 
 Protocol   Two identical objects, scaled into a cube of side 2, at a distance between the centres of their bounding
-           boxes; one turns about a fixed axis in small equal steps, and the time of a step, all pairs included, is
-           averaged over the turn. Then the distance shrinks. Step count and distances are lost; ours are below.
+           boxes; one rotates about a fixed axis in small equal steps, and the time of a step, all pairs included, is
+           averaged over the rotation. Then the distance shrinks. Step count and distances are lost; ours are below.
 Bodies     Substitutes for the paper's car and door lock (``p002_bodies``), at three complexities each; and a real CAD
            part and a real car where IMPINGE_DATA names a folder that has them.
 Candidates ``BreadthFirst``, which expands by prefix sums, with the entry level remembered and from the roots; the
@@ -59,9 +59,9 @@ A kind decides only if tests in O(n) would grow more; where the pairs themselves
 
 PROTOCOL = """
 Same protocol, substitute geometry. Two identical objects, scaled into a cube of side {side:g}; the distance is that
-between the centres of their bounding boxes, along x. One turns about (1, 2, 3) in {steps} steps, moved by a matrix
-per query; the time of a step, all pairs included, is averaged over the turn. Turns timed: {rounds}, after one that is
-not. Step count, distances and axis are ours, since the paper does not tell them.
+between the centres of their bounding boxes, along x. One rotates about (1, 2, 3) in {steps} steps, moved by a matrix
+per query; the time of a step, all pairs included, is averaged over the rotation. Rotations timed: {rounds}, after an
+untimed one. Step count, distances and axis are ours: the paper does not give them.
 
 Bodies: "lock" (drilled plates, a coil, a bolt) and "car" (a hull crowded towards its ends, wheels, slivers) stand in
 for the models by VW and BMW, which were not published. Real meshes from the folder that IMPINGE_DATA names: {real}.
@@ -118,7 +118,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _approach(body: Body, sizes: Sizes) -> Iterator[_Point]:
-    """One body at all distances, from far to near; detectors are kept, so that they remember the entry level."""
+    """One body at all distances, from far to near; detectors are reused: they have learnt the entry level."""
     candidates = [
         breadth_first(SCAN, body),
         breadth_first(SCAN_ROOTS, body, entry_threshold=None),
@@ -230,10 +230,10 @@ def _claim_on_map(near: list[_Point]) -> Claim:
     shares = {mode: [map_share(point.stages[mode]) for point in near] for mode in (SCAN, PYRAMID)}
     stages = [point.stages[PYRAMID] for point in near]
     over_tests = statistics.geometric_mean(ms["expand"] / ms["test"] for ms in stages)
-    told = "; ".join(f"{mode} {min(of):.0%} to {max(of):.0%}" for mode, of in shares.items())
+    details = "; ".join(f"{mode} {min(of):.0%} to {max(of):.0%}" for mode, of in shares.items())
     return judged(
         "Making the node pair index map is the overhead of the scheme (7; here: it takes longer than the box tests).",
-        f"share of the query without refit: {told}; {over_tests:.2f} times the box tests (pyramid)",
+        f"share of the query without refit: {details}; {over_tests:.2f} times the box tests (pyramid)",
         over_tests > 1.0,
     )
 
@@ -253,7 +253,7 @@ def _claim_on_entry(near: list[_Point]) -> Claim:
 
 
 def _claim_on_complexity(near: list[_Point]) -> Claim:
-    deciding, told = [], []
+    deciding, details = [], []
     for kind in dict.fromkeys(point.body.kind for point in near):
         ends = list(_smallest_and_largest([point for point in near if point.body.kind == kind]))
         if not ends:
@@ -265,17 +265,17 @@ def _claim_on_complexity(near: list[_Point]) -> Claim:
         tests = _exponent(ends, lambda point: point.found[SCAN_ROOTS].work.box_tests or 1.0)
         pairs = _exponent(ends, lambda point: point.pairs)
         times = _exponent(ends, lambda point: point.found[AS_PRINTED].row.min_ms)
-        told.append(
+        details.append(
             f"{kind}: {growth:.2f} times, where O(n) would give {if_linear:.2f}; box tests grow as n^{tests:.2f}, "
             f"pairs as n^{pairs:.2f}, time without refit as n^{times:.2f}"
         )
     text = (
-        "Hierarchical detection seems to be in O(log n), not O(n) (2; here: besides the pairs found, so that box tests "
+        "Hierarchical detection seems to be in O(log n), not O(n) (2; here: apart from the pairs found, box tests "
         f"per pair and level grow at most {MOST_GROWTH:g} times from the smallest to the largest body)."
     )
     if not deciding:
-        return Claim(text, "; ".join(told), "not testable here")
-    return judged(text, "; ".join(told), max(deciding) <= MOST_GROWTH)
+        return Claim(text, "; ".join(details), "not testable here")
+    return judged(text, "; ".join(details), max(deciding) <= MOST_GROWTH)
 
 
 def _growth(ends: list[tuple[_Point, _Point]], value: Callable[[_Point], float]) -> float:

@@ -1,8 +1,8 @@
 """What each part of [GressZachmann2004] is worth: the scheme with one thing changed at a time.
 
-Protocol   The turn of ``p002_distance`` at one distance, where the bodies meet; candidates of a group differ in one
-           option. Counters stand beside the times. Options that only the paper has are those of the method as published
-           (``impinge.published.breadth_first``); the others are measured on ``BreadthFirst``.
+Protocol   The rotation of ``p002_distance`` at one distance, where the bodies intersect; candidates of a group differ
+           in one option. Counters stand beside the times. Options that only the paper has are those of the method as
+           published (``impinge.published.breadth_first``); the others are measured on ``BreadthFirst``.
 Bodies     The substitutes "lock" and "car" of ``p002_bodies``; for brute force, where work grows with m x n, tiny ones.
 Groups     expansion (4.4), the last pass fused with the test (end of 4.4), boxes in one space or between spaces
            (Appendix A), the entry level (5), bounding volumes and many object pairs at once (8), block size, counting
@@ -40,15 +40,15 @@ from benchmarks.papers.p002_variants_claims import Found, Stages, claims
 from impinge.published.breadth_first import Expansion
 
 PROTOCOL = """
-Same protocol, substitute geometry: the turn of p002_distance ({steps} steps, {rounds} timed turns) at distance
+Same protocol, substitute geometry: the rotation of p002_distance ({steps} steps, {rounds} timed rotations) at distance
 {distance:g}, brute force with {brute_steps} steps. In each group one option is changed; all candidates of a group find
 the same pairs at every step, those that only count the same numbers. "lock" (drilled plates, a coil, a bolt) and "car"
 (a hull crowded towards its ends, wheels, slivers) stand in for the paper's models.
 
 Expansion, last pass, transform, brute force and the stages are measured on the published method. Candidates called
-BreadthFirst, and all other groups unless they say so, are measured on the detector. Threads are used on levels with
-enough node pairs for a launch to pay. Many object pairs at once are the steps of the turn, each a pair of objects with
-a matrix of its own.
+BreadthFirst, and all other groups unless stated otherwise, are measured on the detector. Threads are used on levels
+with enough node pairs for a launch to pay. Many object pairs at once are the steps of the rotation, each a pair of
+objects with a matrix of its own.
 """
 
 

@@ -1,6 +1,6 @@
 """What each parameter of spatial hashing is worth: Figs 3 to 6 of [Teschner2003], and every choice of section 4 and 7.
 
-Protocol   Deforming steps (``p003_steps``); in each group one thing is changed, all candidates are asked in turns at
+Protocol   Deforming steps (``p003_steps``); candidates of a group differ in one parameter and alternate at
            every step, and all find the same contacts.
 Figures    Time over table sizes 99, 199, 299, ... and the primes above them (Fig. 3: D, Fig. 4: A), cells as long as
            the mean edge; time over cell sizes (Fig. 5: D, table of 9973; Fig. 6: A, table of 4999).
@@ -37,7 +37,7 @@ passes, one thread; cells as long as the mean edge at rest; tables of 4999 slots
 prime above twice the number of vertices). "default" is the production detector, on all threads. The setups are those
 of p003_setups. "Reset" empties all slots in every step.
 
-The figures of the paper have lost their axes, so that ranges are ours. Cells of the default are rounded to powers of
+The figures of the paper have lost their axes: ranges are ours. Cells of the default are rounded to powers of
 two. Vertices met are those that a tet finds in the slots of its cells, its own included, each time that it finds them.
 "Around the origin" and "far from it" are the plates of C moved as a whole. Copies are side by side and deform alike.
 """

@@ -17,7 +17,7 @@ from impinge.mesh.tet_mesh import TetMesh
 from impinge.scenes.registry import Scene
 
 GAP = 1.0
-"""Between the boxes of copies, besides what the waves need."""
+"""Gap between the boxes of copies, in addition to the amplitude of the waves."""
 SWING = 0.1
 """How far waves move a vertex along each axis, in all setups."""
 
@@ -33,7 +33,7 @@ class Setup:
     paper_ms: tuple[float, float, float, float]
     """Average, minimum, maximum and deviation over 1000 steps on a Pentium 4, 1.8 GHz."""
     table_size: int | None = None
-    """Where the paper tells it (Figs 5 and 6)."""
+    """Where the paper gives it (Figs 5 and 6)."""
     ours: tuple[int, int, int] | None = None
     """Objects, tets and vertices of a substitute; None if they are the paper's."""
 
@@ -81,7 +81,7 @@ def mean_edge(scene: Scene) -> float:
 
 
 def joined(scene: Scene) -> Scene:
-    """All bodies as one: the same tets at the same places, so that every contact is a self-collision."""
+    """All bodies as one: the same tets at the same places; every contact is a self-collision."""
 
     def build() -> list[TetMesh]:
         bodies = tet_bodies(scene)
@@ -96,7 +96,7 @@ def joined(scene: Scene) -> Scene:
 
 
 def shifted(scene: Scene, centre: tuple[float, float, float]) -> Scene:
-    """All bodies moved, so that the box around them has its centre at that place."""
+    """All bodies translated: the centre of their bounding box is at that point."""
     x = np.concatenate(scene.rest_positions)
     return _moved_copies(scene, [np.asarray(centre) - (x.min(axis=0) + x.max(axis=0)) / 2.0])
 

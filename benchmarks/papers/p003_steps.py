@@ -2,7 +2,7 @@
 
 A step moves the bodies of all scenes, untimed, and then times the query of each candidate: hashing of vertices and
 tets, all tests, sorted contacts. Another candidate is the first at each step, with cold caches. The first step runs
-once beforehand, untimed, since it may compile. At every step all contacts of all candidates on one scene are compared;
+once before, untimed, since it may compile. At every step all contacts of all candidates on one scene are compared;
 of candidates on other scenes (the same tets as one body) their number. A difference raises and no time is returned.
 """
 

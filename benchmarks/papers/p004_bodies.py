@@ -1,8 +1,8 @@
 """The test objects of [Heidelberger2003], Tables 1 and 2, and what stands for them here.
 
 Knot, Rabbit, Reptile, Santa and Dragon were never published. Tubes along torus knots and spheres of the same numbers of
-faces stand in for them: knots for what is folded many times, spheres for what is not. Depth complexities are told as
-they come out. Each size is one shape more finely cut, so that its cost can be told from that of the shape.
+faces stand in for them: knots for what is folded many times, spheres for what is not. Depth complexities are
+reported as measured. Each size is a refinement of one shape: cost of size and cost of shape are separate.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _counted(body: TriMesh, faces: int) -> TriMesh:
 def stack(layers: int, faces: int) -> TriMesh:
     """Flat spheres above each other, which rays along z cross twice each, and two specks that keep the window as it is.
 
-    The more spheres the narrower they are, so that an image has as many fragments and, up to rounding, ``faces``
+    The more spheres the narrower they are: an image has as many fragments and, up to rounding, ``faces``
     in all, but in deeper pixels.
     """
     bands = max(3, round((faces / layers / 2.0) ** 0.5))

@@ -5,7 +5,7 @@ the production detector and the paper as written (``impinge.published.layered_de
 those of the stages: 1 and 2, bounds, region and both images; 3a, the spans that both share; 3b, the classification of
 all vertices of both, for which the paper has no times of pairs. All candidates must find the same volume up to
 ``AGREEMENT``, or no time is returned: production snaps vertices to 2^-16 of a pixel, the published form does not. The
-first frame runs once beforehand, since it may compile.
+first frame runs once untimed, since it may compile.
 """
 
 from __future__ import annotations

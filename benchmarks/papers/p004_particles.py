@@ -4,12 +4,12 @@ Scene      ``scenes.particles``: 20,000 particles over a knot of 10,000 faces, w
            stands still. (The paper has a Santa of 10k faces, and no floor.)
 Frame      1. Deform. The knot gets new vertices.
            2. Move.   Particles fall by a time step.
-           3. Detect. The knot is drawn anew and all particles are looked up, and so they are in the floor, whose image
-              is kept (``points_inside`` with a resolution). The paper as written (``published.layered_depth``) searches
-              for the same particles, timed apart.
+           3. Detect. The image of the knot is redrawn and all particles are looked up in it, and in that of the floor,
+              which is kept (``points_inside`` with a resolution). The paper as written (``published.layered_depth``)
+              searches for the same particles, timed apart.
            4. Respond. Each particle inside is put on the nearest point of the surface and leaps off it, relative to how
               the surface moves.
-Checked    Every few frames, untimed: particles that the image tells wrongly, against the exact answer, before the
+Checked    Every few frames, untimed: particles that the image classifies wrongly, by the exact answer, before the
            response; and how deep the deepest is after it.
 Claims     29 frames per second, the paper's, which includes drawing; here nothing is drawn.
 """
@@ -44,7 +44,7 @@ MARK = 0.015
 
 PROTOCOL = """
 Same protocol; substitute geometry. {count:,} particles rain on a tube of 10,000 faces along a knot, which waves deform,
-and on a floor that stands still; {frames} frames of 1/60 s, after {warm} that are not timed, so that particles are
+and on a fixed floor; {frames} frames of 1/60 s, after {warm} that are not timed: particles are
 everywhere. A frame is the new shape of the body, the motion of the particles, the search for those inside ({resolution}
 x {resolution} pixels) and the response: each is put on the nearest point of the surface and leaps off it. Drawing is
 not timed; the paper's frames include it. "{published}" is the search by the paper as written
@@ -63,7 +63,7 @@ class Run:
     ms: dict[str, list[float]] = field(default_factory=lambda: {stage: [] for stage in STAGES})
     contacts: list[int] = field(default_factory=list)
     wrong: list[float] = field(default_factory=list)
-    """Share of particles that the image tells wrongly."""
+    """Share of particles that the image classifies wrongly."""
     farthest: list[float] = field(default_factory=list)
     """How far from the surface the farthest of these was, in diagonals of a pixel."""
     depth: list[float] = field(default_factory=list)
@@ -252,9 +252,9 @@ def claims(found: Run) -> list[Claim]:
             min(found.fps, found.published_fps) >= PAPER_FPS,
         ),
         judged(
-            "Vertices in a volume can be told from its image (3.3; here: particles told wrongly are within 1 / √2 of a "
+            "Vertices in a volume can be classified by its image (3.3; here: wrong particles are within 1 / √2 of a "
             "pixel's diagonal of the surface, and as published within half a diagonal).",
-            f"{statistics.fmean(found.wrong):.3%} told wrongly, at most {max(found.farthest):.2f} diagonals away; as "
+            f"{statistics.fmean(found.wrong):.3%} wrong, at most {max(found.farthest):.2f} diagonals away; as "
             f"published {statistics.fmean(found.published_wrong):.3%}, at most {max(found.published_farthest):.2f}",
             max(found.farthest) <= 0.5**0.5 * (1.0 + 2.0**-12)
             and max(found.published_farthest) <= 0.5 * (1.0 + 2.0**-12),

@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip insta
 
 
 def test_quick_run_measures_workers_stages_and_single_costs(tmp_path):
-    """Time one worker and two, say who spends what and where, and write a page with the calculation."""
+    """Time one worker and two, with processor time by process and stage; write a page with the extrapolation."""
     found = cluster_speed.run(quick=True)
     by_name = {(row.scene.partition(",")[0], row.candidate): row for row in found.rows}
     *_, page = found.write(tmp_path)

@@ -173,7 +173,7 @@ def test_all_candidates_agree_and_are_timed():
 
 
 def test_the_published_recursion_has_nothing_of_ours():
-    """Cut bodies that are apart where the paper does, though the axes alone would tell, and go down to single pairs."""
+    """Cut separated bodies where the paper does, though the axes alone would separate them, down to single pairs."""
     pair = blobs(8, 7)
     ours, paper = measure(
         "scene", [cut("ours", pair), published("paper", pair)], [pair.frames(5)[0]], rounds=1
@@ -195,7 +195,7 @@ def test_candidates_of_a_group_have_names_of_their_own(group):
 
 
 def test_no_time_counts_where_candidates_differ():
-    """Refuse to measure, and tell the scene, the frame and the candidate."""
+    """Raise with the scene, the frame and the candidate."""
     pair = blobs(8, 7)
     right = cut("right", pair)
 

@@ -132,7 +132,7 @@ def test_page_is_written(errors: Experiment, tmp_path: Path):
 
 
 def _found(*, worse: float) -> Found:
-    """Figures as asked for with ``worse`` 0, contrary ones with 1."""
+    """Figures that meet all claims with ``worse`` 0, contrary ones with 1."""
 
     def point(mode: str, at: float, error: float, missed: float = 0.0) -> Point:
         return Point(mode, at, error, error, error, error, error, missed, int(1e6 * (1.0 - worse)))
@@ -149,6 +149,6 @@ def _found(*, worse: float) -> Found:
 
 
 def test_verdicts_follow_from_the_figures():
-    """Call all claims held by figures as asked for, and none by contrary ones."""
+    """Hold all claims for figures that meet them, and none for contrary ones."""
     assert [claim.verdict for claim in claims(_found(worse=0.0))] == ["held"] * 8
     assert [claim.verdict for claim in claims(_found(worse=1.0))] == ["not held"] * 8

@@ -70,7 +70,7 @@ def test_bodies_have_slivers_beside_good_triangles(make):
 
 
 def test_poses_are_a_full_turn_at_the_distance():
-    """Turn rigidly, by equal steps that add up to a full turn, about the centre of the box."""
+    """Rotate rigidly, by equal steps that add up to 360 degrees, about the centre of the box."""
     matrices = poses(1.5, 8)
     step = matrices[1][:3, :3] @ matrices[0][:3, :3].T
 
@@ -82,7 +82,7 @@ def test_poses_are_a_full_turn_at_the_distance():
 
 
 def test_candidates_find_what_brute_force_finds():
-    """Find the pairs of the judge at every step of a turn."""
+    """Find the pairs of the judge at every step of a rotation."""
     body = car(1)
     matrices = poses(1.0, 4)
     judge = BruteForce(body.copy(), body.copy())
@@ -101,7 +101,7 @@ def test_candidates_find_what_brute_force_finds():
 
 @pytest.mark.parametrize("wrong", ["count", "pairs", "published"])
 def test_no_time_counts_where_candidates_differ(wrong: str):
-    """Refuse to measure, and tell the scene, the step and the candidate."""
+    """Raise with the scene, the step and the candidate."""
     body = car(1)
     make = {"count": counting, "pairs": breadth_first, "published": published}[wrong]
     right = make("right", body)
@@ -111,7 +111,7 @@ def test_no_time_counts_where_candidates_differ(wrong: str):
 
 
 def test_counters_are_the_same_on_every_run():
-    """Count the same work for the same turn, on one thread too, for the detector and for the published form."""
+    """Count the same work for the same rotation, on one thread too, for the detector and for the published form."""
 
     def work(body: Body, *, one_thread: bool, make=breadth_first):
         candidate = make("scan", body)
@@ -131,7 +131,7 @@ def test_counters_are_the_same_on_every_run():
 
 
 def test_one_thread_is_for_one_candidate_only():
-    """Give the threads back after the turn."""
+    """Restore the number of threads after the rotation."""
     before = jit.thread_count()
     seen = []
     on_one_thread(Candidate("x", lambda _: seen.append(jit.thread_count()) or []), "x").turn([])

@@ -119,7 +119,7 @@ def test_every_candidate_is_timed_at_every_step():
 
 @pytest.mark.parametrize("wrong", ["count", "contacts"])
 def test_no_time_counts_where_candidates_differ(wrong: str):
-    """Refuse to measure, and tell the scene, the time and the candidate."""
+    """Raise with the scene, the time and the candidate."""
     scene = SETUPS["A"].scene()
     right = hashed("right", scene)
     other = SpatialHash(tet_bodies(scene)[::-1])
@@ -241,14 +241,14 @@ TETS = {"A": 1000, "D": 20_520, "1 x B": 4000, "10 x B": 40_000}
 
 
 def test_figures_of_the_paper_make_all_its_claims_hold():
-    """Call every claim held by times that grow and differ as the paper says."""
+    """Hold every claim for times that grow and differ as in the paper."""
     assert {claim.text: claim.verdict for claim in claims(_as_in_the_paper(1.2), TETS)} == {
         claim.text: "held" for claim in claims(_as_in_the_paper(1.2), TETS)
     }
 
 
 def test_contrary_figures_make_no_claim_hold():
-    """Call no claim held by times that say the contrary, but for real time, which is a matter of milliseconds."""
+    """Hold no claim for contrary times, but real time, which is about milliseconds."""
     found = _as_in_the_paper(1.0 / 1.2)
     found["inside test", "D"] = {"barycentric": _made_up(80.0), "half_space": _made_up(70.0)}
 

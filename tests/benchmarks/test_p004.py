@@ -142,7 +142,7 @@ def _made_up(images: float, spans: float = 1.0, depth=(2, 2), vertices: float = 
 
 
 def _volume_figures(*, as_in_the_paper: bool) -> Figures:
-    """Times that grow as the paper says, or as it does not."""
+    """Times that grow as in the paper, or contrary to it."""
     good = as_in_the_paper
     pairs = {
         row: {

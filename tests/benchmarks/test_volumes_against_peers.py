@@ -1,4 +1,4 @@
-"""The benchmark of volumes and points runs, times nobody who disagrees, and says what it leaves out."""
+"""The benchmark of volumes and points runs, rejects peers that disagree, and reports what it leaves out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows():
 
 
 def test_quick_run_times_us_and_the_peers(rows):
-    """Time ours first in each scene, then each peer, or say that it is not installed; tell the error beside."""
+    """Time ours first in each scene, then each peer, or report that it is not installed, with the error."""
     for scene, peers in (("volume", {MANIFOLD}), ("points", {IGL, TRIMESH})):
         ours, *others = [row for row in rows if row.scene.startswith(scene)]
 
@@ -35,7 +35,7 @@ def test_quick_run_times_us_and_the_peers(rows):
             assert "our error" in row.note or "of the points classified otherwise" in row.note or math.isnan(row.min_ms)
 
 
-def test_full_run_has_the_sizes_that_were_asked_for():
+def test_full_run_has_the_sizes_of_the_papers():
     """Measure 110k x 150k faces, 100,000 points in 520k faces, and bodies of all four classes."""
     sizes = volumes_against_peers.FULL
     assert "knots_110k_150k" in sizes.smooth_pairs
@@ -58,7 +58,7 @@ def test_peer_with_another_volume_is_not_timed(monkeypatch):
 
 
 def test_peer_with_other_points_is_not_timed(monkeypatch):
-    """Refuse a peer that tells points far from the surface otherwise, and say who is not installed."""
+    """Reject a peer that classifies points far from the surface otherwise; name peers that are not installed."""
     monkeypatch.setattr(volumes_against_peers, "_pairs", lambda _: [])
     wrong = {
         IGL: ((), lambda _, points: lambda __: np.zeros(len(points), dtype=bool), "numpy"),
@@ -73,7 +73,7 @@ def test_peer_with_other_points_is_not_timed(monkeypatch):
     assert trimesh.note == "not installed; pip install impinge[bench]"
 
 
-def test_points_near_the_surface_may_be_told_otherwise():
+def test_points_near_the_surface_may_differ():
     """Count points that are farther from the surface than a pixel's width, and no others."""
     near, far = [[1.0, 0.2, 0.3], [1.01, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.9, 0.0, 0.0]]
     assert volumes_against_peers._farther_than_a_pixel(shapes.box(2.0), np.array(near + far)) == 2
