@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import importlib.metadata
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -106,6 +107,24 @@ class Experiment:
         for table in self.tables:
             yield f"## {table.title}\n"
             yield from _markdown(table.columns, table.rows)
+
+
+def ratio_bars(groups: Mapping[str, Sequence[tuple[str, float]]], *, height: float) -> Plot:
+    """One panel per group: bars of the ratios to the first candidate; ``height`` of a panel in inches."""
+    columns = min(3, len(groups))
+    rows = math.ceil(len(groups) / columns)
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for panel, (group, bars) in zip(panels, groups.items()):
+            panel.barh([name for name, _ in bars], [ratio for _, ratio in bars])
+            panel.invert_yaxis()
+            panel.axvline(1.0, color="black", linewidth=0.8)
+            panel.set(title=group, xlabel="time over that of the first")
+        for panel in panels[len(groups) :]:
+            panel.set_visible(False)
+
+    return Plot((6.0 * columns, height * rows), draw)
 
 
 def check_plotting() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, judged
+from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, judged, ratio_bars
 from benchmarks.papers.p000_bodies import LARGE, LARGE_KNOT, Frame, Pair, blobs, knots
 from benchmarks.papers.p000_frames import Answer, Candidate, Published, Series, Session, cut, measure, published
 from impinge.backend import jit
@@ -338,25 +338,14 @@ def _claim_on_threads(found: Found) -> Claim:
 
 
 def _plot(found: Found) -> Plot:
-    """One panel per group: bars of the ratio to the first candidate, one for each body."""
-    groups = list(GROUPS)
-    columns = 3
-    rows = math.ceil(len(groups) / columns)
-
-    def draw(figure: Any) -> None:
-        panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        for panel, group in zip(panels, groups):
-            bars = [
-                (f"{name} ({bodies.split()[0]})", series.row.ratio)
-                for (of, bodies), each in found.items()
-                if of == group
-                for name, series in each.items()
-            ]
-            panel.barh([name for name, _ in bars], [ratio for _, ratio in bars])
-            panel.invert_yaxis()
-            panel.axvline(1.0, color="black", linewidth=0.8)
-            panel.set(title=group, xlabel="time over that of the first")
-        for panel in panels[len(groups) :]:
-            panel.set_visible(False)
-
-    return Plot((6.0 * columns, 2.8 * rows), draw)
+    """One panel per group, with a bar for each candidate and body."""
+    bars = {
+        group: [
+            (f"{name} ({bodies.split()[0]})", series.row.ratio)
+            for (of, bodies), each in found.items()
+            if of == group
+            for name, series in each.items()
+        ]
+        for group in GROUPS
+    }
+    return ratio_bars(bars, height=2.8)

@@ -14,12 +14,10 @@ Claims     Those on transforms, brute force, fusing and the entry level; paralle
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
 
 from benchmarks.measure import Sizes
-from benchmarks.papers.experiment import Experiment, Plot, Table
+from benchmarks.papers.experiment import Experiment, Plot, Table, ratio_bars
 from benchmarks.papers.p002_bodies import Body, car, lock
 from benchmarks.papers.p002_turn import (
     STAGE_COLUMNS,
@@ -201,25 +199,9 @@ def _stage_table(stages: Stages) -> Table:
 
 
 def _plot(found: Found) -> Plot:
-    """One panel per group: bars of the ratio to the first candidate, one for each body."""
-    groups = list(dict.fromkeys(group for group, _ in found))
-    columns = min(3, len(groups))
-    rows = math.ceil(len(groups) / columns)
-
-    def draw(figure: Any) -> None:
-        panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        for panel, group in zip(panels, groups):
-            bars = [
-                (f"{name} ({body.removesuffix(' triangles')})", each.row.ratio)
-                for (of, body), candidates in found.items()
-                if of == group
-                for name, each in candidates.items()
-            ]
-            panel.barh([name for name, _ in bars], [ratio for _, ratio in bars])
-            panel.invert_yaxis()
-            panel.axvline(1.0, color="black", linewidth=0.8)
-            panel.set(title=group, xlabel="time over that of the first")
-        for panel in panels[len(groups) :]:
-            panel.set_visible(False)
-
-    return Plot((6.0 * columns, 3.0 * rows), draw)
+    """One panel per group, with a bar for each candidate and body."""
+    bars: dict[str, list[tuple[str, float]]] = {}
+    for (group, body), candidates in found.items():
+        labels = [f"{name} ({body.removesuffix(' triangles')})" for name in candidates]
+        bars.setdefault(group, []).extend(zip(labels, (each.row.ratio for each in candidates.values())))
+    return ratio_bars(bars, height=3.0)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,25 +257,10 @@ def test_every_claim_has_a_verdict(experiment: Experiment):
     assert all(row.min_ms > 0.0 for row in experiment.rows)
 
 
-def test_page_picture_and_tables_are_written(experiment: Experiment, tmp_path: Path):
+def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
-    pytest.importorskip("matplotlib")
     pytest.importorskip("pyvista")
-    written = experiment.write(tmp_path / "new")
-    page = next(path for path in written if path.suffix == ".md").read_text(encoding="utf-8")
-    picture = next(path for path in written if path.suffix == ".png")
-
-    assert sorted(written) == sorted((tmp_path / "new").iterdir())
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert f"]({picture.name})" in page
-    assert "quick run" in page
-    assert "ubstitute geometry" in page
-    for text in [claim.text for claim in experiment.claims] + [row.candidate for row in experiment.rows]:
-        assert text in page
-    for path in written:
-        if path.suffix == ".csv":
-            lines = path.read_text(encoding="utf-8").splitlines()
-            assert len({len(row) for row in csv.reader(lines[1:])}) == 1
+    written_page(experiment)
 
 
 def test_removal_ends_with_nothing_and_adding_with_everything(quick: dict[str, Experiment]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -258,25 +257,9 @@ def test_contrary_figures_make_no_claim_hold():
 # files ------------------------------------------------------------------------------------------------------
 
 
-def test_page_picture_and_tables_are_written(experiment: Experiment, tmp_path: Path):
+def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
-    pytest.importorskip("matplotlib")
-    written = experiment.write(tmp_path / "new")
-    page = next(path for path in written if path.suffix == ".md").read_text(encoding="utf-8")
-    picture = next(path for path in written if path.suffix == ".png")
-
-    assert sorted(written) == sorted((tmp_path / "new").iterdir())
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert f"]({picture.name})" in page
-    assert "quick run" in page
-    assert "substitute geometry" in page
-    for text in [claim.text for claim in experiment.claims] + [row.candidate for row in experiment.rows]:
-        assert text in page
-    tables = [path for path in written if path.suffix == ".csv"]
-    assert len(tables) == 1 + len(experiment.tables)
-    for path in tables:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert len({len(row) for row in csv.reader(lines[1:])}) == 1
+    written_page(experiment)
 
 
 def test_command_prints_verdicts_and_names_the_files(setups: Experiment, tmp_path: Path, monkeypatch):
