@@ -1,4 +1,4 @@
-"""What each method for triangle pairs costs over all scenes, the model that ``method="auto"`` goes by, and how it does.
+"""Costs of all methods for triangle pairs over all scenes, and the fit of the cost model of ``method="auto"``.
 
 States    Every scene, its first two bodies, in all states that the model distinguishes:
               one-shot   new bodies, without cached structures,
@@ -10,11 +10,11 @@ States    Every scene, its first two bodies, in all states that the model distin
 Measured  All methods and auto itself, alternately, each with bodies of its own; the query is timed, not the
           change of the bodies. Brute force is left out where it would take seconds. Methods must find the same number
           of pairs.
-Judged    What auto takes beside the best method, minima of all rounds; the last row is the worst of all.
-Contacts  What a pair of near bodies costs in a world by vertices, and by spheres; for budgets in milliseconds.
+Judged    Ratio of auto to the best method, minima of all rounds; the last row is the worst ratio.
+Contacts  Cost of a near pair in a world, by vertices and by spheres; for budgets in milliseconds.
 Fit       Costs of at least 0 for each term of ``auto`` that make the relative errors of all sums small (least squares).
-          These follow all times, not the few that decide; so each cost is then moved up and down as long as the
-          choices get better: the sum over all samples of how much slower the choice is than the best method, to
+          These fit all times, not the few that decide a choice. Each cost is then varied as long as the choices
+          improve: the sum over all samples of how much slower the choice is than the best method, to
           the fourth power, since one bad choice is worse than many fair ones.
 
     python -m benchmarks.auto_fit src/impinge/world/auto_costs.json
@@ -68,7 +68,7 @@ class Sample(NamedTuple):
 
     name: str
     terms: auto.Terms
-    """How often each term of the model occurs."""
+    """Number of occurrences of each term of the model."""
     milliseconds: dict[str, list[float]]
     """Of all rounds, by method, and of auto."""
     chosen: str
@@ -170,7 +170,7 @@ class Case:
         return queries.triangle_pairs(*self.bodies, method=method, **self.options)
 
     def terms(self) -> auto.Terms:
-        """How often each term of the model occurs in the question."""
+        """Number of occurrences of each term of the model in the query."""
         b = self.bodies[1] if len(self.bodies) > 1 else None
         return auto.features(self.bodies[0], b, PairOptions(**self.options))
 
@@ -258,7 +258,7 @@ def fit(samples: Sequence[Sample]) -> dict[str, auto.Terms]:
 
 
 def improved(costs: dict[str, auto.Terms], samples: Sequence[Sample]) -> dict[str, auto.Terms]:
-    """Costs by which better methods are chosen for the samples: one cost after the other, while that helps."""
+    """Costs that improve the choices for the samples, by coordinate descent."""
     terms = np.array([sample.terms for sample in samples], dtype=np.float64)
     slower = np.array([[s.ratio(m) if m in s.milliseconds else np.inf for m in METHODS] for s in samples])
     cost = np.array([costs[method] for method in METHODS])
@@ -284,7 +284,7 @@ def improved(costs: dict[str, auto.Terms], samples: Sequence[Sample]) -> dict[st
 
 
 def chosen_by(costs: dict[str, auto.Terms], sample: Sample) -> str:
-    """What auto takes by given costs, of the methods that were measured."""
+    """The choice of auto by given costs, among the measured methods."""
     known = [method for method in METHODS if method in sample.milliseconds]
     return min(known, key=lambda method: sum(map(mul, sample.terms, costs[method])))
 
@@ -314,12 +314,12 @@ def fit_contacts(names: Sequence[str], rounds: int) -> dict[str, float]:
 
 
 def _least(query: Callable[[], object], rounds: int) -> float:
-    """Microseconds of the quickest of several calls."""
+    """Microseconds of the fastest of several calls."""
     return 1e3 * min(timed(query)[0] for _ in range(rounds))
 
 
 def main(path: str) -> None:
-    """Measure, fit, write, and print how good the choice by the new costs is."""
+    """Measure, fit, write, and print the ratio of the new choices to the best method."""
     samples = list(_samples(scenes.names(), rounds=ROUNDS))
     fitted = improved(fit(samples), samples)
     shipped = {

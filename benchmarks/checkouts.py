@@ -1,10 +1,10 @@
-"""Compare two checkouts of the repository in one run: their processes alternate, figure by figure.
+"""Compare two checkouts of the repository in one run: their processes alternate.
 
 Round      Each checkout runs the named benchmarks once, in a process of its own; the order changes from round to round.
 Process    ``PYTHONPATH`` holds ``src`` and the root of the checkout alone. A checkout without
-           ``benchmarks/__main__.py`` is from before the benchmarks left the wheel: its command is ``python -m impinge
-bench``. Figures    A time has the minimum of the minima and the median of the medians of all rounds. Other tables are
-           those of the first round.
+           ``benchmarks/__main__.py`` has the benchmarks inside the package: its command is ``python -m impinge bench``.
+Figures    A time has the minimum of the minima and the median of the medians of all rounds. Other tables are those of
+           the first round.
 """
 
 from __future__ import annotations

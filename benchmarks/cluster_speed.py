@@ -121,7 +121,7 @@ class _Timed:
     """Bytes that come back for a frame."""
 
     def least_cpu(self, count: int) -> dict[str, float]:
-        """Processor time of the round that took the least."""
+        """Processor time of the round with the minimum."""
         return min(self.cpu[count], key=lambda each: sum(each.values()))
 
     @property
@@ -302,7 +302,7 @@ def _single_costs(
             "message to a worker", there, f"{size / 1e6:g} MB, {1e6 * costs.sent_byte:.2g} ns/B; {processors(of_there)}"
         ),
         row("message back", back, f"{size / 1e6:g} MB, {1e6 * costs.returned_byte:.2g} ns/B; {processors(of_back)}"),
-        row("part written", part, "two files, 204 kB, brought to the disk"),
+        row("part written", part, "two files, 204 kB, synchronised to disk"),
         row("frame listed", listed, "processor time; found and stamped by the client before the work"),
     ]
 
@@ -347,7 +347,8 @@ PROTOCOL = """
 and on two alternate, and each writes the bytes that a single process writes. Shares of processor time are those of the
 round with the minimum. The last tables are extrapolated from the single costs, not measured. The extrapolation leaves
 out file systems that serve many readers at once, networks slower than loopback, workers that start late, and the first
-run on each worker, which imports the package and loads or compiles kernels. """
+run on each worker, which imports the package and loads or compiles kernels.
+"""
 
 
 def _moved(sequence: _Sequence, timed: _Timed) -> Table:

@@ -1,12 +1,12 @@
 """Soft bodies: forces of a million tets, a million links, and frames of two livers.
 
 Forces      Ours against the same formulas in NumPy (``einsum`` over all tets), whose answer must agree first, and
-            against what memory alone takes: reading once, on all cores, what any program must read (four ids, a 3 by 3
+            against memory bandwidth: reading once, on all cores, the necessary input (four ids, a 3 by 3
             matrix and a volume per tet, a position and a velocity per vertex) and writing a force per vertex. The
             claims: at least 60 times as fast as NumPy, at most 5.5 times as long as memory.
 Links       A million dense vertices against reading and writing as many positions. The claim: at most 4 times as long.
-Frames      Two bodies of 0.2 m and 2,000 tets, fixed on one side under gravity, each steering a surface of 50,000
-            triangles by rigid links: 1/60 s of motion in as many steps as that takes. The claim: 45 frames per second
+Frames      Two bodies of 0.2 m and 2,000 tets, fixed on one side under gravity, each driving a surface of 50,000
+            triangles by rigid links: 1/60 s of motion in as many steps as needed. The claim: 45 frames per second
             of liver. The note has the real-time factor: seconds of motion per second of computing.
 """
 
@@ -119,7 +119,7 @@ def _hooke(strain: Floats, lam: float, mu: float) -> Floats:
 
 
 def _stream(model: GreenStrain, x: Floats, v: Floats, out: Floats) -> Callable[[object], object]:
-    """Read what forces need, and write as much as they are."""
+    """Read the input of the forces once, and write their output."""
     shapes_and_volumes = np.ones(10 * len(model.tets), dtype=np.int64)  # zeros would be one page of memory
     ids = np.ones(2 * len(model.tets), dtype=np.int64)  # four int32 each
     velocities = v.reshape(-1).view(np.int64)
@@ -176,7 +176,7 @@ def _frames(quick: bool) -> list[Row]:
 
 
 class _Body:
-    """A body that hangs from one side, and the surface that it steers."""
+    """A body that hangs from one side, and the surface that it drives."""
 
     def __init__(self, material: str) -> None:
         mesh = shapes.tet_box(7, 7, 8, size=0.2)
@@ -188,10 +188,10 @@ class _Body:
         self.integrator = Integrator(self.model)
         self.dense = np.zeros_like(self.surface.vertices)
         self.substeps = 0
-        """Most steps that a frame took."""
+        """Maximum number of steps of a frame."""
 
     def frame(self) -> int:
-        """Move on by one frame; return the number of steps that it took."""
+        """Advance by one frame; return its number of steps."""
         report = self.integrator.advance(self.x, self.v, FRAME, gravity=(0.0, 0.0, -9.81), fixed=self.fixed)
         self.surface.update(self.links.steer(self.x, self.dense))
         self.substeps = max(self.substeps, report.substeps)

@@ -1,4 +1,4 @@
-"""What memory alone takes: reading and writing arrays once, for ``soft_bodies``."""
+"""Memory bandwidth: reading and writing arrays once, for ``soft_bodies``."""
 
 # mypy: ignore-errors
 
@@ -10,7 +10,7 @@ PARTS = 64
 
 @compiled
 def _any_bit(rows, lo, hi):
-    """All bits of some whole numbers, or-ed: as quick as memory is."""
+    """Bitwise or of integers: limited by memory bandwidth."""
     bits = rows[lo]
     for k in range(lo, hi):
         bits |= rows[k]

@@ -1,10 +1,10 @@
-"""Two soft bodies like livers: frames per second of model, sub-steps and dense surface together.
+"""Two liver-shaped soft bodies: frames per second of model, sub-steps and dense surface together.
 
 Each body is 0.2 m long, hangs by its upper part, has about 2,000 tets and drives a surface of 50 thousand triangles. A
-frame is 1/60 s of time: as many sub-steps as the material needs, then steering both surfaces, once. The claim: at
+frame is 1/60 s of time: as many sub-steps as the material needs, then one update of both surfaces. The claim: at
 least 45 frames per second for a material of 5 kPa. Rubber is 300 times stiffer, and its sub-steps are 17 times shorter:
-its figure is the real-time factor, time simulated over time needed. Bodies are made of cubes,
-whose tets have no slivers and bear long steps, and by NetGen, as the paper has it. There is no peer in this table.
+its figure is the real-time factor, simulated over elapsed time. Tet meshes are made of cubes,
+without slivers and with long stable steps, and by NetGen, as in the paper. There is no peer in this table.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from impinge.errors import MeshError
 from impinge.mesh.prepare import Method
 
 FRAME = 1.0 / 60.0
-"""Time that one frame shows [s]."""
+"""Simulated time of one frame [s]."""
 LIVER = Material(youngs_modulus=5e3, poisson_ratio=0.45, density=1060.0)
 FRAMES, FRAMES_QUICK = 40, 3
 STIFF_FRAMES, STIFF_FRAMES_QUICK = 6, 1
 COARSE: dict[Method, dict[str, Any]] = {"cubes": {"cells": 11}, "netgen": {"coarse_faces": 500}}
-"""What gives about 2,000 tets."""
+"""Options that give about 2,000 tets."""
 COARSE_QUICK: dict[Method, dict[str, Any]] = {"cubes": {"cells": 5}, "netgen": {"coarse_faces": 100}}
 HELD = 0.85
 """Vertices above this share of the height are fixed."""

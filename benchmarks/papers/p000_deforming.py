@@ -1,13 +1,13 @@
 """Against AABB trees while everything deforms: Figs 5 and 6 of [HatabKheddar2006], and the rate of a haptic loop.
 
-Protocol   Two bodies come nearer and part again; waves run through both in every frame. The time of a frame is that of
+Protocol   Two bodies approach and recede; waves deform both in every frame. The time of a frame is that of
            finding all pairs. New positions are in place before it, for all candidates alike.
 Bodies     The substitutes of ``p000_bodies``, 1,500 and 13,000 triangles each, as in the paper.
 Candidates GJK with cut as published (``published.gjk_cut``) and as detector; the tree of [vandenBergen1997], as the
            paper has it, with its refit, without, and rebuilt in every frame; our ``BoxTree``, whose refit is part of
            its query.
-Rate       Frames in a row, thousands, each with new positions, whose update is timed too: percentiles, and how many
-           meet a millisecond.
+Rate       Thousands of consecutive frames with new positions; the update is timed too. Percentiles, and the share
+           of frames within 1 ms.
 Claims     Faster than the tree with refit; the refit shifts the curve; refit beats rebuild; haptic rates. Added: how
            far from ``BoxTree``, and why.
 """
@@ -41,7 +41,7 @@ BOX_TREE, BOX_TREE_ONE = "BoxTree", "BoxTree, one thread"
 MOST_SPREAD = 0.25
 """Deviation of the refit's time over the frames, as a share of its mean, for "a shift"."""
 MOST_OF_BOX_TREE = 3.0
-"""How many times the time of ``BoxTree`` is aimed at, for 13,000 triangles."""
+"""Wanted ratio to the time of ``BoxTree``, for 13,000 triangles."""
 HAPTIC_MS = 1.0
 """A haptic loop of 1 kHz."""
 HAPTIC_SHARE = 0.99
@@ -51,14 +51,14 @@ LARGE_FROM = 10_000
 """Triangles from which a body counts as one of Fig. 6."""
 
 PROTOCOL = """
-Same protocol, substitute geometry: {count} frames, in which b comes from distance {far:g} to {near:g} and goes back,
-by a path of our own in place of a hand on a haptic device; the paper's wave function is not given either. Blobs are
+Same protocol, substitute geometry: {count} frames, in which b moves from distance {far:g} to {near:g} and back,
+by a path of our own in place of a haptic device; the paper's wave function is not given either. Blobs are
 spheres with bumps, knots are trefoil tubes. {rounds} rounds; the time of a frame is the least of them, and times given
 below are means over the frames. All candidates find the same pairs in every frame.
 
 "{published}" (`published.gjk_cut`): lists are cut while both get shorter, split at the median of their corners, down
 to single triangles, on one thread. "{refit}": binary, a triangle in each leaf, split at the middle of the longest
-side, refitted bottom-up, on one thread. Candidates that are not said to be on one thread use all.
+side, refitted bottom-up, on one thread. All other candidates use all threads.
 """
 
 Found = dict[str, dict[str, Series]]
@@ -106,7 +106,7 @@ def _candidates(pair: Pair) -> list[Candidate]:
 
 
 def _rates(pairs: list[Pair], count: int) -> Table:
-    """Percentiles of frames in a row."""
+    """Percentiles of consecutive frames."""
     rows = []
     for pair in pairs:
         frames = pair.frames(max(count // 10, 2))

@@ -1,12 +1,12 @@
-"""What changes cost: nothing, vertices, half of the triangles, and more triangles; the abstract of [HatabKheddar2006].
+"""The cost of changes: none, vertices, half of the triangles, and more triangles; abstract of [HatabKheddar2006].
 
 Changes    The same frames, queried after nothing changed, after all vertices moved, and after half of the triangles
-           were replaced, none of it timed: does detection itself take longer then?
+           were replaced, the change itself untimed: does detection take longer?
 Replaced   Half of the triangles of both bodies are replaced in every frame, edits timed: by ``remove_triangles`` and
-           ``add_triangles``, or as active sets of a pool that holds both versions. ``BoxTree`` has to follow;
-           ``published.gjk_cut`` keeps nothing, either.
-Refined    Regions near contact switch to fine triangles from frame to frame (``scenes.refinement``): the use that
-           section VII announces. Switching is not timed, detection is.
+           ``add_triangles``, or as active sets of a pool that holds both versions. ``BoxTree`` has to update;
+           ``published.gjk_cut`` keeps no structure.
+Refined    Regions near contact switch to fine triangles from frame to frame (``scenes.refinement``): the future work
+           of section VII. Switching is not timed, detection is.
 Growth     Time over the number of live triangles, whole bodies, and a growing part of one pool.
 Bodies     Blobs whose quads flip their diagonals (``p000_quads``).
 Claims     No cost for deformation, none for edits, linear in the triangles. Added: against ``BoxTree``.
@@ -45,15 +45,14 @@ NOTHING, MOVED, REPLACED = "nothing changed", "vertices moved", "half replaced"
 CUT, AS_PUBLISHED, TREE, REBUILT = "GjkCut", "GjkCut, as published", "BoxTree", "refit tree, built anew"
 FINE_CUT = "GjkCut, all fine"
 MOST_OVERHEAD = 0.1
-"""Share of the time that "no extra cost" may cost."""
+"""Share of the time that counts as "no extra cost"."""
 MOST_SLOPE = 1.15
 """Of the time over the triangles, both as logarithms, between the smallest and the largest; 1 is linear."""
 
 PROTOCOL = """
 Substitute geometry: bumpy spheres, meridians and bands, at distance {distance:g}, deforming in every frame. Each quad
 carries one of its two diagonals; in every frame random quads flip theirs, so many that half of the triangles of both
-bodies are replaced. {count} frames, {rounds} rounds; the time of a
-frame is the least of them.
+bodies are replaced. {count} frames, {rounds} rounds; the time of a frame is the least of them.
 
 With edits, triangles that were removed stay in the pool, dead, until the round is over: the pool grows to {grown:g}
 times its size. With active sets, one pool holds both versions of all quads. The refined scene has {coarse} and {fine}
@@ -190,7 +189,7 @@ def _chosen(name: str, quads: Quads, make: Callable[..., GjkCut | BoxTree | Publ
 
 
 def _changes(sizes: Sizes) -> dict[str, Series]:
-    """Queries of the same bodies, after less and less was left as it was."""
+    """Queries of the same bodies, after larger and larger changes."""
     quads = Quads(*sizes.grids[0])
 
     label = f"changes, not timed, {quads.triangles:,} triangles"

@@ -1,6 +1,6 @@
 """Is a cut always worth it? Fig. 2 of [HatabKheddar2006].
 
-Protocol   Two bodies come nearer and part again, deforming in every frame. A list is cut only where the common region
+Protocol   Two bodies approach and recede, deforming in every frame. A list is cut only where the common region
            of both lists takes up at most T_max of it, along the direction of the cut; T_max is 40, 55, 70, 85 and
            100 %, where 100 % cuts always.
 Bodies     The substitutes of ``p000_bodies``, 13,000 triangles each.
@@ -27,11 +27,11 @@ WAYS: dict[str, dict[str, Any]] = {"as published": {}, "blocks": {"stop": "or", 
 FEW = 0.1
 """"Very few" exceptions are at most this share of the positions."""
 CLEARLY = 0.1
-"""By so much a curve has to be below that of 100 % for an exception: the lowest of four is often below by less."""
+"""Margin below the 100 % curve that makes an exception: the lowest of four curves is often below by less."""
 
 PROTOCOL = """
-Same protocol, substitute geometry: {count} frames, in which b comes from distance {far:g} to {near:g} and goes back,
-by a path of our own in place of a hand on a haptic device. The paper's bodies were never published; blobs are spheres
+Same protocol, substitute geometry: {count} frames, in which b moves from distance {far:g} to {near:g} and back,
+by a path of our own in place of a haptic device. The paper's bodies were never published; blobs are spheres
 with bumps, knots are trefoil tubes. {rounds} rounds; the time of a frame is the least of them.
 
 "as published" (`published.gjk_cut`): lists are cut while both get shorter, split at the median of their corners, down

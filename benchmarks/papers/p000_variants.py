@@ -1,11 +1,11 @@
-"""What each part of [HatabKheddar2006] is worth: GJK with cut with one thing changed at a time.
+"""Ablation of [HatabKheddar2006]: GJK with cut with one option changed at a time.
 
 Protocol   The frames of ``p000_deforming``; the candidates of a group differ in one option of ``published.gjk_cut``;
            ``GjkCut`` is measured beside them. Nodes, cuts and tests stand beside the times.
 Bodies     The substitutes of ``p000_bodies``, 13,000 triangles each.
 Groups     vertex sharing (IV), the direction of the next cut (III), the first direction searched for (IV), when to stop
            cutting and how far to recurse (V), how to split (V), hints from the frame before (ours), threads.
-Claims     Those of sections III to V that one can measure.
+Claims     The measurable ones of sections III to V.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from impinge.published.gjk_cut import cut_along_direction
 DIRECTIONS = 64
 """Among which the best first direction is searched."""
 CLOSE_FRAMES = 600
-"""Frames of the whole approach, of which hints see a few: at the rate of a haptic loop it takes 0.6 s."""
+"""Frames of the whole approach, of which hints see a few; 0.6 s at the rate of a haptic loop."""
 CUT = "GjkCut"
 BLOCKS: dict[str, Any] = {"stop": "or", "leaf_pairs": 64}
 """Options of the recursion down to blocks of pairs."""
@@ -43,7 +43,7 @@ Same protocol, substitute geometry: the frames of p000_deforming ({count} of the
 13,000 triangles. In each group one option is changed; all candidates find the same pairs in every frame. Times are
 means over the frames. "as published" stands for the paper's recursion (`published.gjk_cut`): lists are cut while both
 get shorter, split at the median of their corners, down to single triangles, on one thread. Other groups
-go down to blocks of {leaf} pairs and cut while either list gets shorter; "{cut}" is the production detector.
+recurse to blocks of {leaf} pairs and cut while either list gets shorter; "{cut}" is the production detector.
 
 Hints see neighbouring frames of the same approach made in {close}. The search for a first direction projects all
 vertices on {directions} directions, evenly spread, in one matrix product, takes the one along which the bodies
@@ -224,7 +224,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _close_frames(pair: Pair, count: int) -> list[Frame]:
-    """Frames of a slow approach, while the bodies are in contact: hints are for bodies that hardly moved meanwhile."""
+    """Frames of a slow approach in contact: hints are for small motion between frames."""
     slow = pair.frames(CLOSE_FRAMES)
     return slow[CLOSE_FRAMES // 3 :][:count]
 

@@ -1,19 +1,19 @@
-"""What is found within budgets from 0.1 ms to 1 s: Table 1 of [MendozaOSullivan2005], section 5, and what it costs.
+"""Contacts within budgets from 0.1 ms to 1 s, and their cost: Table 1 of [MendozaOSullivan2005], section 5.
 
-Protocol   Two soft bodies overlap, and swing. For each budget ("critical time") the lengths of PAIRLIST (here
+Protocol   Two soft bodies overlap and oscillate. For each budget ("critical time") the lengths of PAIRLIST (here
            ``possible``) and COLLISIONLIST (``certain``) are reported, frames per second, and tests per second. Every
-           budget begins with the same bodies at the same place with the same velocities.
+           budget starts from the same positions and velocities.
 Bodies     The paper's are a dragon and a bunny of unknown size (``p001_bodies``).
 Frames     A frame moves both bodies by finite elements, updates their surfaces, finds contacts and computes forces.
            These are not applied: every budget sees the same motion.
 Published  The whole system of ``published.interruptible`` on the same surfaces and coarse meshes: medial-axis trees,
            its own update and response; forces are applied. Critical times limit the search alone, as in the paper.
-Overshoot  How much later than its budget a query returns, update included; the paper does not report it. For the last
+Overshoot  Time by which a query exceeds its budget, update included; the paper does not report it. For the last
            pair of bodies also of other kinds of queries: refitted spheres, triangles, the deepest pair first.
 Waiting    After each query a loop reads the clock for as long as the budget. How often it is as late shows how often
-           the machine was not there: no query that uses its budget up can be in time more often.
-Rate       Million tests of pairs of spheres per second, which one core does: of a search through spheres that are up
-           to date, and of one that tracks each sphere when it first comes to it.
+           the process was preempted: no query that uses up its budget can be in time more often.
+Rate       Million sphere-pair tests per second and core: of a search with updated spheres, and of one that tracks
+           each sphere at its first visit.
 The table  of the paper cannot be in seconds per frame: at a critical time of 1 s its list is not empty: the
            time was used up, and yet it gives 25 frames per second. Trends are compared, figures are not.
 """
@@ -81,7 +81,7 @@ RATE_ROUNDS, RATE_ROUNDS_QUICK = 15, 2
 
 PROTOCOL = """
 {origin} {bodies}. Trees of spheres: quick builder, {levels} levels below the root; spheres follow the coarse mesh
-(tracking "bound"). As published: {published}. Bodies swing freely, a frame is 1/60 s.
+(tracking "bound"). As published: {published}. Bodies oscillate freely, a frame is 1/60 s.
 "Per second" counts frames as the paper does, motion, query and response together; "queries per second" queries alone:
 update, search, and the listing of what was found; as published, the search alone.
 
@@ -89,7 +89,7 @@ A query counts as in time if it returns no later than the budget and the larger 
 does a loop that reads the clock until the budget is over, after each query: it shows how often the machine itself
 was late, for instance because others use the same host.
 
-What does not fit together in the paper's table: at a critical time of 1 s its PAIRLIST is not empty: the search was
+An inconsistency of the paper's table: at a critical time of 1 s its PAIRLIST is not empty: the search was
 cut off after 1 s, but 22 to 25 frames per second are reported; at 0.1 s, 30 to 35. Either the time is not that of a
 frame, or one search was spread over many. Its numbers of triangles, tets and spheres are not given.
 """
@@ -107,11 +107,11 @@ class Measured:
     complete: list[bool] = field(default_factory=list)
     frame_ms: list[float] = field(default_factory=list)
     waited_ms: list[float] = field(default_factory=list)
-    """What a loop took that looks at the clock for as long as the budget."""
+    """Duration of a loop that reads the clock for as long as the budget."""
 
     @property
     def latest_ms(self) -> float:
-        """What counts as in time."""
+        """Latest return that counts as in time."""
         return self.budget_ms + max(ALLOWED_SHARE * self.budget_ms, 1e-3 * ALLOWED_US)
 
     @property
@@ -126,7 +126,7 @@ class Measured:
 
     @property
     def late_us(self) -> float:
-        """How late the latest but one in a hundred was."""
+        """99th percentile of the delay."""
         return 1e3 * float(np.percentile(np.array(self.ms) - self.budget_ms, 99))
 
 
@@ -135,7 +135,7 @@ Rates = dict[str, tuple[float, float]]
 
 
 def run(*, quick: bool = False) -> Experiment:
-    """Ask three pairs of bodies with every budget; ``quick`` takes small bodies through a few frames."""
+    """Query three pairs of bodies with every budget; ``quick`` takes small bodies through a few frames."""
     levels = 2 if quick else 4
     shapes, origin = _shapes(levels, quick=quick)
     pairs = [make_pair(a, b, APART) for a, b in shapes]
@@ -172,7 +172,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _shapes(levels: int, *, quick: bool) -> tuple[list[tuple[Shape, Shape]], str]:
-    """The shapes of the three pairs of Table 1, and where they come from."""
+    """The shapes of the three pairs of Table 1, and their origin."""
     scans = {} if quick else {kind: mesh for kind in ("dragon", "bunny") if (mesh := scan(kind)) is not None}
     cells = 5 if quick else 14
     dragon, bunny = (

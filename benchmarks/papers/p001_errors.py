@@ -1,14 +1,15 @@
-"""How far contacts of spheres are from the exact ones: what [MendozaOSullivan2005] left open (section 6).
+"""Errors of sphere contacts against exact ones: the future work of [MendozaOSullivan2005] (section 6).
 
 "Future work includes the evaluation of the accuracy of our approach for large deformations and force computation using
-reduced models." Here it is, as curves.
+reduced models." These are the curves.
 
 Truth      Exact contact regions (``p001_regions``): point and normal of each. Forces: those of all dense vertices
            inside of the other body, with their depths, by the same response (``penalty``).
-Budget     Errors over the number of tests, which repeats on any machine, in every tracking mode.
-Amplitude  Errors over how far bodies deform, and what a whole search misses: "bound" and "refit" promise nothing.
-Controls   Coarse vertices that a sphere follows in "paper" and "affine": what is missed, and what it costs.
-Memory     of the queue, and of what each mode keeps for its spheres.
+Budget     Errors over the number of tests, reproducible on any machine, in every tracking mode.
+Amplitude  Errors over the amplitude of deformation, and contacts that a complete search misses: "bound" and "refit"
+           promise none.
+Controls   Coarse vertices that a sphere follows in "paper" and "affine": missed contacts, and the cost.
+Memory     of the queue, and of the data of each mode.
 Headline   A budget of 1 ms on two bodies of 70 thousand triangles or more: angle of normals by region, and whether
            every crossing of triangles is near the contact point of spheres that it is below.
 """
@@ -45,7 +46,7 @@ from impinge.respond.penalty import penalty
 
 MODES: tuple[Tracking, ...] = ("bound", "refit", "affine", "paper")
 PUSHED = 0.2
-"""How far the bodies are in each other at rest."""
+"""Penetration of the bodies at rest."""
 AMPLITUDE = 0.03
 """Where the budget, not the deformation, is varied."""
 
@@ -195,19 +196,19 @@ def _point(mode: str, at: float, taken: list[tuple[Errors, Floats, Floats, int]]
 
 
 def _relative(found: Floats, right: Floats) -> float:
-    """By how much of the right force the other differs; infinite where there should be none."""
+    """Relative error of a force; infinite where the exact force is zero."""
     size = float(np.linalg.norm(right))
     return float(np.linalg.norm(found - right)) / size if size > 0.0 else np.inf
 
 
 def _between(found: Floats, right: Floats) -> float:
-    """Degrees between two forces, 180 if either is none."""
+    """Angle between two forces in degrees; 180 if either is zero."""
     size = float(np.linalg.norm(right) * np.linalg.norm(found))
     return float(np.degrees(np.arccos(np.clip(found @ right / size, -1.0, 1.0)))) if size > 0.0 else 180.0
 
 
 def _over_controls(pair: Pair, sizes: Sizes) -> list[Controls]:
-    """What each number of controls does; the pair is a new one, that has kept nothing yet."""
+    """Errors over the number of controls; the pair is new, without cached structures."""
     found = []
     for mode in ("paper", "affine"):
         for count in sizes.controls:
@@ -231,7 +232,7 @@ def _query_ms(detector: SphereTree, tests: int) -> float:
 
 
 def _kept(pair: Pair, mode: str, **options: Any) -> Kept:
-    """Bytes that stay when spheres of both bodies are prepared in a mode."""
+    """Bytes allocated for the spheres of both bodies in a mode."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

@@ -41,7 +41,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Controls:
-    """What so many coarse vertices per sphere do."""
+    """Errors and cost for a number of coarse vertices per sphere."""
 
     mode: str
     count: int
@@ -53,7 +53,7 @@ class Controls:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a mode keeps for the spheres of both bodies."""
+    """Memory of a mode for the spheres of both bodies."""
 
     mode: str
     bytes: int
@@ -61,7 +61,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a budget in milliseconds gives."""
+    """Errors within a budget in milliseconds."""
 
     builder: str
     budget_ms: float

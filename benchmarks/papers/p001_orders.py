@@ -1,16 +1,16 @@
-"""The order of the search: what is missed when it is cut off; section 4.2 and Figs 5 and 6 of [MendozaOSullivan2005].
+"""The order of the search: contacts missed at interruption; section 4.2 and Figs 5 and 6 of [MendozaOSullivan2005].
 
-Protocol   Two bodies touch in several regions. Each order is cut off after the same numbers of tests. What it then
-           knows is held against the exact contact regions (``p001_regions``): the share of regions that none of its
+Protocol   Two bodies touch in several regions. Each order is cut off after the same numbers of tests. Its
+           results are compared with the exact contact regions (``p001_regions``): the share of regions that none of its
            pairs of spheres is above, the share of crossing triangles, and the angle of normals by region.
 Orders     breadth-first         COLLISIONLIST and PAIRLIST of the detector
            breadth-first, found  COLLISIONLIST alone, for comparison
            priority              the pair that may penetrate deepest first; both lists
            of ``published.interruptible``, on the same trees, with normals of eq. 11:
            Fig. 7                COLLISIONLIST and PAIRLIST of the search as printed
-           depth-first           COLLISIONLIST alone: as in Fig. 4, branches that were not reached are forgotten
+           depth-first           COLLISIONLIST alone: as in Fig. 4, unvisited branches are lost
            depth-first, capped   the same down to a fixed level; spheres that overlap there collide
-           depth-first, stack    with what waits on its stack counted as colliding
+           depth-first, stack    with the pairs on its stack counted as colliding
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PUSHED = 0.2
 PROTOCOL = """
 Substitute geometry. {bodies}. {regions} exact contact regions with {pairs:,} pairs of crossing triangles, in {poses}
 poses. Budgets are numbers of tests: all orders do the same work, whatever their speed; spheres are refitted.
-Depth-first search as published forgets what it has not reached; "stack" shows what becomes of it if that is kept.
+Depth-first search as published drops unvisited branches; "stack" keeps them.
 Fig. 7 and depth-first search are those of `impinge.published.interruptible`; their normals are lines of centres.
 """
 
@@ -125,7 +125,7 @@ def _touching(*, quick: bool) -> Pair:
 
 
 def _refitted(pair: Pair) -> tuple[Spheres, Spheres]:
-    """The trees of both bodies around their surfaces as these are now, for the published search."""
+    """The trees of both bodies refitted to their current surfaces, for the published search."""
     a, b = (_around(tree, body.surface) for tree, body in zip(pair.trees, pair.bodies))
     return a, b
 

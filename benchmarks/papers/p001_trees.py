@@ -1,15 +1,15 @@
-"""How tightly sphere trees fit, level by level: section 4.1 and Fig. 8 of [MendozaOSullivan2005].
+"""Tightness of sphere trees, level by level: section 4.1 and Fig. 8 of [MendozaOSullivan2005].
 
 Protocol   Trees of every body are built, timed, and measured per level (``p001_tightness``): volume of the union of
            the spheres outside of the solid, worst and mean stand-off.
-Bodies     The paper's are not at hand: a bumpy sphere of as many triangles as its scans, a knot, a drilled plate of
+Bodies     Substitutes: a bumpy sphere of as many triangles as its scans, a knot, a drilled plate of
            long thin triangles, and a long box of twelve triangles.
 Candidates clusters and medial axis, wrapped and layered; clusters whose leaves are sunk below the surface
            (``sphere_sinking``); the medial axis of ``published.interruptible``, wrapped; and a sphere around every
            polygon, which Fig. 8 warns of.
 Claims     Each level is a tighter fit; wrapped is always tighter than layered; spheres placed on the surface of the
-           triangles avoid large bounding spheres; and, what the choice of the medial axis implies, it fits tighter than
-           clusters of the surface do. Ours: sunk leaves fit tighter than the smallest around the same pieces.
+           triangles avoid large bounding spheres; and, implied by the choice of the medial axis, it fits tighter than
+           clusters of the surface. Ours: sunk leaves fit tighter than the smallest around the same pieces.
 """
 
 from __future__ import annotations

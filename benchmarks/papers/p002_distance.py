@@ -9,7 +9,7 @@ Candidates ``BreadthFirst``, which expands by prefix sums, with the entry level 
            published method (``impinge.published.breadth_first``) with prefix sums and with the paper's pyramid, both
            refitted, and as printed, with boxes tested between spaces; and a depth-first box tree. All of them find the
            same pairs at every step, or nothing is measured.
-Claims     Tests are up to four times faster in parallel; making the node pair index map is the overhead; overall
+Claims     Tests are up to four times faster in parallel; building the node pair index map is the overhead; overall
            the result is slightly faster than the scalar one; remembering the entry level helps; hierarchies seem to
            be in O(log n). Without a GPU the first and the third are judged by threads (``p002_variants``) and against
            the depth-first tree.
@@ -44,7 +44,7 @@ SCAN, SCAN_ROOTS = "scan", "scan, from the roots"
 PUBLISHED_SCAN = "published, scan"
 PYRAMID, PYRAMID_ROOTS = "pyramid", "pyramid, from the roots"
 AS_PRINTED = "pyramid, boxes between spaces"
-"""The paper's own: no tree is ever refitted."""
+"""The paper's own: trees are never refitted."""
 PRODUCTION = "BreadthFirst"
 """The stages of ``SCAN``."""
 DEPTH_FIRST = "depth-first"
@@ -63,13 +63,13 @@ between the centres of their bounding boxes, along x. One rotates about (1, 2, 3
 per query; the time of a step, all pairs included, is averaged over the rotation. Rotations timed: {rounds}, after an
 untimed one. Step count, distances and axis are ours: the paper does not give them.
 
-Bodies: "lock" (drilled plates, a coil, a bolt) and "car" (a hull crowded towards its ends, wheels, slivers) stand in
+Bodies: "lock" (drilled plates, a coil, a bolt) and "car" (a hull refined towards its ends, wheels, slivers) stand in
 for the models by VW and BMW, which were not published. Real meshes from the folder that IMPINGE_DATA names: {real}.
 
 Candidates: "scan" is the detector BreadthFirst, which expands node pairs by prefix sums. "Published, scan" and
-"pyramid" are the published method, with prefix sums and with the paper's pyramid of sums. All of these refit the turned
-object's boxes at each step. "Boxes between spaces" never refits and tests boxes through the matrix, as printed. The
-published forms test no boxes of single triangles. All find the same pairs at every step.
+"pyramid" are the published method, with prefix sums and with the paper's pyramid of sums. All of these refit the
+rotated object's boxes at each step. "Boxes between spaces" never refits and tests boxes through the matrix, as printed.
+The published forms test no boxes of single triangles. All find the same pairs at every step.
 """
 
 
@@ -288,7 +288,7 @@ def _growth(ends: list[tuple[_Point, _Point]], value: Callable[[_Point], float])
 
 
 def _smallest_and_largest(points: list[_Point]) -> Iterator[tuple[_Point, _Point]]:
-    """The ends of a kind's sizes, at each distance where both meet their copies."""
+    """Smallest and largest body of a kind, at each distance where both intersect their copies."""
     for distance in dict.fromkeys(point.distance for point in points):
         same = sorted((point for point in points if point.distance == distance), key=lambda point: len(point.body.mesh))
         if len(same) > 1:

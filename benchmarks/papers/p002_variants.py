@@ -1,4 +1,4 @@
-"""What each part of [GressZachmann2004] is worth: the scheme with one thing changed at a time.
+"""Ablation of [GressZachmann2004]: the scheme with one option changed at a time.
 
 Protocol   The rotation of ``p002_distance`` at one distance, where the bodies intersect; candidates of a group differ
            in one option. Counters stand beside the times. Options that only the paper has are those of the method as
@@ -41,7 +41,7 @@ PROTOCOL = """
 Same protocol, substitute geometry: the rotation of p002_distance ({steps} steps, {rounds} timed rotations) at distance
 {distance:g}, brute force with {brute_steps} steps. In each group one option is changed; all candidates of a group find
 the same pairs at every step, those that only count the same numbers. "lock" (drilled plates, a coil, a bolt) and "car"
-(a hull crowded towards its ends, wheels, slivers) stand in for the paper's models.
+(a hull refined towards its ends, wheels, slivers) stand in for the paper's models.
 
 Expansion, last pass, transform, brute force and the stages are measured on the published method. Candidates called
 BreadthFirst, and all other groups unless stated otherwise, are measured on the detector. Threads are used on levels

@@ -1,4 +1,4 @@
-"""What each parameter of spatial hashing is worth: Figs 3 to 6 of [Teschner2003], and every choice of section 4 and 7.
+"""The parameters of spatial hashing: Figs 3 to 6 of [Teschner2003], and every choice of section 4 and 7.
 
 Protocol   Deforming steps (``p003_steps``); candidates of a group differ in one parameter and alternate at
            every step, and all find the same contacts.
@@ -27,18 +27,18 @@ from impinge.scenes.registry import Scene
 
 FUNCTIONS = ("paper", "additive", "rotating", "mixed")
 FAR = 1000.0
-"""How far from the origin a scene is whose cells are all positive."""
+"""Offset from the origin of a scene whose cell indices are all positive."""
 
 PROTOCOL = """
 Same protocol; substitute geometry for D. Waves run through all bodies; {steps} steps are timed, after one that is not.
-In each group one thing is changed, and all candidates find the same contacts at every step. Unless stated
+In each group one parameter is changed, and all candidates find the same contacts at every step. Unless stated
 otherwise, the scheme is the one published (``impinge.published``: paper's hash, time stamps, barycentric test, two
 passes, one thread; cells as long as the mean edge at rest; tables of 4999 slots for A, 9973 for D, else the least
 prime above twice the number of vertices). "default" is the production detector, on all threads. The setups are those
 of p003_setups. "Reset" empties all slots in every step.
 
 The figures of the paper have lost their axes: ranges are ours. Cells of the default are rounded to powers of
-two. Vertices met are those that a tet finds in the slots of its cells, its own included, each time that it finds them.
+two. Vertices met are those in the slots of the cells of a tet, its own included, with multiplicity.
 "Around the origin" and "far from it" are the plates of C moved as a whole. Copies are side by side and deform alike.
 """
 
@@ -217,7 +217,7 @@ BARS = ("hash function", "inside test", "passes", "storage", "edges", "number of
 
 
 def _plot(found: Found, tets: dict[str, int]) -> Plot:
-    """Figs 3 to 6 above, then time per tet and bars of what else was changed."""
+    """Figs 3 to 6 above, then time per tet and bars of the other parameters."""
     figures = [key for key in found if key[0] in ("table size", "cell size")]
     columns = 4
     panels_needed = len(figures) + 1 + len(BARS)

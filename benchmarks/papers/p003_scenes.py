@@ -19,12 +19,12 @@ from impinge.scenes.registry import Scene
 GAP = 1.0
 """Gap between the boxes of copies, in addition to the amplitude of the waves."""
 SWING = 0.1
-"""How far waves move a vertex along each axis, in all setups."""
+"""Amplitude of the waves along each axis, in all setups."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A row of Table 1 and of Table 2, and what stands for it here."""
+    """A row of Table 1 and of Table 2, and its scene here."""
 
     letter: str
     objects: int
@@ -38,7 +38,7 @@ class Setup:
     """Objects, tets and vertices of a substitute; None if they are the paper's."""
 
     def scene(self) -> Scene:
-        """The bodies, of one's own; refused if they have other counts."""
+        """New bodies; raises if their counts are not those of the table."""
         scene = scenes.get(f"hashing_setup_{self.letter.lower()}")
         found = counts(scene)
         expected = self.ours or (self.objects, self.tets, self.vertices)
@@ -68,7 +68,7 @@ def counts(scene: Scene) -> tuple[int, int, int]:
 
 
 def mean_edge(scene: Scene) -> float:
-    """The mean edge length over all tets as they are now."""
+    """The mean edge length over all tets at their current positions."""
     lengths = []
     for body in tet_bodies(scene):
         corners = body.vertices[body.tets]
@@ -102,7 +102,7 @@ def shifted(scene: Scene, centre: tuple[float, float, float]) -> Scene:
 
 
 def copies(scene: Scene, count: int) -> Scene:
-    """Copies side by side, too far apart to meet, which deform alike: contacts per tet stay what they are."""
+    """Copies side by side, too far apart for contact, which deform alike: contacts per tet are constant."""
     x = np.concatenate(scene.rest_positions)
     period = x.max(axis=0) - x.min(axis=0) + 2.0 * SWING + GAP
     side = math.ceil(round(count ** (1.0 / 3.0), 9))

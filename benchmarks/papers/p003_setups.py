@@ -30,11 +30,11 @@ MOST_DEVIATION = 0.1
 """Of the average, for "slightly"; the paper's own go up to 0.056."""
 
 PROTOCOL = """
-Same protocol; substitute geometry for D. Waves run through all bodies, each at a time of its own, by {step:g} per step;
+Same protocol; substitute geometry for D. Waves deform all bodies, each with a phase of its own, by {step:g} per step;
 {steps} steps are timed, after one that is not. The time of a step is that of the query: cells, hashing, tests, sorted
 contacts. New positions are in place before it, as they are in the paper's simulation. Setups A, B, C and E have the
-objects, tets and vertices of Table 1, asserted; how they lie is ours, since the paper shows pictures only. Two tubes
-stand in for the vessels of D.
+objects, tets and vertices of Table 1, asserted; their arrangement is ours, since the paper shows pictures only. Two
+tubes stand in for the vessels of D.
 
 "{published}": ``impinge.published.spatial_hash``. The paper's hash function, cells as long as the mean edge at rest,
 time stamps, barycentric test, one thread.

@@ -1,16 +1,16 @@
 """Particles fall on a deforming body: Fig. 11 of [Heidelberger2003].
 
-Scene      ``scenes.particles``: 20,000 particles over a knot of 10,000 faces, which waves run through, and a floor that
-           stands still. (The paper has a Santa of 10k faces, and no floor.)
+Scene      ``scenes.particles``: 20,000 particles over a knot of 10,000 faces, which waves deform, and a fixed
+           floor. (The paper has a Santa of 10k faces, and no floor.)
 Frame      1. Deform. The knot gets new vertices.
            2. Move.   Particles fall by a time step.
            3. Detect. The image of the knot is redrawn and all particles are looked up in it, and in that of the floor,
               which is kept (``points_inside`` with a resolution). The paper as written (``published.layered_depth``)
               searches for the same particles, timed apart.
-           4. Respond. Each particle inside is put on the nearest point of the surface and leaps off it, relative to how
-              the surface moves.
+           4. Respond. Each particle inside is projected to the closest point of the surface and bounces off, relative
+              to the velocity of the surface.
 Checked    Every few frames, untimed: particles that the image classifies wrongly, by the exact answer, before the
-           response; and how deep the deepest is after it.
+           response; and the largest depth after it.
 Claims     29 frames per second, the paper's, which includes drawing; here nothing is drawn.
 """
 
@@ -44,11 +44,11 @@ MARK = 0.015
 
 PROTOCOL = """
 Same protocol; substitute geometry. {count:,} particles rain on a tube of 10,000 faces along a knot, which waves deform,
-and on a fixed floor; {frames} frames of 1/60 s, after {warm} that are not timed: particles are
-everywhere. A frame is the new shape of the body, the motion of the particles, the search for those inside ({resolution}
-x {resolution} pixels) and the response: each is put on the nearest point of the surface and leaps off it. Drawing is
-not timed; the paper's frames include it. "{published}" is the search by the paper as written
-(`impinge.published.layered_depth`), a pass per layer on one thread, for the same particles; it is no part of a frame.
+and on a fixed floor; {frames} frames of 1/60 s, after {warm} that are not timed. A frame is the new shape of the body,
+the motion of the particles, the search for those inside ({resolution} x {resolution} pixels) and the response: each is
+projected to the closest point of the surface and bounces off. Drawing is not timed; the paper's frames include it.
+"{published}" is the search by the paper as written (`impinge.published.layered_depth`), a pass per layer on one thread,
+for the same particles; it is no part of a frame.
 """
 
 
@@ -58,16 +58,16 @@ QUICK = Sizes(particles=1000, warm=60, frames=4, check_every=2)
 
 @dataclass
 class Run:
-    """What the frames left behind."""
+    """Figures of all frames."""
 
     ms: dict[str, list[float]] = field(default_factory=lambda: {stage: [] for stage in STAGES})
     contacts: list[int] = field(default_factory=list)
     wrong: list[float] = field(default_factory=list)
     """Share of particles that the image classifies wrongly."""
     farthest: list[float] = field(default_factory=list)
-    """How far from the surface the farthest of these was, in diagonals of a pixel."""
+    """Largest distance of these from the surface, in diagonals of a pixel."""
     depth: list[float] = field(default_factory=list)
-    """How deep in the body a particle was after the response, the deepest."""
+    """Largest depth of a particle after the response."""
     published_ms: list[float] = field(default_factory=list)
     """The search by the paper as written."""
     published_wrong: list[float] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Rain:
         self._floor_image = _published_image(self.floor)  # of a rigid object: computed once (Table 2)
 
     def deform(self) -> None:
-        """Give the body its next shape."""
+        """Deform the body for the next frame."""
         self._before = self.body.vertices.copy()
         self.time += DT
         self.scene.move(self.time)
@@ -127,7 +127,7 @@ class Rain:
         return inside, layered_depth.vertices_in_volume(self._floor_image, x)
 
     def respond(self, inside: Bools, below: Bools) -> int:
-        """Bring them out; returns how many there were."""
+        """Project particles out of both; return their number."""
         velocity = (self.body.vertices - self._before) / DT
         self._leap(self.body, inside, velocity)
         self._leap(self.floor, below, np.zeros_like(self.floor.vertices))
@@ -188,7 +188,7 @@ def _published_image(body: TriMesh) -> layered_depth.LayeredDepthImage:
 
 
 def run(*, quick: bool = False) -> Experiment:
-    """Let it rain; ``quick`` takes few particles and frames."""
+    """Run all frames; ``quick`` takes few particles and frames."""
     sizes = QUICK if quick else FULL
     rain = Rain(sizes.particles)
     for _ in range(sizes.warm):

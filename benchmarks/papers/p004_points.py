@@ -2,8 +2,8 @@
 
 Protocol   A body deforms in every frame; its whole image is drawn (stages 1 and 2), then 100,000 random points of its
            box are looked up (stage 3b).
-Bodies     A tube along a torus knot for each object of the paper (``p004_bodies``), and spheres of as many faces, which
-           differ in nothing but how finely they are cut.
+Bodies     A tube along a torus knot for each object of the paper (``p004_bodies``), and spheres of as many faces, of
+           different refinement.
 Candidates The production detector, which draws in one pass, and the paper as written (``published.layered_depth``), a
            pass per layer or lists per pixel; the look-up of each.
 Checked    Some points against the exact answer: those classified wrongly, and their distance from the surface.

@@ -1,14 +1,14 @@
-"""The volume that two bodies share: Table 1 and Figs 7 to 9 of [Heidelberger2003], and what an image costs.
+"""The overlap volume of two bodies: Table 1 and Figs 7 to 9 of [Heidelberger2003], and the cost of an image.
 
 Protocol   Pairs deform in every frame (``p004_frames``); times of stages 1 and 2, and of 3a, are separate.
 Bodies     Those of ``p004_bodies``: spheres that share a lens for the simple pairs of Fig. 7, knots through each other
            for the complex ones of Fig. 8 and for Fig. 9.
 Candidates The production detector: one pass over all triangles. The paper as written (``published.layered_depth``): one
            pass per layer, or two passes that write lists per pixel.
-Growth     Faces: pairs of spheres of 12k to 520k faces each, alike but for how finely they are cut. Layers: the same
+Growth     Faces: pairs of spheres of 12k to 520k faces each, of different refinement. Layers: the same
            number of faces and fragments in one, two, four, ... flat spheres above each other.
 Faces      Outside faces as published, eligible ones first, beside the shortest way through.
-Claims     What a frame, an image and the combination cost, and grow with; a body inside another.
+Claims     Cost and growth of a frame, an image and the combination; a body inside another.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from impinge.scenes.registry import Scene
 
 SINGLE, PEELING, LISTS = "one pass", "a pass per layer", "lists per pixel"
 STEP = 0.1
-"""Of time, between frames."""
+"""Time between frames."""
 MOST_SPREAD = 1.5
-"""Times that differ by less than this factor do not depend on what was changed."""
+"""Times within this factor count as independent of the parameter."""
 LINEAR = 0.25
 """Time grows linearly if its exponent is this near to one."""
 MOST_RESIDUAL = 0.2
 """Times fit a straight line if none is farther from it, as a share."""
 RULES: tuple[OutsideFaces, ...] = ("eligible", "shortest")
 MOST_SETUP = 2.0
-"""The first query costs no more frames than these, if there is no setup to speak of."""
+"""Frames that the first query may cost for "no setup"."""
 
 PROTOCOL = """
 Same protocol; substitute geometry. The objects of the paper were never published: spheres and tubes along torus knots
@@ -80,7 +80,7 @@ class View:
 
 @dataclass(frozen=True)
 class Figures:
-    """All that was measured."""
+    """All figures."""
 
     pairs: dict[PairRow, Found]
     faces: dict[int, Found]
