@@ -20,7 +20,7 @@ import numpy as np
 
 from impinge.bodies.cloth import Cloth
 from impinge.bodies.soft_body import SoftBody
-from impinge.checks import Floats
+from impinge.checks import Floats, as_number
 from impinge.deform.materials import Material
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
@@ -77,10 +77,8 @@ class SimulationScene:
 
     def make(self, *, scale: float = 1.0, **options: Unpack[SimulationOptions]) -> Simulation:
         """The simulation at time 0; ``scale`` is from 0.001 to 100, further options are those of ``Simulation``."""
-        is_number = isinstance(scale, int | float) and not isinstance(scale, bool)
-        if not is_number or not 1e-3 <= scale <= 100.0:
-            raise OptionError(f"scale is {scale!r}, expected a number from 0.001 to 100; 1 is the paper's size")
-        return self.build(float(scale), options)
+        expected = "a number from 0.001 to 100; 1 is the paper's size"
+        return self.build(as_number(scale, "scale", expected, least=1e-3, most=100.0), options)
 
 
 _SCENES: dict[str, SimulationScene] = {}
