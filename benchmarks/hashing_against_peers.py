@@ -246,11 +246,9 @@ class _Size:
 
     scene: Scene
     detector: SpatialHash
-    step: Callable[[Frame], VertexContacts]
-    frames: list[Frame]
-    ms: list[float]
+    candidate: Candidate[int, VertexContacts]
+    contacts: int
     query_ms: list[float]
-    contacts: int = 0
 
 
 def _time_per_tet(sizes: Sizes) -> list[Row]:
@@ -259,13 +257,10 @@ def _time_per_tet(sizes: Sizes) -> list[Row]:
     for name, change in (("bodies of their own", lambda scene: scene), ("one body", joined)):
         block = scenes.get(sizes.block)
         measured = [_prepare(change(copies(block, count))) for count in sizes.copies]
-        candidates = [
-            Candidate(name, lambda n, each=each: each.step(each.frames[n]), lead_in=1)  # type: ignore[misc]
-            for each in measured
-        ]
+        candidates = [each.candidate for each in measured]
         for samples in interleave(candidates, range(3), rounds=max(2, sizes.rounds // 3)):
             for each, (sample,) in zip(measured, samples):
-                each.ms.append(sample.ms)
+                each.candidate.judge(sample)
                 each.query_ms.append(sample.answer.elapsed_ms)
         rows += _rows_per_tet(f"time per tet, copies as {name}", measured)
     return rows
@@ -274,23 +269,28 @@ def _time_per_tet(sizes: Sizes) -> list[Row]:
 def _prepare(scene: Scene) -> _Size:
     bodies = tet_bodies(scene)
     detector = SpatialHash(bodies)
-    size = _Size(scene, detector, step_of(bodies, detector), _frames(scene, 3), [], [])
-    size.contacts = len(size.step(size.frames[0]))
-    return size
+    step, frames = step_of(bodies, detector), _frames(scene, 3)
+
+    def at(frame: int) -> VertexContacts:
+        return step(frames[frame])
+
+    return _Size(scene, detector, Candidate(scene.name, at, lead_in=1), len(at(0)), [])
 
 
 def _rows_per_tet(label: str, measured: list[_Size]) -> list[Row]:
-    ns = [1e6 * min(each.ms) / counts(each.scene)[1] for each in measured]
+    base = min(measured[0].candidate.times)
+    ns = [1e6 * min(each.candidate.times) / counts(each.scene)[1] for each in measured]
     rows = []
     for each, per_tet in zip(measured, ns):
         objects, tets, vertices = counts(each.scene)
+        times = each.candidate.times
         note = (
             f"{per_tet:.1f} ns per tet, {per_tet / min(ns):.2f} of the least (medians "
-            f"{1e6 * statistics.median(each.ms) / tets:.1f}; query alone {1e6 * min(each.query_ms) / tets:.1f}); "
+            f"{1e6 * statistics.median(times) / tets:.1f}; query alone {1e6 * min(each.query_ms) / tets:.1f}); "
             f"{each.contacts / tets:.4f} contacts per tet; {objects} bodies; "
             f"{memory_note(each.detector, tets + vertices)}"
         )
-        rows.append(row_of(label, f"{OURS}, {tets:,} tets", each.ms, min(measured[0].ms), note))
+        rows.append(row_of(label, f"{OURS}, {tets:,} tets", times, base, note))
     spread = max(ns) / min(ns)
     verdict = f"most over least time per tet {spread:.2f}, at most {MOST_SPREAD:g} wanted"
     return [*rows, Row(label, "spread", math.nan, math.nan, spread, verdict)]

@@ -31,7 +31,7 @@ from benchmarks.papers.p001_errors_claims import (
     Controls,
     Found,
     Headline,
-    Kept,
+    ModeMemory,
     Point,
     claims,
     plot_of,
@@ -76,12 +76,12 @@ def run(*, quick: bool = False) -> Experiment:
     """Measure errors over budgets, amplitudes and controls; ``quick`` takes small bodies."""
     sizes = QUICK if quick else FULL
     pair = _pair(sizes, builder="octree", levels=sizes.levels)
-    kept = [_kept(pair, mode) for mode in MODES]
+    memory = [_memory(pair, mode) for mode in MODES]
     found = Found(
         budget=_over_budget(pair, sizes),
         amplitude=_over_amplitude(pair, sizes),
         controls=_over_controls(_pair(sizes, builder="octree", levels=sizes.levels), sizes),
-        kept=kept,
+        memory=memory,
         spheres=len(pair.tree_a) + len(pair.tree_b),
         headline=[
             *_headline("clusters", pair, sizes),
@@ -212,7 +212,7 @@ def _over_controls(pair: Pair, sizes: Sizes) -> list[Controls]:
     found = []
     for mode in ("paper", "affine"):
         for count in sizes.controls:
-            kept = _kept(pair, mode, controls=count)
+            memory = _memory(pair, mode, controls=count)
             detector = pair.detector(tracking=mode, controls=count)
             missed, angle, times = [], [], []
             for pose in range(sizes.poses):
@@ -222,7 +222,7 @@ def _over_controls(pair: Pair, sizes: Sizes) -> list[Controls]:
                 missed.append(errors.missed)
                 angle.append(float(np.median(errors.angle)))
             found.append(
-                Controls(mode, count, statistics.mean(missed), statistics.median(angle), min(times), kept.bytes)
+                Controls(mode, count, statistics.mean(missed), statistics.median(angle), min(times), memory.bytes)
             )
     return found
 
@@ -231,16 +231,16 @@ def _query_ms(detector: SphereTree, tests: int) -> float:
     return timed(lambda: detector.query(max_tests=tests))[0]
 
 
-def _kept(pair: Pair, mode: str, **options: Any) -> Kept:
+def _memory(pair: Pair, mode: str, **options: Any) -> ModeMemory:
     """Bytes allocated for the spheres of both bodies in a mode."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         pair.detector(tracking=mode, **options)
-        kept = tracemalloc.get_traced_memory()[0] - before
+        memory = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    return Kept(mode, kept)
+    return ModeMemory(mode, memory)
 
 
 # Headline and times ---------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Controls:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ModeMemory:
     """Memory of a mode for the spheres of both bodies."""
 
     mode: str
@@ -85,7 +85,7 @@ class Found:
     budget: list[Point]
     amplitude: list[Point]
     controls: list[Controls]
-    kept: list[Kept]
+    memory: list[ModeMemory]
     spheres: int
     """Of both trees."""
     headline: list[Headline]
@@ -180,12 +180,12 @@ def _more_controls(found: Found) -> Claim:
 
 
 def _memory(found: Found) -> Claim:
-    paper = next(each for each in found.kept if each.mode == "paper")
+    paper = next(each for each in found.memory if each.mode == "paper")
     own = SPHERE * found.spheres
     return judged(
         'Storing a set of vertices per sphere "represents a high level of memory consumption" (6; here: all that is '
         "kept takes more than twice the spheres themselves)",
-        "; ".join(f"{each.mode}: {each.bytes / found.spheres:.0f} bytes a sphere" for each in found.kept),
+        "; ".join(f"{each.mode}: {each.bytes / found.spheres:.0f} bytes a sphere" for each in found.memory),
         paper.bytes > 2 * own,
     )
 
@@ -212,7 +212,7 @@ def tables_of(found: Found) -> list[Table]:
         "95th percentile by area", "farthest contact", "near contacts", "tests",
     )  # fmt: skip
     controls = ("mode", "coarse vertices a sphere", "missed", "median angle", "query ms", "bytes")
-    kept = [(each.mode, each.bytes, each.bytes / found.spheres) for each in found.kept]
+    memory = [(each.mode, each.bytes, each.bytes / found.spheres) for each in found.memory]
     return [
         Table("headline", "Budgets in milliseconds", headline, [astuple(each) for each in found.headline]),
         Table("budget", "Errors over tests", ("mode", "tests", *errors), [astuple(each) for each in found.budget]),
@@ -221,7 +221,7 @@ def tables_of(found: Found) -> list[Table]:
             [astuple(each) for each in found.amplitude],
         ),
         Table("controls", "Coarse vertices per sphere", controls, [astuple(each) for each in found.controls]),
-        Table("memory", "What modes keep", ("mode", "bytes", "bytes a sphere"), kept),
+        Table("memory", "Memory of modes", ("mode", "bytes", "bytes a sphere"), memory),
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.papers import p001_errors
 from benchmarks.papers.experiment import Experiment
-from benchmarks.papers.p001_errors_claims import Controls, Found, Headline, Kept, Point, claims
+from benchmarks.papers.p001_errors_claims import Controls, Found, Headline, ModeMemory, Point, claims
 from benchmarks.papers.p001_regions import Push, below_which, errors_of, exact_regions
 from impinge.checks import NONE
 from impinge.detect.sphere_tree.build.build import build_spheres
@@ -142,7 +142,7 @@ def _found(*, worse: float) -> Found:
         budget=[point(mode, at, at if worse else 1.0 / at) for at in (1.0, 9.0) for mode in modes],
         amplitude=[point(mode, 0.1, 1.0, 0.5 * worse) for mode in modes],
         controls=[Controls("paper", 1, 0.1, 1.0, 1.0, 1), Controls("paper", 9, 0.3 * worse, 1.0, 2.0 - worse, 1)],
-        kept=[Kept("paper", int(6400 * (1.0 - worse)))],
+        memory=[ModeMemory("paper", int(6400 * (1.0 - worse)))],
         spheres=10,
         headline=[Headline("clusters", 1.0, 70_000, 3, *[14.0 + 20.0 * worse] * 4, 0.04 + worse, 0.9, 9.0)],
     )
