@@ -42,10 +42,10 @@ def test_rigid_motion_is_not_damped(rng, model):
 
 def test_damping_commutes_with_rotation(rng, model):
     """Damp rotated positions and velocities to the rotated result."""
-    turn = Rotation.from_rotvec([0.7, -1.1, 0.4]).as_matrix()
+    rotation = Rotation.from_rotvec([0.7, -1.1, 0.4]).as_matrix()
     v = rng.normal(size=model.rest.shape)
-    turned = v @ turn.T
+    rotated_v = v @ rotation.T
     ModalDamping(model, EDGE, 0.1).apply(model.rest, v, 0.003)
-    ModalDamping(model, EDGE, 0.1).apply(model.rest @ turn.T, turned, 0.003)
+    ModalDamping(model, EDGE, 0.1).apply(model.rest @ rotation.T, rotated_v, 0.003)
 
-    np.testing.assert_allclose(turned, v @ turn.T, atol=1e-12)
+    np.testing.assert_allclose(rotated_v, v @ rotation.T, atol=1e-12)

@@ -22,7 +22,7 @@ def test_friction_holds_below_its_coefficient():
     slid = {}
     for friction in (0.5, 0.1):
         cube = soft_cube((0.0, 0.0, 0.0501), material=FIRM)
-        slope = 0.25  # turn gravity, not the ground
+        slope = 0.25  # rotate gravity instead of the ground
         gravity = 9.81 * np.array([np.sin(slope), 0.0, -np.cos(slope)])
         sim = Simulation(
             world_of(cube=cube), gravity=gravity, ground=((0.0, 0.0, 0.0), (0.0, 0.0, 1.0)), friction=friction

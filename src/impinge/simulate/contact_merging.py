@@ -56,18 +56,10 @@ def merge_constraints(constraints: ContactConstraints, coarse_count: int) -> Con
         normal_jacobian=_merge_rows(constraints.normal_jacobian, first, row, share, coarse_count),
         slip_jacobian=_merge_rows(constraints.slip_jacobian, first, row, share, coarse_count),
         normal=np.where(size > 0.0, normal / np.where(size > 0.0, size, 1.0), constraints.normal[one]),
-        depth=mean(constraints.depth),
-        rate=mean(constraints.rate),
-        drive=mean(constraints.drive),
-        relax=mean(constraints.relax),
-        stiffness=stiffness,
-        scale=size[:, 0],
-        release=constraints.release[one],
-        volumetric=constraints.volumetric[one],
-        key=key,
-        body_a=constraints.body_a[one],
-        body_b=constraints.body_b[one],
-    )
+        depth=mean(constraints.depth), rate=mean(constraints.rate), drive=mean(constraints.drive),
+        relax=mean(constraints.relax), stiffness=stiffness, scale=size[:, 0], release=constraints.release[one],
+        volumetric=constraints.volumetric[one], key=key, body_a=constraints.body_a[one], body_b=constraints.body_b[one],
+    )  # fmt: skip
 
 
 def ground_representatives(group: Ids, depth: Floats, stiffness: Floats, within: float) -> tuple[Ids, Floats]:
