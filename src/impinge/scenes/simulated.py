@@ -30,6 +30,7 @@ from impinge.mesh.tri_mesh import TriMesh
 from impinge.scenes import creatures
 from impinge.scenes.registry import suggest
 from impinge.simulate.particles import Particles
+from impinge.simulate.searches import Response
 from impinge.simulate.simulation import Simulation
 from impinge.world.world import World
 
@@ -48,11 +49,11 @@ class SimulationOptions(TypedDict, total=False):
 
     gravity: Any
     dt: float
-    response: str
+    response: Response
     ground: Any
     stiffness: float | None
     damping: float
-    settling: float
+    modal_damping: float
     friction: float
     sleep_after: float | None
     budget_ms: float | None
@@ -282,8 +283,12 @@ def _bulls(scale: float, options: SimulationOptions) -> Simulation:
         wall = shapes.box((0.02, 0.16, 0.18), center=(side * 0.22, 0.0, 0.095), cells=(2, 12, 12))
         bodies[f"{name} wall"] = wall
     sim = _simulation(bodies, options, ground=0.0)
+
+    def motion(side: float) -> Callable[[float], Floats]:
+        return lambda t: _shifted(side * 0.02 * (1.0 - math.cos(math.pi * t)), 0.0, 0.0)
+
     for name, side in (("left wall", 1.0), ("right wall", -1.0)):
-        sim.script(name, lambda t, side=side: _shifted(side * 0.02 * (1.0 - math.cos(math.pi * t)), 0.0, 0.0))
+        sim.script(name, motion(side))
     return sim
 
 
