@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ WHOLE = {"view", "runs", "app"}
 BY_STRING = {"impinge.view.picture", "impinge.view.live"}
 """Modules that ``.plot()`` and ``.show()`` import by string."""
 MOST_MODULES = 20
+RAW_ADDRESSES = ("detect.sphere_tree.search.", "detect.sphere_tree.track.")
+"""Folders whose kernels read arrays by address."""
 
 
 def module_of(path: Path) -> str:
@@ -155,6 +158,27 @@ def test_sphere_tree_folders_stand_on_each_other():
         for path in (SOURCE / "detect" / "sphere_tree" / folder).glob("*.py"):
             used = {name.split(".")[2] for name in imports_of(path) if name.startswith("detect.sphere_tree.")}
             assert not used & {"detector", *order[order.index(folder) + 1 :]}, path.name
+
+
+def test_private_parts_of_numba_are_fenced():
+    """Use internals of Numba only in the module of its version, and ``sys.getrefcount`` only in one helper."""
+    private = re.compile(r"numba\.core|\b_nrt\b|\._cache\b|\b_CacheLocator\b")
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        if not re.fullmatch(r"backend\.numba_\d_\d+", module_of(path)):
+            assert not private.search(text), path.relative_to(SOURCE)
+        if module_of(path) != "backend.references":
+            assert "getrefcount" not in text, path.relative_to(SOURCE)
+
+
+def test_raw_addresses_stay_in_the_sphere_tree():
+    """Read arrays by address in the search of sphere trees and their tracking alone; ``mesh`` hands addresses out."""
+    users = {"backend.raw_arrays_kernels": set(), "backend.raw_arrays": {"mesh.positions"}}
+    for path in MODULES:
+        for name in imports_of(path):
+            module = name.rpartition(".")[0]
+            if module in users and module_of(path) not in users[module]:
+                assert module_of(path).startswith(RAW_ADDRESSES), path.relative_to(SOURCE)
 
 
 def test_rooms_are_small():

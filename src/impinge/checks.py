@@ -324,8 +324,3 @@ def as_transform(x: Any, name: str) -> Floats | None:
 
 def _row(values: Floats) -> str:
     return "[" + ", ".join(f"{value:g}" for value in values) + "]"
-
-
-def address_of(array: NDArray[Any]) -> int:
-    """Where a contiguous array begins in memory."""
-    return int(array.__array_interface__["data"][0])

@@ -182,7 +182,7 @@ def test_sequence_report(folder, call, tmp_path):
         (["a.ply", "nowhere/*.ply"], ["nowhere/*.ply names no mesh files"]),
         (["a.ply", "frames", "--against", "nothing.obj"], ["nothing.obj does not exist"]),
         (["a.ply", "frames", "--html", "nowhere/r.html"], ["the report could not be written", "nowhere is no folder"]),
-        (["a.ply", "frames", "--out", "nowhere/x.csv"], ["nowhere is no folder"]),
+        (["a.ply", "frames", "--out", "nowhere/x.csv"], ["nowhere is not a folder"]),
         (["a.ply", "frames", "--out", "frames"], ["frames holds other files", "choose an empty folder"]),
         (["a.ply", "frames", "--out", "a.ply"], ["a.ply cannot be written"]),
         (["a.ply", "frames", "--against-frames", "frames"], ["without the body that they move"]),
@@ -357,8 +357,8 @@ def test_clash_of_parts_that_are_apart(folder, call, tmp_path):
 
 
 def test_clash_refuses(folder, call, tmp_path):
-    """Refuse what is no folder of parts."""
-    assert_refused(call("clash", folder / "missing"), "missing is no folder")
+    """Refuse a path that is not a folder of parts."""
+    assert_refused(call("clash", folder / "missing"), "missing is not a folder")
     assert_refused(call("clash", tmp_path), "holds 0 parts, expected at least two")
 
 
@@ -375,7 +375,7 @@ def test_sequence_report_begins_with_what_is_certain(folder, call, tmp_path):
         pages.append((tmp_path / "r.html").read_text(encoding="utf-8"))
 
     assert '<p class="verdict hit">1 frame collides. This is certain: every pair of triangles was decided' in pages[0]
-    assert '<p class="verdict unsure">1 frame collides. 1 frame could not be read or used, and is left out' in pages[1]
+    assert '<p class="verdict unsure">1 frame collides. 1 frame could not be read and is excluded' in pages[1]
     assert "a.ply: 320 triangles" in pages[0]
     assert "b.ply: 320 triangles" in pages[0]
 

@@ -237,7 +237,7 @@ def test_folder_of_another_run(folder, whole, call, tmp_path):
     run_simulation(scene.simulation(), 0.02, job={"scene": scene.digest()}, out=tmp_path / "run")
     (tmp_path / "run" / "frames" / "000002.npz").unlink()
 
-    assert_refused(call("scene.toml", "--out", tmp_path / "run"), "000002.npz is missing", "begin anew")
+    assert_refused(call("scene.toml", "--out", tmp_path / "run"), "000002.npz is missing", "start over")
 
 
 def test_bad_frames_on_disk(whole, tmp_path):
@@ -261,12 +261,12 @@ def test_frames_in_a_time():
 
 
 def test_report_numbers_frames_as_they_are(folder, whole, call, tmp_path):
-    """Begin charts at frame 1, the first that was simulated, and say whether all contacts were looked for."""
+    """Begin charts at frame 1, the first that was simulated, and state whether all searches were complete."""
     page = tmp_path / "report.html"
     call("scene.toml", "--seconds", SECONDS, "--out", whole, "--html", page)
     text = page.read_text()
     labels = re.findall(r'text-anchor="middle">([^<]*)<', text.split("</svg>")[0])
 
-    assert "All contacts were looked for in every frame." in text
+    assert "All searches were complete." in text
     assert "0" not in labels
     assert max(map(int, labels)) <= FRAMES

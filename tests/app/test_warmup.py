@@ -89,12 +89,13 @@ CASES = {
             impinge.points_inside(a, b.vertices, resolution=32)
     """,
     "models of soft bodies": """
-        from impinge.deform.integrate import advance
+        from impinge.deform.integrate import Integrator
         mesh, dense = impinge.shapes.tet_box(12, 12, 12), impinge.shapes.icosphere(4).vertices
         for kind in (impinge.GreenStrain, impinge.Corotated):
             model = kind(mesh.vertices, mesh.tets, "rubber")
             x, v = model.rest.copy(), np.zeros_like(model.rest)
-            advance(model, x, v, 1e-5, external=mesh.vertices, fixed=[0], prescribed=([1], (0, 0, 1)), max_substep=1e-5)
+            moved = ([1], (0, 0, 1))
+            Integrator(model).advance(x, v, 1e-5, external=mesh.vertices, fixed=[0], prescribed=moved, max_substep=1e-5)
             model.energy(mesh.vertices); model.inverted(x.tolist()); model.forces(x, v)
             impinge.RigidLinks(mesh.vertices, np.unique(mesh.surface.faces), dense).steer(mesh.vertices)
             impinge.Barycentric(mesh.vertices, mesh.tets, dense).steer(mesh.vertices)

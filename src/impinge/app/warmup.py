@@ -26,7 +26,7 @@ from impinge.bodies.soft_body import SoftBody
 from impinge.contact.volume_gradient import VolumeGradients, volume_gradient
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.fem import GreenStrain
-from impinge.deform.integrate import advance
+from impinge.deform.integrate import Integrator
 from impinge.deform.rigid_links import RigidLinks
 from impinge.detect.gjk_cut.detector import cut_along_direction
 from impinge.detect.gjk_cut.hull_distance import hull_distance
@@ -147,7 +147,7 @@ def _soft_bodies() -> None:
     mesh, dense = shapes.tet_box(2, 2, 2), shapes.box(1.0)
     model = GreenStrain(mesh.vertices, mesh.tets, "jelly")
     x, v = model.rest.copy(), np.zeros_like(model.rest)
-    advance(model, x, v, 1e-3, gravity=(0.0, 0.0, -9.81))
+    Integrator(model).advance(x, v, 1e-3, gravity=(0.0, 0.0, -9.81))
     links = RigidLinks(model.rest, np.unique(mesh.surface.faces), dense.vertices)
     links.steer(x)
     links.handles(model.rest)

@@ -14,7 +14,6 @@ Boxes      of bodies, and of triangles of small bodies, are fitted again for tho
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from impinge.backend.references import is_shared
 from impinge.backend.simd.boxes import WIDTH
 from impinge.checks import NONE, Bools, Floats, Ints, as_positions, check_finite
 from impinge.detect.common.containment import pieces_of
@@ -38,9 +38,6 @@ SMALL = 2048
 
 MANY_RUNS = 64
 """Runs of bodies from which taking over what is known of each takes longer than finding it for all together."""
-
-_OWN_REFERENCES = 2
-"""What ``sys.getrefcount`` says of an array that one name refers to."""
 
 
 class Joints(NamedTuple):
@@ -297,7 +294,7 @@ class Arena:
         shape = (self.layout.vertex_count, 3)
         self._buffers = [buffer for buffer in self._buffers if buffer.shape == shape]
         for k in range(len(self._buffers)):
-            if sys.getrefcount(self._buffers[k]) == _OWN_REFERENCES:
+            if not is_shared(self._buffers[k]):
                 return self._buffers[k]
         self._buffers.append(np.zeros(shape))
         return self._buffers[-1]
