@@ -105,6 +105,13 @@ def middles(points: Floats) -> Floats:
     return (points[:, 0] + points[:, 1] + points[:, 2]) / 3.0
 
 
+def radii_around(start: Wide, stop: Wide, centre: Floats, points: Floats, slack: Floats) -> Floats:
+    """Radii, rounded outwards, of balls around ranges of pieces, whose corners are known up to ``slack``."""
+    radius = np.zeros(len(start))
+    kernels.radii_around_pieces.over(len(start))(start, stop, centre, points.reshape(-1, 3), slack, radius)
+    return radius
+
+
 def balls_around(count: Wide, points: Floats) -> Floats:
     """Centres of the smallest balls around groups of pieces that stand one after the other, ``count`` in each."""
     stop = np.cumsum(count)

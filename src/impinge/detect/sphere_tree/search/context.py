@@ -64,6 +64,7 @@ class SearchContext:
             np.zeros(size, dtype=np.int64), np.zeros(size if by_depth else 0),
             np.zeros(size, dtype=np.int64), np.zeros((size, 2), dtype=np.int32),
             np.zeros((FIRST_WAITING, 2), dtype=np.int32), trees[0].descriptor, trees[1].descriptor,
+            trees[0].layout.child_count, trees[1].layout.child_count,
         )  # fmt: skip
         for k, array in enumerate(arrays):
             self._put(2 * k, array)
@@ -71,7 +72,8 @@ class SearchContext:
             self._put(places.RANGE_AT + 2 * k, array)
         entry_ns = HEAP_PAIR_NS if by_depth else ENTRY_NS
         self._context[places.ENTRY_NS : places.RESERVE] = entry_ns, FOUND_NS, queue_limit, most_blocks, sorts, by_depth
-        self.set_level(None)
+        self.level: int | None = None
+        """The finest level of searches."""
 
     def _put(self, place: int, array: NDArray[Any]) -> None:
         """Keep an array, and write its address and length."""
@@ -82,7 +84,7 @@ class SearchContext:
         """Set the finest level of later searches."""
         self.level = level
         for k, tree in enumerate(self.trees):
-            self._put(places.DOWN_AT + 2 * k, tree.layout.child_blocks(level))
+            self._put(places.DOWN_AT + 2 * k, tree.layout.child_count_above(level))
 
     def deadline(self, began: int, end: int) -> int:
         """When the work of a query has to stop for the query to return at ``end``."""

@@ -95,7 +95,7 @@ class TrackedSpheres:
         self._followed = steering.rest[: len(steering.rest) - 3 * len(steering.triple)]
         handles = steering.rest.copy() if len(steering.triple) else np.zeros((0, 3))
         self._arrays = [
-            self.spheres.sphere, self.spheres.sphere.copy(), self.table, layout.child, layout.child_blocks(None),
+            self.spheres.sphere, self.spheres.sphere.copy(), self.table, layout.child, layout.child_count,
             rows.control, rows.coefficient, rows.share, *points, steering.triple, steering.triple_length,
             np.zeros(len(steering.triple), dtype=np.int64), handles, self._followed, self._motion, self.root,
         ]  # fmt: skip
@@ -165,7 +165,7 @@ class TrackedSpheres:
             kernels.track_root(descriptor, 0)  # too late: restores the last root
             return False
         if self.is_layered:
-            columns.layer_upwards(sphere, self.layout.slot_parent, self.layout.child_blocks(None) == 0)
+            columns.layer_upwards(sphere, self.layout.slot_parent, self.layout.child_count == 0)
         self.root[:] = sphere[0, :, 0]
         return True
 

@@ -74,22 +74,19 @@ class Layout:
         block_of = np.repeat(np.arange(self.block_count), self.lane_count)
         self.node_slot: NDArray[np.int64] = WIDTH * block_of + np.arange(len(tree)) - self.block_node[block_of]
         slots = WIDTH * self.block_count
-        self.child, child_blocks = (np.zeros(slots, dtype=np.int64) for _ in range(2))
+        self.child, self.child_count = (np.zeros(slots, dtype=np.int64) for _ in range(2))
+        """First block of children, and the number of these blocks, by slot."""
         self.child[self.node_slot[inner]] = np.argsort(order)[1 + np.cumsum(blocks) - blocks]
-        child_blocks[self.node_slot[inner]] = blocks
-        self._child_blocks: dict[int | None, NDArray[np.int64]] = {None: child_blocks}
+        self.child_count[self.node_slot[inner]] = blocks
         self.level = np.repeat(np.arange(tree.level_count, dtype=np.int8), np.diff(tree.level_start))
         self.slot_parent: NDArray[np.int64] = np.full(slots, -2, dtype=np.int64)
         self.slot_parent[self.node_slot] = np.where(tree.parent == NONE, NONE, self.node_slot[tree.parent])
 
-    def child_blocks(self, level: int | None) -> NDArray[np.int64]:
-        """Number of blocks of children by slot; spheres at ``level`` count as leaves."""
-        if level is not None and level > self.finest:
-            level = None
-        if level not in self._child_blocks:
-            self._child_blocks[level] = count = self._child_blocks[None].copy()
-            count[self.node_slot[self.level >= (level or 0)]] = 0
-        return self._child_blocks[level]
+    def child_count_above(self, level: int | None) -> NDArray[np.int64]:
+        """``child_count``, where spheres at ``level`` count as leaves."""
+        if level is None or level > self.finest:
+            return self.child_count
+        return np.where(np.repeat(self.level[self.block_node] >= level, WIDTH), 0, self.child_count)
 
 
 class Spheres(NamedTuple):
@@ -171,7 +168,7 @@ def block_table(layout: Layout, rows: Rows, point_start: NDArray[np.int64] | Non
     table[:-1, kernels.NODE], table[:-1, kernels.LANES] = layout.block_node, layout.lane_count
     table[:-1, kernels.LEVEL], table[:-1, kernels.IS_SIMPLIFIED] = layout.level[layout.block_node], rows.is_simplified
     if point_start is not None:  # blocks with very many points below a sphere, if no sphere is a leaf
-        slot, blocks = layout.node_slot, layout.child_blocks(None)
+        slot, blocks = layout.node_slot, layout.child_count
         is_large, has_leaf = (np.zeros(layout.block_count, dtype=np.bool_) for _ in range(2))
         is_large[slot[np.diff(point_start) > MOST_POINTS] // WIDTH] = True
         has_leaf[slot[blocks[slot] == 0] // WIDTH] = True
