@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.clock import now_ns
-from impinge.checks import Cancel, Floats, Ints, sorted_unique
+from impinge.checks import Bools, Cancel, Ints, sorted_unique
 from impinge.detect.common.narrow_phase import resolve, resolve_self
-from impinge.detect.common.pair_query import Keys, unpack
+from impinge.detect.common.pair_query import unpack
 from impinge.detect.common.pair_query_kernels import KIND_BITS
 from impinge.detect.sphere_tree.search import exact_kernels as kernels
 from impinge.detect.sphere_tree.search.context import NO_PAIRS, SLICE_NS, Trees
@@ -74,7 +74,6 @@ class ExactStage:
         begun = now_ns()
         if not len(leaves) or begun >= latest:
             return Resolved(untested=leaves)
-        status = np.full(len(leaves), kernels.OPEN, dtype=np.int8)
         state: NDArray[np.int64] = np.zeros(3, dtype=np.int64)
         surfaces = [(tree.vertices(f"transform_{letter}"), tree.faces) for tree, letter in zip(trees, "ab")]
         sides = [(*surface, *tree.leaf_triangles) for surface, tree in zip(surfaces, trees)]
@@ -84,7 +83,7 @@ class ExactStage:
             if cancel is not None:
                 until = min(latest, now_ns() + slice_ns)
             limits = (tests_left, until, KEY_NS)
-            stop = kernels.examine_leaf_pairs(leaves, *sides, limits, self._policy, state, self._key, self._row, status)
+            stop = kernels.examine_leaf_pairs(leaves, *sides, limits, self._policy, state, self._key, self._row)
             if stop == kernels.FULL:  # make room for all triangles below the next pair of leaves
                 pair = leaves[state[kernels.CURSOR]]
                 room = max(len(self._key), np.prod([side[2][n + 1] - side[2][n] for side, n in zip(sides, pair)]))
@@ -100,51 +99,33 @@ class ExactStage:
             kept = triangle_filter.triangles(keys)
             keys, rows = keys[kept], rows[kept]
         is_open = keys & np.uint64((1 << KIND_BITS) - 1) == 0
-        if triangle_filter is not None:
-            status[:done] = kernels.MISSED
-            status[rows[is_open]] = kernels.OPEN
-            status[rows[~is_open]] = kernels.HIT
-        open_count = int(is_open.sum())
-        hits = keys if not open_count else keys[~is_open]
+        hits, open_rows = [keys[~is_open]], rows[is_open]
         latest -= KEY_NS * count
-        if open_count and now_ns() + self._chunk_ns < latest:
-            more = self._resolve_open(surfaces, keys[is_open], rows[is_open], status, done, latest, cancel)
-            stopped, hits = now_ns(), np.concatenate([hits, *more])
-        stopped = min(stopped, max(begun, latest))
-        pairs, kind = unpack(sorted_unique(hits))
-        certain, untested = leaves[status == kernels.HIT], leaves[status == kernels.OPEN]
-        certain = certain[np.argsort(certain[:, 0].astype(np.int64) << 32 | certain[:, 1])]
-        listing_ns = KEY_NS * count + LEAVES_NS * len(leaves)
-        return Resolved(certain, untested, pairs, kind, int(state[kernels.TESTS]), open_count, stopped, listing_ns)
 
-    def _resolve_open(
-        self,
-        surfaces: list[tuple[Floats, Ints]],
-        keys: Keys,
-        rows: NDArray[np.int64],
-        status: NDArray[np.int8],
-        done: int,
-        deadline: int,
-        cancel: Cancel | None,
-    ) -> list[Keys]:
-        """Keys of uncertain pairs of triangles that meet; sets the status of their pairs of leaves."""
-        distinct, place = np.unique(keys, return_inverse=True)
-        place = place.reshape(-1)
-        meets: NDArray[np.bool_] = np.zeros(len(distinct), dtype=np.bool_)
-        a, b = surfaces
-        found: list[Keys] = []
-        tested, now = 0, now_ns()
-        while tested < len(distinct) and now + self._chunk_ns < deadline and not (cancel and cancel.is_set()):
+        # resolve distinct uncertain pairs, a few at a time
+        distinct, place = np.unique(keys[is_open], return_inverse=True)
+        place, tested, now = place.reshape(-1), 0, stopped
+        meets: Bools = np.zeros(len(distinct), dtype=np.bool_)
+        while tested < len(distinct) and now + self._chunk_ns < latest and not (cancel and cancel.is_set()):
             chunk = distinct[tested : tested + RESOLVED_AT_ONCE]
-            found.append(resolve_self(chunk, *a) if self._policy[0] else resolve(chunk, *a, *b))
-            hit = found[-1] >> np.uint64(KIND_BITS)
+            hits.append(resolve_self(chunk, *surfaces[0]) if self._policy[0] else resolve(chunk, *sum(surfaces, ())))
+            hit = hits[-1] >> np.uint64(KIND_BITS)
             meets[tested : tested + len(chunk)] = np.isin(chunk >> np.uint64(KIND_BITS), hit)
             tested += len(chunk)
-            before, now = now, now_ns()
-            self._chunk_ns = now - before
-        status[rows[meets[place]]] = kernels.HIT
-        waits: NDArray[np.bool_] = np.zeros(len(status), dtype=np.bool_)
-        waits[done:] = True
-        waits[rows[place >= tested]] = True
-        status[(status == kernels.OPEN) & ~waits] = kernels.MISSED
-        return found
+            now, self._chunk_ns = now_ns(), now_ns() - now
+        is_hit, waits = (np.zeros(len(leaves), dtype=np.bool_) for _ in range(2))
+        is_hit[rows[~is_open]] = is_hit[open_rows[meets[place]]] = True
+        waits[done:] = waits[open_rows[place >= tested]] = True
+        certain = leaves[is_hit]
+        certain = certain[np.argsort(certain[:, 0].astype(np.int64) << 32 | certain[:, 1])]
+        pairs, kind = unpack(sorted_unique(np.concatenate(hits)))
+        return Resolved(
+            certain,
+            leaves[waits & ~is_hit],
+            pairs,
+            kind,
+            triangle_tests=int(state[kernels.TESTS]),
+            exact_tests=len(open_rows),
+            stopped=min(now, max(begun, latest)),
+            listing_ns=KEY_NS * count + LEAVES_NS * len(leaves),
+        )
