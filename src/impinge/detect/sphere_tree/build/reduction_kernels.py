@@ -247,23 +247,16 @@ def _drop_redundant(need, chosen, count, radius_need):
         radius_need[best] = max(radius_need[best], need[chosen[best], j])
     is_kept = np.ones(count, np.bool_)
     for k in range(count):
-        is_redundant = True
+        heir, is_redundant = owner.copy(), count > 1
         for j in range(piece_count):
             if owner[j] == k:
-                heir = -1
+                heir[j] = -1
                 for other in range(count):
                     if is_kept[other] and other != k and need[chosen[other], j] <= radius_need[other]:
-                        heir = other
-                if heir < 0:
-                    is_redundant = False
-                    break
-        if is_redundant and count > 1:
-            is_kept[k] = False
-            for j in range(piece_count):
-                if owner[j] == k:
-                    for other in range(count):
-                        if is_kept[other] and need[chosen[other], j] <= radius_need[other]:
-                            owner[j] = other
+                        heir[j] = other
+                is_redundant &= heir[j] >= 0
+        if is_redundant:
+            is_kept[k], owner = False, heir
     rows = np.flatnonzero(is_kept)
     chosen[: len(rows)], radius_need[: len(rows)] = chosen[rows], radius_need[rows]
     return len(rows)
