@@ -1,7 +1,7 @@
 """Forces that push bodies apart, proportional to how deep they are in each other.
 
 1. Contact  Each contact has a point, a unit normal n from a to b and a depth δ >= 0 (the contact contract). Of spheres
-            n lies between the ways that the surfaces below them face, and δ parts them along it (``sphere_pushes``).
+            n lies between the ways that the surfaces below them face, and δ parts them along it (``contact_frames``).
             Pairs that are only possible count as colliding; spheres that turn out to be apart have δ = 0.
 2. Force    k δ n on b, - k δ n on a; with damping, k δ - c v, v the speed at which the bodies part along n, and not
             less than 0: contacts do not pull.

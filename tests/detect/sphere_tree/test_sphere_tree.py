@@ -958,6 +958,25 @@ def test_detectors_are_copied_with_their_bodies(rng, asked, copied):
     assert len(expected) > 5
 
 
+def test_repr_names_bodies_and_options(rng):
+    """Show the sizes of both bodies, the tracking and the exact stage."""
+    a, b = shapes.icosphere(1), shapes.icosphere(2)
+    assert repr(SphereTree(a, b)) == "<SphereTree: a 80 triangles, b 320 triangles, tracking refit>"
+    alone = SphereTree(a, tracking="affine", exact=True)
+    assert repr(alone) == "<SphereTree: a 80 triangles, self-collision, tracking affine, exact>"
+
+
+def test_copies_keep_options(rng):
+    """Copy every option of a detector, and share nothing but what is immutable."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    options = {"tracking": "affine", "controls": 5, "order": "priority", "queue_limit": 9, "exact": True}
+    detector = SphereTree(a, b, tree_a=build_spheres(a, builder="octree", levels=2), **options)
+    twin = pickle.loads(pickle.dumps(detector))
+    assert {name: twin._arguments[name] for name in options} == options
+    assert_same(twin.query(max_tests=300), detector.query(max_tests=300))
+    assert twin.bodies[0] is not a
+
+
 def test_spheres_that_were_not_visited_are_where_they_were(rng):
     """Name no sphere without a place when the time is up, though every result keeps its own buffer."""
     a, b = bumpy(rng, 4), bumpy(rng, 4, centre=(0.3, 0.1, 0.1))

@@ -6,7 +6,7 @@ Points    An LP-type problem: the ball is that of a basis of at most four points
 Balls     The centre steps towards the far side of the farthest ball, by ever smaller steps ([BadoiuClarkson2003]); the
           best centre seen is kept.
 
-Both give a centre; radii are measured from it afterwards, so that rounding costs tightness and never coverage.
+Both give a centre; radii are measured from it afterwards: rounding costs tightness, never coverage.
 """
 
 # mypy: ignore-errors
