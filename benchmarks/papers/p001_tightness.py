@@ -16,7 +16,7 @@ import numpy as np
 from impinge.backend.jit import kernel, prange
 from impinge.checks import Bools, Floats
 from impinge.detect.proximity.points_inside import points_inside
-from impinge.detect.sphere_tree.build.overshoot import stand_offs
+from impinge.detect.sphere_tree.build.overshoot import overshoots
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.published.interruptible import SphereTree
@@ -53,7 +53,7 @@ def tightness_of_balls(
 ) -> Tightness:
     """Tightness of balls around a body."""
     volume, error = _outside_volume(mesh, centre, radius, samples, seed)
-    stand_off = stand_offs(mesh, centre, radius, DIRECTIONS)
+    stand_off = overshoots(mesh, centre, radius, DIRECTIONS)
     return Tightness(
         count=len(radius),
         mean_radius=float(radius.mean()),

@@ -38,7 +38,10 @@ from impinge.detect.proximity.proximity import proximity
 from impinge.detect.spatial_hash.detector import Depth, SpatialHash, bodies_of_one_sort
 from impinge.detect.spatial_hash.triangles import HashedTriangles
 from impinge.detect.sphere_tree.contacts import SphereContacts
-from impinge.detect.sphere_tree.detector import SphereTree
+from impinge.detect.sphere_tree.detector import QUEUE_LIMIT, Order, SphereTree
+from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
+from impinge.detect.sphere_tree.search.tracked_spheres import EmbeddedBody
+from impinge.detect.sphere_tree.track.tracking import Tracking
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
@@ -446,35 +449,69 @@ def penetrating_vertices(
 
 
 def sphere_contacts(
-    a: Any,
-    b: Any = None,
+    a: SurfaceLike | EmbeddedBody,
+    b: SurfaceLike | EmbeddedBody | None = None,
     *,
     budget_ms: float | Literal["auto"] | None = "auto",
     max_tests: int | None = None,
     exact: bool = False,
-    **options: Any,
+    tree_a: SphereHierarchy | None = None,
+    tree_b: SphereHierarchy | None = None,
+    tracking: Tracking | Literal["auto"] = "auto",
+    controls: int = 8,
+    order: Order = "breadth",
+    queue_limit: int = QUEUE_LIMIT,
+    neighbours: Neighbours = "exact",
+    level: int | None = None,
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+    max_pairs: int | None = None,
+    cancel: Cancel | None = None,
 ) -> SphereContacts:
-    """Find contacts of ``a`` and ``b``, or of ``a`` with itself, by trees of spheres, as good as the budget allows.
+    """Find contacts of ``a`` and ``b``, or of ``a`` with itself, by sphere trees, within a budget.
 
-    The first question about a body builds its tree, outside the budget; it stays with the body.
+    The first call with a body builds its tree, outside the budget; it stays with the body.
 
-    budget_ms    milliseconds that the call may take; None: until the search ends; "auto": 1, or None if ``max_tests``
-                 is given, whose answer then does not depend on the clock
-    max_tests    tests of pairs of spheres, a budget that gives the same answer on every machine
-    exact        True goes on to the triangles below spheres that meet
+    Parameters
+    ----------
+    a, b : body
+        As in ``triangle_pairs``, or ``SoftBody``. Without ``b``, ``a`` against itself.
+    budget_ms : float, "auto" or None
+        Milliseconds that the call may take; None for no limit. "auto" is 1, or None with ``max_tests``, whose result
+        then does not depend on the clock.
+    max_tests : int, optional
+        Tests of pairs, a budget with the same result on every machine.
+    exact : bool
+        Continue to the triangles below spheres that meet.
+    tree_a, tree_b, tracking, controls, order, queue_limit, neighbours
+        As in ``SphereTree``.
+    level, transform_a, transform_b, active_a, active_b, ignore, max_pairs, cancel
+        As in ``SphereTree.query``.
 
-    Further options are those of ``SphereTree``: ``tree_a``, ``tree_b`` (of ``build_spheres``), ``tracking``,
-    ``controls``, ``order``, ``queue_limit``, ``neighbours``; and of its query: ``level``, ``transform_a``,
-    ``transform_b``, ``active_a``, ``active_b``, ``ignore``, ``max_pairs``, ``cancel``.
+    Returns
+    -------
+    SphereContacts
+        Certain and possible pairs of spheres; with ``exact``, pairs of triangles.
+
+    Examples
+    --------
+    >>> import impinge
+    >>> a, b = impinge.shapes.icosphere(2), impinge.shapes.icosphere(2, center=(1.5, 0.0, 0.0))
+    >>> found = impinge.sphere_contacts(a, b, max_tests=10_000, exact=True)
+    >>> found.complete, len(found.pairs) == len(impinge.triangle_pairs(a, b))
+    (True, True)
     """
-    of_query = ("level", "transform_a", "transform_b", "active_a", "active_b", "ignore", "max_pairs", "cancel")
-    asked = {name: options.pop(name) for name in of_query if name in options}
-    known = ("tree_a", "tree_b", "tracking", "controls", "order", "queue_limit", "neighbours")
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise OptionError(f"unknown option {', '.join(unknown)}; expected any of {', '.join([*known, *of_query])}")
     if isinstance(budget_ms, str) and budget_ms == "auto":
         budget_ms = 1.0 if max_tests is None else None
-    detector = SphereTree(a, b, exact=exact, **options)
+    detector = SphereTree(
+        a, b, tree_a=tree_a, tree_b=tree_b, tracking=tracking, controls=controls, exact=exact, order=order,
+        queue_limit=queue_limit, neighbours=neighbours,
+    )  # fmt: skip
     detector.prepare()
-    return detector.query(budget_ms=budget_ms, max_tests=max_tests, **asked)
+    return detector.query(
+        budget_ms=budget_ms, max_tests=max_tests, level=level, transform_a=transform_a, transform_b=transform_b,
+        active_a=active_a, active_b=active_b, ignore=ignore, max_pairs=max_pairs, cancel=cancel,
+    )  # fmt: skip

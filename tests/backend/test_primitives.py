@@ -11,7 +11,7 @@ import impinge
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled, launch_always
 from impinge.backend.scan import BLOCK, exclusive_scan
-from impinge.backend.sort import sort_keys
+from impinge.backend.sort import sort_bits, sort_keys
 from impinge.backend.stages import start_stages
 
 pytestmark = pytest.mark.small
@@ -59,6 +59,15 @@ def test_sort_keys(rng, n, parallel):
         actual = sort_keys(keys.copy())
 
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 300, 5000])
+def test_sort_bits(rng, count):
+    """Sort the first keys of an int64 array in place by some of their bits, keeping the order of equal ones."""
+    keys = rng.integers(0, 1 << 20, count + 3).astype(np.int64) << 12 | rng.integers(0, 1 << 12, count + 3)
+    expected = np.append(keys[:count][np.argsort(keys[:count] >> 12, kind="stable")], keys[count:])
+    sort_bits(keys, count, 12, 32, np.zeros_like(keys))
+    np.testing.assert_array_equal(keys, expected)
 
 
 def test_sort_is_stable(rng):

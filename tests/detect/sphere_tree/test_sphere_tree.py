@@ -16,16 +16,15 @@ import pytest
 import impinge
 from impinge import shapes
 from impinge.backend.jit import thread_count
-from impinge.detect.sphere_tree import detector as sphere_tree
 from impinge.detect.sphere_tree import sharing
 from impinge.detect.sphere_tree.build.build import build_spheres
 from impinge.detect.sphere_tree.build.pieces import corner_points
 from impinge.detect.sphere_tree.detector import SphereTree
-from impinge.detect.sphere_tree.search import body_binding, exact
-from impinge.detect.sphere_tree.search.body_binding import STILL
+from impinge.detect.sphere_tree.search import context, exact, tracked_spheres
+from impinge.detect.sphere_tree.search.tracked_spheres import NO_TRANSFORM
 from impinge.detect.sphere_tree.track import controls
 from impinge.detect.sphere_tree.track import tracking as sphere_tracking
-from impinge.detect.sphere_tree.track.tracking_kernels import AT_TOP, IS_CROWDED, STAMP, TOP
+from impinge.detect.sphere_tree.track.tracking_kernels import AT_TOP, IS_SIMPLIFIED, STAMP, TOP
 from impinge.errors import MeshError, OptionError
 
 pytestmark = pytest.mark.small
@@ -50,9 +49,8 @@ def deform(rng, body, amount):
 
 def side(detector, k):
     """The spheres that one body of a detector keeps."""
-    body = detector._sides[k]
-    frame = body.surface.state()
-    return body.kept.tracked(body, frame)
+    binding = detector._bindings[k]
+    return binding.cache.tracked(binding)
 
 
 def spheres_of(detector, k):
@@ -500,9 +498,9 @@ def test_bound_covers_soft_bodies(rng, monkeypatch, embedding, kind, most_contro
     rest, checked, straight = np.array(soft.model.rest), 0, 0
     detector.query()
     before = spheres_of(detector, 0)
-    crowded = side(detector, 0).table[:-1, IS_CROWDED]
-    assert bool(crowded.any()) == (most_controls == 40)
-    assert not crowded.all()
+    simplified = side(detector, 0).table[:-1, IS_SIMPLIFIED]
+    assert bool(simplified.any()) == (most_controls == 40)
+    assert not simplified.all()
     for amount in (0.01, 0.1, 0.5, 2.0) * 3 + (0.0, 0.0):
         soft.coarse.update(rest)
         if amount == 0.0:  # all triples come to lie on one line
@@ -573,7 +571,7 @@ def test_controls_in_a_plane_carry_spheres(rng, shape, controls):
         np.testing.assert_allclose(after[:, :3], tree.centre + shift, atol=1e-6)
         np.testing.assert_allclose(after[:, 3], tree.radius, rtol=1e-6)
     assert min(counts) > 10
-    assert side(detector, 0).table[:-1, IS_CROWDED].any()
+    assert side(detector, 0).table[:-1, IS_SIMPLIFIED].any()
 
 
 def test_published_update(rng):
@@ -826,7 +824,7 @@ def test_edits_while_spheres_are_built(rng, monkeypatch):
             a.add_triangles(np.array(a.faces[np.unique(before[:, 0])]))
         return build_spheres(mesh, **options)
 
-    monkeypatch.setattr(body_binding, "build_spheres", edit_and_build)
+    monkeypatch.setattr(tracked_spheres, "build_spheres", edit_and_build)
     np.testing.assert_array_equal(detector.query().pairs, before)
     after = impinge.triangle_pairs(a, b).pairs
     np.testing.assert_array_equal(detector.query().pairs, after)
@@ -889,7 +887,7 @@ def test_looking_for_a_cancel_changes_nothing(rng, monkeypatch, order, max_tests
     a, b = bumpy(rng, 4), bumpy(rng, 4, centre=(0.3, 0.1, 0.1))
     detector = SphereTree(a, b, order=order)
     expected = detector.query(max_tests=max_tests)
-    monkeypatch.setattr(sphere_tree, "SLICE_NS", 30_000)
+    monkeypatch.setattr(context, "SLICE_NS", 30_000)
     found = detector.query(max_tests=max_tests, cancel=threading.Event())
 
     assert len(expected.certain) > (10_000 if max_tests is None else -1)
@@ -960,6 +958,25 @@ def test_detectors_are_copied_with_their_bodies(rng, asked, copied):
     assert len(expected) > 5
 
 
+def test_repr_names_bodies_and_options(rng):
+    """Show the sizes of both bodies, the tracking and the exact stage."""
+    a, b = shapes.icosphere(1), shapes.icosphere(2)
+    assert repr(SphereTree(a, b)) == "<SphereTree: a 80 triangles, b 320 triangles, tracking refit>"
+    alone = SphereTree(a, tracking="affine", exact=True)
+    assert repr(alone) == "<SphereTree: a 80 triangles, self-collision, tracking affine, exact>"
+
+
+def test_copies_keep_options(rng):
+    """Copy every option of a detector, and share nothing but what is immutable."""
+    a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
+    options = {"tracking": "affine", "controls": 5, "order": "priority", "queue_limit": 9, "exact": True}
+    detector = SphereTree(a, b, tree_a=build_spheres(a, builder="octree", levels=2), **options)
+    twin = pickle.loads(pickle.dumps(detector))
+    assert {name: twin._arguments[name] for name in options} == options
+    assert_same(twin.query(max_tests=300), detector.query(max_tests=300))
+    assert twin.bodies[0] is not a
+
+
 def test_spheres_that_were_not_visited_are_where_they_were(rng):
     """Name no sphere without a place when the time is up, though every result keeps its own buffer."""
     a, b = bumpy(rng, 4), bumpy(rng, 4, centre=(0.3, 0.1, 0.1))
@@ -1017,7 +1034,7 @@ def test_many_threads(rng):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"budget_ms": 0}, "budget_ms is 0, expected a positive number of milliseconds; leave it out for no limit"),
+        ({"budget_ms": 0}, "budget_ms is 0, expected a positive number of milliseconds, or None for no limit"),
         ({"budget_ms": -1.5}, "budget_ms is -1.5, expected a positive number"),
         ({"budget_ms": float("nan")}, "budget_ms is nan, expected a positive number"),
         ({"budget_ms": "1"}, "budget_ms is '1', expected a positive number"),
@@ -1041,8 +1058,8 @@ def test_bad_options_of_a_query(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": "random"}, "order is 'random', expected 'breadth' or 'priority'"),
-        ({"tracking": "magic"}, "tracking is 'magic', expected 'auto', 'paper', 'affine', 'refit' or 'bound'"),
+        ({"order": "random"}, "order is 'random', expected one of 'breadth', 'priority'"),
+        ({"tracking": "magic"}, "tracking is 'magic', expected one of 'auto', 'paper', 'affine', 'refit', 'bound'"),
         ({"tracking": "bound"}, "tracking='bound' needs a surface that is embedded in a coarse mesh"),
         ({"controls": 0}, "controls is 0, expected a whole number from 1"),
         ({"queue_limit": 0}, "queue_limit is 0, expected a whole number from 1"),
@@ -1063,7 +1080,7 @@ def test_tree_of_another_body():
 
 def test_nothing_moves_without_a_transform():
     """Keep the array that stands for no transform as it is."""
-    assert not STILL.any()
+    assert not NO_TRANSFORM.any()
 
 
 # One-shot, sharing, pictures ------------------------------------------------------------------------------
@@ -1078,8 +1095,6 @@ def test_one_question(rng):
     assert impinge.sphere_contacts(a, b, max_tests=5).stats["tests"] <= 5
     assert impinge.sphere_contacts(a, b, level=1, order="priority", budget_ms=None).reason == "limit"
     assert side(SphereTree(a, b), 0).tree is side(SphereTree(a, b, controls=4), 0).tree
-    with pytest.raises(OptionError, match="unknown option depth; expected any of tree_a"):
-        impinge.sphere_contacts(a, b, depth=True)
     with pytest.raises(OptionError, match="budget_ms is 'soon', expected a positive number of milliseconds"):
         impinge.sphere_contacts(a, b, budget_ms="soon")
 
@@ -1267,10 +1282,10 @@ def test_numbers_of_any_size(rng):
         ),
         (
             {"trees": SphereTree(shapes.box(1.0), shapes.box(1.0))},
-            "trees is one SphereTree, expected several; ask its query with the whole budget",
+            "trees is one SphereTree, expected several; call its query with the whole budget",
         ),
         ({"trees": [3]}, r"trees\[0\] is a int, expected a SphereTree, one for each pair of bodies"),
-        ({"weights": [1.0], "viewer": [0, 0, 0]}, "weights and viewer were both given"),
+        ({"weights": [1.0], "viewer": [0, 0, 0]}, "weights and viewer are both given"),
         ({"budget_ms": 0.0}, "budget_ms is 0.0, expected a positive number of milliseconds"),
     ],
 )

@@ -1,7 +1,8 @@
-"""Pairs of spheres that meet or may meet: what a query within a budget returns."""
+"""Pairs of spheres that meet or may meet: the result of a query within a budget."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,41 +12,43 @@ from numpy.typing import NDArray
 
 from impinge.checks import Floats, Ints
 from impinge.detect.common.results import Result, plain
-from impinge.detect.sphere_tree.track.contact_frames import Normals, Pushes, pushes_of
-from impinge.detect.sphere_tree.track.mean_normals import Facing
+from impinge.detect.sphere_tree.track.contact_frames import ContactFrames, Normals, contact_frames
+from impinge.detect.sphere_tree.track.mean_normals import MeanNormals
+from impinge.detect.sphere_tree.track.tracking import Spheres
+from impinge.mesh.tri_mesh import TriMesh
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SphereContacts(Result):
-    """Pairs of spheres that meet; ``certain`` ones only grow with the budget, ``possible`` ones only settle.
+    """Pairs of spheres that meet: with the budget, ``certain`` pairs only grow, ``possible`` ones are decided.
 
-    Points, normals and depths are made of the spheres when they are first asked for, not within the query's budget.
+    Points, normals and depths are computed at the first access, outside of the budget of the query.
     """
 
     certain: Ints
-    """Node of a's tree, node of b's: leaves whose spheres meet, and with the exact stage triangles below them too;
+    """Node of a's tree, node of b's: leaves whose spheres meet, and after the exact stage triangles below them too;
     sorted, shape (k, 2)."""
     possible: Ints
-    """Pairs that nothing has ruled out yet and that were not followed to the end, those next in turn first; every
-    contact that is not below a certain pair is below one of these, shape (p, 2)."""
+    """Pairs that are not ruled out and were not followed to the end, next first; every contact that is not below a
+    certain pair is below one of these, shape (p, 2)."""
     level: int
-    """The level that both trees were searched to everywhere; 0 is the root's."""
+    """The level to which both trees were searched everywhere; 0 is the root's."""
     pairs: Ints | None = None
-    """Triangles that meet, if the exact stage was asked for, sorted, shape (n, 2)."""
+    """Triangles that meet, after the exact stage, sorted, shape (n, 2)."""
     kind: NDArray[np.int8] | None = None
     """How they meet, a ``Kind``."""
     is_self: bool = False
-    """Whether it is about one body and itself: both columns are then nodes of its tree."""
+    """Whether one body was searched against itself: both columns are then nodes of its tree."""
     normals: Normals = "facing"
-    """Where normals come from: the way that surfaces below spheres face, where these are closed, or the lines of
+    """Source of normals: the mean normals of the surfaces below spheres, where these are closed, or the lines of
     "centres"."""
-    spheres: tuple[Any, ...] = field(default=(), repr=False)
-    """The spheres of both trees as the query saw them, but for those that it had no time to visit: where these were
-    last known, or are by a later query of the same state; not part of ``to_dict``."""
-    surfaces: tuple[Any, ...] = field(default=(), repr=False)
-    """What a ``Facing`` is made of: the surfaces below them as the query saw them; not part of ``to_dict``."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
-    """The bodies that were asked about, for pictures; not part of ``to_dict``."""
+    spheres: tuple[Spheres, ...] = field(default=(), repr=False)
+    """The spheres of both trees in the state of the query. Those that it had no time to visit are as they were tracked
+    last, or by a later query of the same state; not part of ``to_dict``."""
+    surfaces: tuple[tuple[Any, ...], ...] = field(default=(), repr=False)
+    """The fields of a ``MeanNormals`` for each body; not part of ``to_dict``."""
+    bodies: tuple[TriMesh, ...] = field(default=(), repr=False)
+    """The bodies, for pictures; not part of ``to_dict``."""
 
     _rows = "certain"
     _identity = ("certain",)
@@ -55,57 +58,57 @@ class SphereContacts(Result):
         return len(self.certain) + len(self.possible) > 0
 
     @property
-    def facing(self) -> tuple[Facing, ...]:
-        """Which way the surfaces below the spheres of either body face."""
-        return tuple(map(Facing._make, self.surfaces))
+    def mean_normals(self) -> tuple[MeanNormals, ...]:
+        """Mean normals of the surfaces below the spheres of either body."""
+        return tuple(map(MeanNormals._make, self.surfaces))
 
     @cached_property
-    def _certain_contacts(self) -> Pushes:
-        return self._contacts_of(self.certain)
+    def _certain_frames(self) -> ContactFrames:
+        return self._frames_of(self.certain)
 
     @cached_property
-    def _possible_contacts(self) -> Pushes:
-        return self._contacts_of(self.possible)
+    def _possible_frames(self) -> ContactFrames:
+        return self._frames_of(self.possible)
 
     @property
     def point(self) -> Floats:
         """Contact points of the certain pairs, in the middle of what their spheres share, shape (k, 3)."""
-        return self._certain_contacts.point
+        return self._certain_frames.point
 
     @property
     def normal(self) -> Floats:
-        """Unit vectors from a to b, between the ways that the surfaces below both spheres face, shape (k, 3).
+        """Unit vectors from a to b, between the mean normals of the surfaces below both spheres, shape (k, 3).
 
         Along the line of centres where one of the surfaces is not closed, or where ``normals`` is "centres".
         """
-        return self._certain_contacts.normal
+        return self._certain_frames.normal
 
     @property
     def depth(self) -> Floats:
-        """How far b's sphere has to move along the normal to part from a's, at most both diameters, shape (k,).
+        """How far b's sphere has to move along the normal to separate, at most both diameters, shape (k,).
 
-        0 of spheres of one body whose triangles share a vertex: these always overlap.
+        0 for spheres of one body whose triangles share a vertex: these always overlap.
         """
-        return self._certain_contacts.depth
+        return self._certain_frames.depth
 
     @property
     def possible_point(self) -> Floats:
         """As ``point``, of the possible pairs, shape (p, 3)."""
-        return self._possible_contacts.point
+        return self._possible_frames.point
 
     @property
     def possible_normal(self) -> Floats:
         """As ``normal``, of the possible pairs, shape (p, 3)."""
-        return self._possible_contacts.normal
+        return self._possible_frames.normal
 
     @property
     def possible_depth(self) -> Floats:
-        """As ``depth``, of the possible pairs; 0 where spheres that were not compared yet turn out to be apart.
+        """As ``depth``, of the possible pairs; 0 where spheres that were not tested yet are apart.
 
-        When a query ends by ``max_tests``, all of them are where the bodies are. When it ends because the time is up,
-        one sphere of a pair may not have been visited since its body moved; it counts as it was last known.
+        When a query ends by ``max_tests``, all of them are in the state of the query. When the time is up, one sphere
+        of a pair may not have been visited since its body moved; it counts as it was tracked last.
         """
-        return self._possible_contacts.depth
+        return self._possible_frames.depth
 
     @property
     def certain_level(self) -> Ints:
@@ -122,17 +125,16 @@ class SphereContacts(Result):
             return np.zeros_like(pairs)
         return np.stack([side.layout.level[pairs[:, k]] for k, side in enumerate(self.spheres)], axis=1, dtype=np.int32)
 
-    def _contacts_of(self, pairs: Ints) -> Pushes:
-        """Points, normals and depths (``sphere_pushes``)."""
+    def _frames_of(self, pairs: Ints) -> ContactFrames:
         if not self.spheres:
-            return Pushes(np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3)), np.zeros(len(pairs)))
+            return ContactFrames(np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3)), np.zeros(len(pairs)))
         most = np.finfo(np.float64).max / 8.0  # radii may be infinite where squares of coordinates are
         a, b = (np.minimum(side.of(pairs[:, k]), most) for k, side in enumerate(self.spheres))
         first, second = (np.minimum(side.of(np.zeros(1, dtype=np.int32))[0], most) for side in self.spheres)
-        facing, sides = None, self.facing
+        normals, sides = None, self.mean_normals
         if self.normals == "facing" and sides and all(side.sign for side in sides):
-            facing = sides[0].of(pairs[:, 0], float(first[3])), sides[1].of(pairs[:, 1], float(second[3]))
-        found = pushes_of(a, b, second[:3] - first[:3], facing)
+            normals = sides[0].of(pairs[:, 0], float(first[3])), sides[1].of(pairs[:, 1], float(second[3]))
+        found = contact_frames(a, b, second[:3] - first[:3], normals)
         if self.is_self:
             found = found._replace(depth=np.where(self.spheres[0].one_body.shares(pairs), 0.0, found.depth))
         return found
@@ -146,7 +148,7 @@ class SphereContacts(Result):
         """Pickle the result without the bodies."""
         return {**self.__dict__, "bodies": ()}
 
-    def plot(self, path: Any = None) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the bodies as they are now and the spheres of all pairs; to a file if ``path`` is given."""
         from importlib import import_module
 

@@ -1,136 +1,107 @@
-"""Contacts within a time budget: two trees of spheres, searched level by level until the time is up.
+"""Contacts within a time budget: two sphere trees, searched level by level until the time is up.
 
-1. Place  the spheres of both bodies where these are now; each sphere is found when it is first visited
-          (``sphere_tracking``).
+1. Track  the spheres of both bodies, each when the search first visits it (``track.tracking``).
 2. Search [MendozaOSullivan2005, Fig. 7]. PAIRLIST, a queue, holds the pair of both roots. The first pair is taken out;
           if its spheres meet, the children of the second join the end of the queue, each paired with the first and
-          before it, so that the descent alternates between the trees; two leaves go to COLLISIONLIST.
-3. Stop   when the queue is empty, or the time or the number of tests that the caller allows is used up. What is
-          then in COLLISIONLIST is ``certain``, what is in PAIRLIST is ``possible``.
-4. Decide (``exact=True``) the triangles below pairs of leaves that meet, in turn. Such a pair is certain once
+          before it: the descent alternates between the trees. Two leaves go to COLLISIONLIST.
+3. Stop   when the queue is empty, or when the time or the number of tests is used up. COLLISIONLIST is then
+          ``certain``, PAIRLIST is ``possible``.
+4. Resolve (``exact=True``) the triangles below pairs of leaves that meet, in order. Such a pair is certain once
           triangles below it meet, and possible until they were tested.
 
-Source      [MendozaOSullivan2005], section 4. Spheres of two bodies keep their names: ``possible`` and ``certain`` have
-            a's in the first column, however often the search has swapped them.
-Departures  Eight siblings are tested at once, in the order of the queue. A leaf that meets a sphere which is none is
-            published to be swapped and tested again; here the other's children follow at once. The queue is bounded:
-            when ``queue_limit`` entries wait, the newest are followed first, which needs no more room, until there is
-            room again. Normals of closed bodies are not lines of centres (``sphere_pushes``). ``order="priority"``
-            takes the pair that may penetrate deepest first.
+Source      [MendozaOSullivan2005], section 4. ``possible`` and ``certain`` have spheres of a in the first column,
+            however often the search swapped them.
+Departures  Eight siblings are tested at once, in the order of the queue. In the paper, a leaf that meets an inner
+            sphere is swapped and tested again; here the children of the other follow at once. The queue is bounded:
+            from ``queue_limit`` entries on, the newest are followed first, which needs no more memory. Normals of
+            closed bodies are not lines of centres (``track.contact_frames``). ``order="priority"`` follows the pair
+            with the deepest overlap first.
 Guarantee   With a conservative tracking ("refit", "bound"): every pair of triangles that meet is below a pair in
             ``certain`` or ``possible``, at any time. Wrapped trees then find every pair of leaves whose triangles meet;
             layered ones every pair of leaves whose spheres do. ``certain`` only grows with the budget, and what is
-            below ``possible`` only shrinks. What is found after n tests depends on n alone, and so do the spheres of
-            pairs that wait: these are brought up to date then. When the time is up there is none left for that, and
-            of such a pair the sphere that was not visited since its body moved is where it was last known. Squares of
-            distances have to be numbers: all of this is about bodies between 1e-150 and 1e150 in size.
-One body    against itself: the tree is searched against itself (``sphere_tree_self``). Triangles that share a vertex
-            count only if they meet beyond it, which spheres cannot tell: without ``exact``, pairs of leaves whose
+            below ``possible`` only shrinks. The result after n tests depends on n alone, the spheres of waiting pairs
+            included: these are tracked then. When the time is up, a sphere of a waiting pair that was not visited
+            since its body moved is where it was tracked last. Squares of distances have to be finite doubles: bodies
+            are between 1e-150 and 1e150 in size.
+One body    against itself: the tree is searched against itself (``search.self_search``). Triangles that share a vertex
+            count only if they meet beyond it, which spheres cannot decide: without ``exact``, pairs of leaves whose
             triangles share a vertex are left out, and the guarantee is about all others.
-Budget      covers the whole call: the search stops as much earlier as listing its answer is expected to take.
-            Where the time is not even enough for the roots, they are ``possible``, with the last spheres known, and
-            ``stats["outdated"]`` says so.
+Budget      covers the whole call: the search stops earlier by the estimated time to list its result. If the time does
+            not suffice for the roots, they are ``possible``, as they were tracked last, and ``stats["outdated"]`` is
+            True.
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.backend.clock import now_ns
 from impinge.backend.stages import NO_STAGES, start_stages
-from impinge.checks import Floats, Ints, shown
-from impinge.detect.common.narrow_phase import Neighbours, check_neighbours
-from impinge.detect.common.pair_query import Cancel, pair_options
+from impinge.budget import NEVER, Budget
+from impinge.checks import Cancel, Floats, as_choice, as_transform, as_whole, check_cancel
+from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.results import Reason
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
-from impinge.detect.sphere_tree.search import kernels
-from impinge.detect.sphere_tree.search.body_binding import Seat, steered_body
-from impinge.detect.sphere_tree.search.context import NO_PAIRS, Desk, Searched, Trees
+from impinge.detect.sphere_tree.search.context import NO_PAIRS, SLICE_NS, SearchContext
+from impinge.detect.sphere_tree.search.context_kernels import OUT_OF_TIME
 from impinge.detect.sphere_tree.search.exact import NO_KINDS, ExactStage
-from impinge.detect.sphere_tree.search.limits import SLICE_NS, Limits, check_whole, limits_of
 from impinge.detect.sphere_tree.search.self_search import OneBody
-from impinge.detect.sphere_tree.search.triangle_filter import ALL, Choice
-from impinge.detect.sphere_tree.track.tracking import NEVER, TrackedSpheres, Tracking
+from impinge.detect.sphere_tree.search.tracked_spheres import EmbeddedBody, bind_body
+from impinge.detect.sphere_tree.search.triangle_filter import TriangleFilter
+from impinge.detect.sphere_tree.track.tracking import Tracking
 from impinge.errors import OptionError
+from impinge.mesh.body import SurfaceLike
+from impinge.mesh.tri_mesh import TriMesh
 
 Order: TypeAlias = Literal["breadth", "priority"]
-ORDERS = ("breadth", "priority")
 
 QUEUE_LIMIT = 1 << 20
-"""Entries, of up to eight pairs, that wait at most before the newest are followed first: 8 MB."""
-ENTRY_NS = 50
-"""What it takes to list an entry of the queue, up to eight pairs, at the end of a query."""
-FOUND_NS = 30
-PAIR_NS = 100
-"""What it takes to list a pair that waits in the order of depth."""
-ROOTS: Ints = np.zeros((1, 2), dtype=np.int32)
-NO_ROOTS = np.full(4, np.nan), np.full(4, np.nan)
-
-
-class Seats(NamedTuple):
-    """What a search is about as long as the triangles of both bodies stay the same."""
-
-    a: Seat
-    b: Seat
-    """The same as ``a`` where one body is searched against itself, which must not be seen in two states."""
-    trees: Trees
-    are_layered: bool
-    """Whether spheres of one of them have to be found all at once."""
-    locks: tuple[Any, ...]
-    """Of the detector and of both trees, in the order in which they are taken."""
-
-    def take(self, limits: Limits) -> bool:
-        """Wait for other queries to end; whether that was in time."""
-        first, second, third = self.locks
-        if first.acquire(False):  # at once, as a rule
-            if second.acquire(False):
-                if third.acquire(False):
-                    return True
-                second.release()
-            first.release()
-        for taken, lock in enumerate(self.locks):
-            if not _wait_for(lock, limits):
-                for held in self.locks[:taken]:
-                    held.release()
-                return False
-        return True
-
-    def leave(self) -> None:
-        """Let other queries begin."""
-        for lock in self.locks:
-            lock.release()
-
-
-def _wait_for(lock: Any, limits: Limits) -> bool:
-    if limits.cancel is None:
-        return bool(lock.acquire(timeout=limits.seconds_left))
-    while not limits.cancelled and limits.seconds_left != 0.0:
-        if lock.acquire(timeout=1e-9 * SLICE_NS):
-            return True
-    return False
+"""Most entries of the queue, of up to eight pairs each, before the newest are followed first: 8 MB."""
 
 
 class SphereTree:
-    """Contacts of ``a`` and ``b``, or of ``a`` with itself, as good as a time budget allows; kept between frames.
+    """Contacts of ``a`` and ``b``, or of ``a`` with itself, within a time budget; kept between frames.
 
-    ``tree_a``, ``tree_b``: hierarchies of ``build_spheres``; without, each body makes a quick one. ``tracking``: how
-    spheres follow the bodies; "auto" is "bound" for bodies that are embedded in a coarse mesh, "refit" for others, both
-    conservative; "paper" and "affine" follow ``controls`` vertices each and may miss contacts. ``exact`` goes on to the
-    triangles. ``order``: "breadth" or "priority" (deepest first). ``queue_limit`` bounds the queue.
-    ``neighbours`` of one body: "exact" tests triangles that share a vertex for real, "skip" leaves them out.
+    Parameters
+    ----------
+    a, b : body
+        Surfaces as in ``triangle_pairs``, or ``SoftBody``. Without ``b``, ``a`` against itself.
+    tree_a, tree_b : SphereHierarchy, optional
+        Trees of ``build_spheres``; without, each body builds a quick one.
+    tracking : {"auto", "refit", "bound", "affine", "paper"}
+        How spheres follow the bodies. "auto" is "bound" for bodies that are embedded in a coarse mesh, "refit" for
+        others, both conservative; "paper" and "affine" follow ``controls`` vertices each and may miss contacts.
+    controls : int
+        Number of vertices that a sphere follows.
+    exact : bool
+        Continue to the triangles below spheres that meet.
+    order : {"breadth", "priority"}
+        Breadth first, or the deepest overlap first.
+    queue_limit : int
+        Entries of the queue from which the newest are followed first.
+    neighbours : {"exact", "skip"}
+        Of one body: test triangles that share a vertex beyond it, or leave them out.
+
+    Raises
+    ------
+    OptionError
+        If an option has a wrong value, or is for two bodies or for one only.
+    MeshError
+        If a tree was built for another mesh, or for a soft body that was not at rest.
     """
 
     name = "sphere_tree"
 
     def __init__(
         self,
-        a: Any,
-        b: Any = None,
+        a: SurfaceLike | EmbeddedBody,
+        b: SurfaceLike | EmbeddedBody | None = None,
         *,
         tree_a: SphereHierarchy | None = None,
         tree_b: SphereHierarchy | None = None,
@@ -141,78 +112,67 @@ class SphereTree:
         queue_limit: int = QUEUE_LIMIT,
         neighbours: Neighbours = "exact",
     ) -> None:
-        if order not in ORDERS:
-            raise OptionError(f"order is {shown(order)}, expected 'breadth' or 'priority'")
-        check_whole(controls, "controls")
-        check_whole(queue_limit, "queue_limit")
+        self._arguments: dict[str, Any] = {
+            "a": a, "b": b, "tree_a": tree_a, "tree_b": tree_b, "tracking": tracking, "controls": controls,
+            "exact": exact, "order": order, "queue_limit": queue_limit, "neighbours": neighbours,
+        }  # fmt: skip
         self.is_self = b is None
         if self.is_self and tree_b is not None:
-            raise OptionError("tree_b was given, but there is no b; leave it out for self-collision")
-        skips = check_neighbours(neighbours, is_self=self.is_self)
-        side = steered_body(a, tree_a, tracking, controls, "a")
-        other = side if self.is_self else steered_body(b, tree_b, tracking, controls, "b")
-        if not self.is_self and side.surface is other.surface:
-            other = replace(other, is_twin=True)
-        self._sides = (side, other)
-        self._alone: OneBody | None = None
-        self._bodies = (side.surface,) if self.is_self else (side.surface, other.surface)
+            raise OptionError("tree_b is given without b; leave it out for self-collision")
+        skip_neighbours = as_choice(neighbours, "neighbours", ("exact", "skip")) == "skip"
+        if skip_neighbours and not self.is_self:
+            raise OptionError("neighbours='skip' is for self-collision; triangles of two bodies share no vertex")
+        controls = as_whole(controls, "controls")
+        body = bind_body(a, tree_a, tracking, controls, "a")
+        other = body if b is None else bind_body(b, tree_b, tracking, controls, "b")
+        if not self.is_self and body.surface is other.surface:
+            other = other._replace(is_twin=True)
+        self._bindings = body, other
+        self.bodies: tuple[TriMesh, ...] = (body.surface,) if self.is_self else (body.surface, other.surface)
         self.exact = bool(exact)
-        self._exact = ExactStage(is_self=self.is_self, skips_neighbours=skips)
-        by_depth = order == "priority"
-        self._desk = Desk(
-            by_depth=by_depth,
-            limit=min(queue_limit, NEVER),
-            sorts=not self.exact,
-            waiting_ns=PAIR_NS if by_depth else ENTRY_NS,
-            found_ns=FOUND_NS,
-        )
-        self._made_of = (a, b), {
-            "tree_a": tree_a, "tree_b": tree_b, "tracking": tracking, "controls": controls, "exact": exact,
-            "order": order, "queue_limit": queue_limit, "neighbours": neighbours,
-        }  # fmt: skip
-        self._seats: Seats | None = None
+        self._exact = ExactStage(is_self=self.is_self, skip_neighbours=skip_neighbours) if exact else None
+        self._by_depth = as_choice(order, "order", ("breadth", "priority")) == "priority"
+        self._queue_limit = min(as_whole(queue_limit, "queue_limit"), NEVER)
+        self._context: SearchContext | None = None
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle bodies and options; what is kept between frames is made again."""
-        return _made_again, self._made_of
+        """Pickle and copy bodies and options; what is kept between frames is made again."""
+        return partial(type(self), **self._arguments), ()
 
-    @property
-    def bodies(self) -> tuple[Any, ...]:
-        """The surfaces of both bodies, or of the one."""
-        return self._bodies
+    def __repr__(self) -> str:
+        names = zip("ab", self.bodies)
+        modes = "/".join(dict.fromkeys(binding.tracking for binding in self._bindings))
+        return (
+            f"<SphereTree: {', '.join(f'{letter} {len(body):,} triangles' for letter, body in names)}"
+            f"{', self-collision' if self.is_self else ''}, tracking {modes}{', exact' if self.exact else ''}>"
+        )
 
     def prepare(self) -> None:
-        """Build what is missing, trees of spheres for one, so that the first query's budget need not."""
+        """Build missing structures, such as sphere trees, ahead of the first query and its budget."""
         with self._lock:
-            for side in self._sides:
-                frame = side.surface.state()
-                if frame.live().any():
-                    tracked = side.kept.tracked(side, frame)
-                    tracked.outside.prepare()
-                    self._one_body(tracked, frame.faces)
-                    if self.exact:
-                        self._exact.triangles_below(tracked.tree, side.letter)
+            context = self._bind()
+            for tree in context.trees if context else ():
+                if tree.orientation.sign:
+                    _ = tree.orientation.pieces
+                if self.exact:
+                    _ = tree.leaf_triangles
 
-    def _sit_down(self) -> Seats | None:
-        """Look at both bodies as they are now; None if one of them has no triangles."""
-        a, b = self._sides
-        frame_a = a.surface.state()
-        frame_b = frame_a if self.is_self else b.surface.state()
-        if not (frame_a.live().any() and frame_b.live().any()):
+    def _bind(self) -> SearchContext | None:
+        """Bind a search context to the triangles that the bodies have now; None if a body has none."""
+        a, b = self._bindings
+        tree_a = a.cache.tracked(a)
+        tree_b = tree_a if self.is_self else b.cache.tracked(b)
+        context = self._context
+        if tree_a is None or tree_b is None:
             return None
-        seat = Seat(a, frame_a)
-        seats = seat, seat if self.is_self else Seat(b, frame_b)
-        trees = seats[0].tracked, seats[1].tracked
-        first, second = sorted(trees, key=id)
-        are_layered = trees[0].is_whole or trees[1].is_whole
-        return Seats(*seats, trees, are_layered, (self._lock, first.lock, second.lock))
-
-    def _one_body(self, tracked: TrackedSpheres, faces: Ints) -> OneBody | None:
-        """What a search has to know of one body; nothing of two."""
-        if self.is_self and (self._alone is None or self._alone.layout is not tracked.layout):
-            self._alone = OneBody(tracked.layout, faces, neighbours_count=self.exact)
-        return self._alone
+        if context is None or context.trees[0] is not tree_a or context.trees[1] is not tree_b:
+            one_body = OneBody(tree_a.layout, tree_a.faces, neighbours_count=self.exact) if self.is_self else None
+            self._context = context = SearchContext(
+                (tree_a, tree_b), one_body, by_depth=self._by_depth, queue_limit=self._queue_limit,
+                sorts=not self.exact, reserve=None if context is None else context.reserve,
+            )  # fmt: skip
+        return context
 
     def query(
         self,
@@ -220,200 +180,204 @@ class SphereTree:
         budget_ms: float | None = None,
         max_tests: int | None = None,
         level: int | None = None,
-        transform_a: Any = None,
-        transform_b: Any = None,
-        active_a: Any = None,
-        active_b: Any = None,
-        ignore: Any = None,
+        transform_a: ArrayLike | None = None,
+        transform_b: ArrayLike | None = None,
+        active_a: ArrayLike | None = None,
+        active_b: ArrayLike | None = None,
+        ignore: ArrayLike | None = None,
         max_pairs: int | None = None,
         cancel: Cancel | None = None,
     ) -> SphereContacts:
-        """Search until done, or until ``budget_ms`` milliseconds or ``max_tests`` tests are used up.
+        """Search until all is tested, or until the time or the number of tests is used up.
 
-        Without either the search ends when all is tested. ``level`` is the finest level to go to: pairs that meet there
-        are possible, unless they are leaves. With ``max_tests`` the answer is the same on every machine. ``active_a``,
-        ``active_b`` (ids or mask): pairs without active triangles below both are left out. ``ignore`` and ``max_pairs``
-        are about pairs of triangles, and need ``exact``.
+        Parameters
+        ----------
+        budget_ms : float, optional
+            Milliseconds that the call may take.
+        max_tests : int, optional
+            Tests of pairs of spheres and of triangles; the result is the same on every machine.
+        level : int, optional
+            The finest level of the search. Pairs that meet there are possible, unless both are leaves.
+        transform_a, transform_b : array_like, shape (4, 4), optional
+            Affine matrices that move the bodies for this query.
+        active_a, active_b : array_like, optional
+            Ids or masks of triangles; pairs without active triangles below both are left out.
+        ignore : array_like, shape (k, 2), optional
+            Pairs of triangles to leave out; needs ``exact``.
+        max_pairs : int, optional
+            Most pairs of triangles to return; needs ``exact``.
+        cancel : object with ``is_set()``, optional
+            Stops the query when set, such as a ``threading.Event``.
+
+        Returns
+        -------
+        SphereContacts
+            Certain and possible pairs of spheres; with ``exact``, pairs of triangles.
         """
-        limits = limits_of(budget_ms, max_tests, level, cancel)
+        budget = Budget(budget_ms, max_tests)
+        if level is not None:
+            level = as_whole(level, "level", least=0, remedy=", the root's level")
+        if cancel is not None:
+            check_cancel(cancel)
         if self.is_self:
-            of_b = {"transform_b": transform_b, "active_b": active_b}
-            pair_options({name: value for name, value in of_b.items() if value is not None}, is_self=True)
+            if transform_b is not None or active_b is not None:
+                raise OptionError("transform_b and active_b are for two bodies; self-collision takes those of a only")
             transform_b, active_b = transform_a, active_a
-        choice = ALL
-        if not (active_a is None and active_b is None and ignore is None and max_pairs is None):
-            choice = Choice(active_a, active_b, ignore, max_pairs, self.is_self)
-            choice.check(exact=self.exact)
-        seats = self._seats
-        if seats is None or seats.a.elements.mark is not seats.a.mark or seats.b.elements.mark is not seats.b.mark:
-            seats = self._seats = self._sit_down()
-            if seats is None:
-                return self._nothing(limits)
-        if not seats.take(limits):
-            return self._no_time(limits)
+        matrix_a = None if transform_a is None else as_transform(transform_a, "transform_a")
+        matrix_b = None if transform_b is None else as_transform(transform_b, "transform_b")
+        if max_pairs is not None:
+            max_pairs = as_whole(max_pairs, "max_pairs", remedy=", or None for all pairs")
+        if not self.exact and not (ignore is None and max_pairs is None):
+            name = "max_pairs" if ignore is None else "ignore"
+            raise OptionError(f"{name} is about pairs of triangles, but this search ends at spheres; pass exact=True")
+        context = self._context
+        if (
+            context is None
+            or context.trees[0].elements.mark is not context.trees[0].mark
+            or context.trees[1].elements.mark is not context.trees[1].mark
+        ):
+            context = self._bind()
+            if context is None:
+                return self._without_search(budget, None)
+        a, b = context.trees
+        triangle_filter = None
+        if not (active_a is None and active_b is None and ignore is None):
+            triangle_filter = TriangleFilter(context.trees, (active_a, active_b), ignore, self.is_self)
+        locks = (self._lock, a.lock, b.lock) if id(a) < id(b) else (self._lock, b.lock, a.lock)
+        held = 0
         try:
-            seats.a.place(transform_a)
-            if seats.b is not seats.a:
-                seats.b.place(transform_b)
-            return self._search(seats, limits, choice)
+            for lock in locks:
+                if not (lock.acquire(False) or _wait_for(lock, budget, cancel)):
+                    return self._without_search(budget, cancel)
+                held += 1
+            a.set_state(matrix_a)
+            if b is not a:
+                b.set_state(matrix_b)
+            return self._search(context, budget, level, triangle_filter, max_pairs, cancel)
         finally:
-            seats.leave()
+            for lock in locks[:held]:
+                lock.release()
 
-    # the search --------------------------------------------------------------------------------------
-
-    def _search(self, seats: Seats, limits: Limits, choice: Choice) -> SphereContacts:
-        stages, desk, end = start_stages(), self._desk, limits.end
-        if desk.trees is not seats.trees:
-            desk.set_trees(seats.trees, self._one_body(seats.a.tracked, seats.a.faces))
-        if desk.level != limits.level:
-            desk.set_level(limits.level)
-        if seats.are_layered and not _track_whole(seats.trees, desk.deadline(limits.began, end)):
-            end = 0
+    def _search(
+        self,
+        context: SearchContext,
+        budget: Budget,
+        level: int | None,
+        triangle_filter: TriangleFilter | None,
+        max_pairs: int | None,
+        cancel: Cancel | None,
+    ) -> SphereContacts:
+        """Search with a bound context, under the locks of its trees."""
+        stages, end = start_stages(), budget.end_ns
+        a, b = trees = context.trees
+        if context.level != level:
+            context.set_level(level)
+        if a.is_layered or b.is_layered:
+            deadline = context.deadline(budget.began_ns, end)
+            if not all(not tree.is_layered or tree.track_all(deadline) for tree in trees):
+                end = 0
         if stages is not NO_STAGES:
             stages.done("update")
-        if limits.cancel is None:
-            searched = desk.search(limits.tests, limits.began, end)
-        else:
-            searched = self._search_in_slices(limits, limits.cancel, end)
+        searched, possible, certain = context.search(budget, end, cancel)
         if stages is not NO_STAGES:
             stages.done("search")
-        result = self._result(seats, searched, limits, choice)
-        if stages is not NO_STAGES:
-            stages.done("list")
-            result.stats.update(stages.times())
-        desk.returned = 0 if limits.end == NEVER else now_ns()
-        return result
-
-    def _search_in_slices(self, limits: Limits, cancel: Cancel, end: int) -> Searched:
-        goes_on = False
-        while True:
-            end = 0 if cancel.is_set() else end
-            searched = self._desk.search(limits.tests, limits.began, end, now_ns() + SLICE_NS, goes_on)
-            if searched.why != kernels.PAUSED:
-                return searched
-            goes_on = True
-
-    # the answer --------------------------------------------------------------------------------------
-
-    def _result(self, seats: Seats, searched: Searched, limits: Limits, choice: Choice) -> SphereContacts:
-        why, tests, tracked, peak, newest, waiting, level, _, deadline, is_current = searched
-        a, b = seats.a, seats.b
-        possible, certain = self._desk.answer(searched)
-        reason: Reason | None = None
-        if waiting == 0:
-            level = max(tree.layout.finest for tree in seats.trees)
-        else:
-            reason = "cancelled" if why == kernels.OUT_OF_TIME and limits.cancelled else "budget"
+        reached, reason = max(a.layout.finest, b.layout.finest), cast("Reason | None", None)
+        if searched.waiting:
+            is_cancelled = cancel is not None and searched.stop == OUT_OF_TIME and cancel.is_set()
+            reached, reason = searched.level, "cancelled" if is_cancelled else "budget"
+        stats: dict[str, Any] = {
+            "tests": searched.tests,
+            "tracked_blocks": searched.tracked,
+            "queue_peak": searched.queue_peak,
+            "followed_newest": searched.followed_newest,
+            "outdated": not searched.is_current,
+        }
+        if level is not None:
+            leaf_a, leaf_b = (tree.tree.child_count == 0 for tree in trees)
+            are_leaves = leaf_a[certain[:, 0]] & leaf_b[certain[:, 1]]
+            if not are_leaves.all():
+                possible, certain = np.concatenate([possible, certain[~are_leaves]]), certain[are_leaves]
+                reached, reason = min(reached, level), reason or "limit"
+        if triangle_filter is not None:
+            possible, certain = triangle_filter.nodes(possible), triangle_filter.nodes(certain)
+            reason = reason if len(possible) else None
+        pairs, kind = None, None
+        if self._exact is not None:
+            tests_left = budget.tests - searched.tests
+            found = self._exact.resolve(trees, certain, tests_left, searched.deadline, cancel, triangle_filter)
+            if found.stopped is not None:
+                context.stop_later(found.stopped, found.listing_ns)
+            certain, pairs, kind = found.certain, found.pairs, found.kind
+            if len(found.untested):
+                possible = np.concatenate([found.untested, possible])
+                reason = reason or ("cancelled" if cancel is not None and cancel.is_set() else "budget")
+            if max_pairs is not None and len(pairs) > max_pairs:
+                pairs, kind, reason = pairs[:max_pairs], kind[:max_pairs], reason or "limit"
+            stats["triangle_tests"], stats["exact_tests"] = found.triangle_tests, found.exact_tests
+        spheres = (a.spheres, b.spheres)
+        if context.one_body is not None:
+            spheres = (a.spheres._replace(one_body=context.one_body),) * 2
         fields: dict[str, Any] = {
             "certain": certain,
             "possible": possible,
-            "level": level,
-            "spheres": (a.tracked.spheres, b.tracked.spheres),
-            "surfaces": ((a.outside, a.x, a.faces, a.matrix), (b.outside, b.x, b.faces, b.matrix)),
-            "bodies": self._bodies,
+            "level": reached,
+            "pairs": pairs,
+            "kind": kind,
+            "is_self": self.is_self,
+            "spheres": spheres,
+            "surfaces": ((a.orientation, a.x, a.faces, a.matrix), (b.orientation, b.x, b.faces, b.matrix)),
+            "bodies": self.bodies,
             "complete": reason is None,
             "reason": reason,
             "method": self.name,
-            "stats": {
-                "tests": tests,
-                "tracked_blocks": tracked,
-                "queue_peak": peak,
-                "followed_newest": newest,
-                "outdated": not is_current,
-            },
+            "stats": stats,
+            "elapsed_ms": 1e-6 * (now_ns() - budget.began_ns),
         }
-        if self.is_self:
-            spheres = a.tracked.spheres._replace(one_body=self._alone)
-            fields |= {"is_self": True, "spheres": (spheres, spheres)}
-        if self.exact or limits.level is not None or choice is not ALL:
-            self._refine(fields, seats, limits, choice, deadline)
-        return _contacts(fields, limits)
+        result = object.__new__(SphereContacts)  # the constructor would take microseconds longer
+        object.__setattr__(result, "__dict__", fields)
+        if stages is not NO_STAGES:
+            stages.done("list")
+            stats.update(stages.times())
+        context.returned = 0 if budget.end_ns == NEVER else now_ns()
+        return result
 
-    def _refine(self, fields: dict[str, Any], seats: Seats, limits: Limits, choice: Choice, deadline: int) -> None:
-        """Do to an answer what not every query asks for: a finest level, chosen triangles, the exact stage."""
-        possible, certain, level, reason = (fields[name] for name in ("possible", "certain", "level", "reason"))
-        if limits.level is not None:
-            possible, certain, level, reason = _above_leaves(seats, (possible, certain, level, reason), limits.level)
-        if not choice.is_all:
-            possible, certain = choice.nodes(seats[:2], possible), choice.nodes(seats[:2], certain)
-            reason = reason if len(possible) else None
-        if self.exact and not len(certain):
-            fields |= {"pairs": NO_PAIRS, "kind": NO_KINDS}
-            fields["stats"] |= {"triangle_tests": 0, "exact_tests": 0}
-        elif self.exact:
-            settled = self._exact.settle(seats[:2], certain, limits, choice, deadline, fields["stats"])
-            if settled.stopped is not None:
-                self._desk.stop_later(settled.stopped, self._exact.listing_ns)
-            certain, pairs, kind = settled.certain, settled.pairs, settled.kind
-            possible = np.concatenate([settled.untested, possible]) if len(settled.untested) else possible
-            reason = reason or settled.reason
-            if choice.max_pairs is not None and len(pairs) > choice.max_pairs:
-                pairs, kind, reason = pairs[: choice.max_pairs], kind[: choice.max_pairs], reason or "limit"
-            fields |= {"pairs": pairs, "kind": kind}
-        fields |= {"possible": possible, "certain": certain, "level": level, "reason": reason}
-        fields["complete"] = reason is None
+    def _without_search(self, budget: Budget, cancel: Cancel | None) -> SphereContacts:
+        """The result without any test: both roots are possible; nothing is, where a body has no triangles."""
+        is_empty = not all(body.live_count for body in self.bodies)
+        reason: Reason | None = None if is_empty else "cancelled" if cancel and cancel.is_set() else "budget"
+        return SphereContacts(
+            certain=NO_PAIRS,
+            possible=NO_PAIRS if is_empty else np.zeros((1, 2), dtype=np.int32),
+            level=0,
+            pairs=NO_PAIRS if self.exact else None,
+            kind=NO_KINDS if self.exact else None,
+            is_self=self.is_self,
+            bodies=self.bodies,
+            complete=is_empty,
+            reason=reason,
+            method=self.name,
+            stats={"tests": 0, "outdated": not is_empty},
+            elapsed_ms=1e-6 * (now_ns() - budget.began_ns),
+        )
 
-    def unasked(self) -> SphereContacts:
-        """The answer where there is no time at all: nothing is ruled out."""
-        limits = limits_of(None, None, None, None)
-        return self._no_time(limits) if all(body.live_count for body in self._bodies) else self._nothing(limits)
+    def skipped(self) -> SphereContacts:
+        """The result of a query without any time: nothing is ruled out."""
+        return self._without_search(Budget(), None)
 
     def roots(self) -> tuple[Floats, Floats]:
-        """The spheres around both bodies as the last query saw them, at rest before the first; NaN if there is none."""
-        seats = self._seats = self._seats or self._sit_down()
-        return NO_ROOTS if seats is None else (seats.trees[0].root, seats.trees[1].root)
-
-    def _nothing(self, limits: Limits) -> SphereContacts:
-        """The answer where a body has no triangles."""
-        return self._plain(limits, NO_PAIRS, None)
-
-    def _no_time(self, limits: Limits) -> SphereContacts:
-        """The answer where another query held the spheres until the time was up."""
-        return self._plain(limits, ROOTS, "cancelled" if limits.cancelled else "budget")
-
-    def _plain(self, limits: Limits, possible: Ints, reason: Reason | None) -> SphereContacts:
-        fields: dict[str, Any] = {
-            "certain": NO_PAIRS,
-            "possible": possible,
-            "level": 0,
-            "is_self": self.is_self,
-            "bodies": self._bodies,
-            "complete": reason is None,
-            "reason": reason,
-            "method": self.name,
-            "stats": {"tests": 0, "outdated": reason is not None},
-        }
-        if self.exact:
-            fields |= {"pairs": NO_PAIRS, "kind": NO_KINDS}
-        return _contacts(fields, limits)
+        """Bounding spheres of both bodies as the last query tracked them, at rest before the first; NaN if empty."""
+        context = self._context or self._bind()
+        return (np.full(4, np.nan),) * 2 if context is None else (context.trees[0].root, context.trees[1].root)
 
 
-def _contacts(fields: dict[str, Any], limits: Limits) -> SphereContacts:
-    """As the constructor, which would take microseconds longer."""
-    fields["elapsed_ms"] = 1e-6 * (now_ns() - limits.began)
-    result = object.__new__(SphereContacts)
-    object.__setattr__(result, "__dict__", fields)
-    return result
-
-
-def _made_again(bodies: tuple[Any, Any], options: dict[str, Any]) -> SphereTree:
-    return SphereTree(*bodies, **options)
-
-
-def _track_whole(trees: Trees, deadline: int) -> bool:
-    """Find all spheres of layered trees; whether there was time to."""
-    return all(not tracked.is_whole or tracked.track_all(deadline) for tracked in trees)
-
-
-Answer: TypeAlias = tuple[Ints, Ints, int, Reason | None]
-"""Pairs that wait, pairs that were found, the level of the former, and why there are any."""
-
-
-def _above_leaves(seats: Seats, answer: Answer, cap: int) -> Answer:
-    """Of pairs that meet at the finest level that was asked for, those that are no leaves are possible."""
-    possible, found, level, reason = answer
-    a, b = (tracked.tree.child_count == 0 for tracked in seats.trees)
-    are_leaves = a[found[:, 0]] & b[found[:, 1]]
-    if are_leaves.all():
-        return answer
-    return np.concatenate([possible, found[~are_leaves]]), found[are_leaves], min(level, cap), reason or "limit"
+def _wait_for(lock: Any, budget: Budget, cancel: Cancel | None) -> bool:
+    """Wait for a lock until the time is up or the query is cancelled; whether it was acquired."""
+    while cancel is None or not cancel.is_set():
+        left = NEVER if budget.end_ns == NEVER else max(budget.end_ns - now_ns(), 0)
+        if cancel is None:
+            return bool(lock.acquire(timeout=-1.0 if left == NEVER else 1e-9 * left))
+        if lock.acquire(timeout=1e-9 * min(left, SLICE_NS)):
+            return True
+        if left == 0:
+            return False
+    return False

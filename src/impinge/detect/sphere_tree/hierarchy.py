@@ -1,8 +1,8 @@
-"""A tree of spheres over the surface of a mesh at rest, as arrays: built off-line, saved, loaded, asked by queries.
+"""A tree of spheres over the surface of a mesh at rest, as arrays: built offline, saved, loaded, read by queries.
 
-Nodes     stand level by level: the root is node 0, the children of a node are neighbours, in order.
-Pieces    Sub-triangles (``sphere_pieces``), each in exactly one leaf, in the order of the leaves along the tree, so
-          that the pieces under any node are a range.
+Nodes     are ordered level by level: the root is node 0, the children of a node are adjacent, in order.
+Pieces    Sub-triangles (``build.pieces``), each in exactly one leaf, in the order of the leaves along the tree: the
+          pieces under any node are a range.
 Coverage  The corners of every piece are in the balls of its leaf and of all ancestors. In exact arithmetic, and as
           doubles compute it: radii are rounded outwards.
 Kinds     "wrapped": a ball holds the surface below its node, the balls of its children may stick out. "layered": a
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from impinge.checks import NONE, Floats, Ints, sorted_unique
 from impinge.detect.sphere_tree.build.pieces import Pieces
@@ -34,7 +33,7 @@ Builder: TypeAlias = Literal["medial", "octree"]
 VERSION = 1
 """Of the file."""
 CORNER_SLACK = 1e-9
-"""By how much the coordinates of a corner may differ from 1 when added up."""
+"""How much the sum of the coordinates of a corner may differ from 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +63,15 @@ class SphereHierarchy:
     rest: Floats
     """Vertices of the mesh that the spheres are around, shape (v, 3)."""
     faces_digest: str
-    """Tells which mesh the tree belongs to: its live triangles, whatever its positions."""
+    """Identifies the mesh of the tree by its live triangles, whatever its positions."""
     branching: int
     """Most children of a node."""
     kind: Kind
     builder: Builder
-    """What built it: "octree" also where "medial" was asked for a surface that has no inside."""
-
-    # looking --------------------------------------------------------------------------------------------
+    """What built it: "octree" also where "medial" was requested for a surface without an inside."""
 
     def __len__(self) -> int:
-        """How many spheres there are."""
+        """Number of spheres."""
         return len(self.radius)
 
     def __str__(self) -> str:
@@ -87,7 +84,7 @@ class SphereHierarchy:
 
     @property
     def level_count(self) -> int:
-        """How many levels there are, that of the root included."""
+        """Number of levels, that of the root included."""
         return len(self.level_start) - 1
 
     @property
@@ -105,7 +102,7 @@ class SphereHierarchy:
         return int(np.searchsorted(self.level_start, node, side="right")) - 1
 
     def cut(self, level: int) -> Ints:
-        """The nodes that stand for the whole surface at ``level``: those of the level, and leaves above it."""
+        """The nodes that represent the whole surface at ``level``: those of the level, and leaves above it."""
         start, stop = self.level_start[min(level, self.level_count - 1) :][:2]
         nodes: Ints = np.arange(stop, dtype=np.int32)
         return np.asarray(nodes[(nodes >= start) | (self.first_child[:stop] == NONE)])
@@ -114,10 +111,8 @@ class SphereHierarchy:
         """Sorted ids of the triangles of which a part is under ``node``."""
         return sorted_unique(self.piece_triangle[self.piece_start[node] : self.piece_stop[node]])
 
-    # mesh and file --------------------------------------------------------------------------------------
-
     def for_mesh(self, mesh: TriMesh) -> SphereHierarchy:
-        """This tree, if its pieces are those of ``mesh``, deformed or not; else an error with a sentence."""
+        """This tree, if its pieces are those of ``mesh``, deformed or not; else a ``MeshError``."""
         snapshot = mesh.snapshot()
         live = len(snapshot.live)
         if self.faces_digest != digest_of_faces(snapshot.elements, snapshot.live, len(snapshot.vertices)):
@@ -129,13 +124,13 @@ class SphereHierarchy:
         if len(self.rest) != len(snapshot.vertices) or self.piece_triangle.max() >= len(snapshot.elements):
             raise MeshError(
                 f"the sphere tree names triangle {int(self.piece_triangle.max())} and has {len(self.rest)} vertices, "
-                f"but its mesh has {len(snapshot.elements)} and {len(snapshot.vertices)}; it is damaged, build it anew"
+                f"but its mesh has {len(snapshot.elements)} and {len(snapshot.vertices)}; it is damaged, build it again"
             )
         return self
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the tree to an .npz file, whole or not at all, and return its path."""
-        target, arrays = Path(path), {each.name: getattr(self, each.name) for each in _FIELDS}
+        target, arrays = Path(path), {name: getattr(self, name) for name in _FIELDS}
         try:
             write_whole(target, lambda file: np.savez_compressed(file, version=VERSION, **arrays))
         except OSError as error:
@@ -151,10 +146,9 @@ class SphereHierarchy:
         return tree if mesh is None else tree.for_mesh(mesh)
 
 
-_FIELDS = fields(SphereHierarchy)
-_TEXTS = {"faces_digest", "kind", "builder"}
+_FIELDS = [each.name for each in fields(SphereHierarchy)]
 _NO_ARCHIVE = (ValueError, EOFError, KeyError, RuntimeError, OverflowError, zipfile.BadZipFile, zlib.error)
-"""What reading bytes that are no archive, or a broken one, may raise."""
+"""Errors from reading bytes that are no archive, or a broken one."""
 
 
 def digest_of_faces(faces: Ints, live: Ints, vertex_count: int) -> str:
@@ -167,84 +161,75 @@ def digest_of_faces(faces: Ints, live: Ints, vertex_count: int) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        found = {}
         with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:  # numpy leaves broken files open
-            found = {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
+            for name in archive.namelist():
+                with archive.open(name) as file:
+                    found[name.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
     except OSError as error:
         raise FileError(f"the sphere tree could not be read from {path} ({error}); check the path") from error
     except _NO_ARCHIVE as error:
         raise FileError(
             f"{path} is no sphere tree ({error}); expected a file that SphereHierarchy.save wrote"
         ) from error
-    missing = [each.name for each in _FIELDS if each.name not in found]
-    if "version" not in found or missing:
+    missing = [name for name in ("version", *_FIELDS) if name not in found]
+    if missing:
         raise FileError(
-            f"{path} is no sphere tree: it lacks {', '.join(missing) or 'a version'}; expected a file that "
-            "SphereHierarchy.save wrote"
+            f"{path} is no sphere tree: it lacks {', '.join(missing)}; expected a file that SphereHierarchy.save wrote"
         )
     if int(found["version"]) != VERSION:
         raise FileError(
-            f"{path} holds a sphere tree of version {int(found['version'])}, expected version {VERSION}; build it anew"
+            f"{path} holds a sphere tree of version {int(found['version'])}, expected version {VERSION}; build it again"
         )
-    arrays = {each.name: found[each.name] for each in _FIELDS}
-    if not _is_sound(arrays):
-        raise FileError(f"{path} holds a damaged sphere tree: its arrays do not fit together; build it anew")
-    return arrays | {name: str(arrays[name]) for name in _TEXTS} | {"branching": int(arrays["branching"])}
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    with archive.open(name) as file:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    tree: dict[str, Any] = {name: found[name] for name in _FIELDS}
+    if not _is_sound(tree):
+        raise FileError(f"{path} holds a damaged sphere tree: its arrays do not fit together; build it again")
+    return tree | {name: tree[name].item() for name in ("faces_digest", "kind", "builder", "branching")}
 
 
 def _is_sound(tree: dict[str, Any]) -> bool:
-    """Whether arrays have the right types and shapes and refer to one another, so that no query can leave them."""
-    if any(tree[each.name].ndim == 0 for each in _FIELDS if each.name not in {*_TEXTS, "branching"}):
+    """Whether arrays have the right types and shapes and refer to one another: no query can leave them."""
+    scalars = ("faces_digest", "kind", "builder", "branching")
+    if any((tree[name].ndim == 0) != (name in scalars) for name in _FIELDS):
         return False
-    if tree["branching"].ndim or tree["branching"].dtype.kind not in "iu":
+    if tree["branching"].dtype.kind not in "iu" or any(tree[name].dtype.kind != "U" for name in scalars[:3]):
         return False
-    nodes, pieces, vertices = len(tree["radius"]), len(tree["piece_triangle"]), len(tree["rest"])
-    floats = {"centre": (nodes, 3), "radius": (nodes,), "piece_corner": (pieces, 3, 3), "rest": (vertices, 3)}
-    whole = dict.fromkeys(("first_child", "child_count", "parent", "piece_start", "piece_stop"), (nodes,))
-    texts = {"kind": ("wrapped", "layered"), "builder": ("medial", "octree")}
-    if any(str(tree[name]) not in allowed for name, allowed in texts.items()):
+    if tree["kind"].item() not in ("wrapped", "layered") or tree["builder"].item() not in ("medial", "octree"):
         return False
-    whole |= {"level_start": (len(tree["level_start"]),), "piece_triangle": (pieces,)}
-    if any(tree[name].dtype != np.float64 or tree[name].shape != shape for name, shape in floats.items()):
-        return False
-    if any(tree[name].dtype != np.int32 or tree[name].shape != shape for name, shape in whole.items()):
-        return False
-    return _is_tree(tree) and _holds_pieces(tree)
+    nodes, pieces = len(tree["radius"]), len(tree["piece_triangle"])
+    floats = {"centre": (nodes, 3), "radius": (nodes,), "piece_corner": (pieces, 3, 3), "rest": (len(tree["rest"]), 3)}
+    shapes = dict.fromkeys(("first_child", "child_count", "parent", "piece_start", "piece_stop"), (nodes,)) | floats
+    shapes |= {"level_start": (len(tree["level_start"]),), "piece_triangle": (pieces,)}
+    for name, shape in shapes.items():
+        if tree[name].shape != shape or tree[name].dtype != (np.float64 if name in floats else np.int32):
+            return False
 
-
-def _is_tree(tree: dict[str, Any]) -> bool:
-    """Whether nodes stand level by level, siblings together and in order."""
-    nodes, level, first, count = len(tree["radius"]), tree["level_start"], tree["first_child"], tree["child_count"]
+    # nodes are ordered level by level, siblings together and in order
+    level, first, count = tree["level_start"], tree["first_child"], tree["child_count"]
     if nodes == 0 or len(level) < 2 or level[0] != 0 or level[-1] != nodes or not (np.diff(level) > 0).all():
         return False
-    inner = np.flatnonzero(count > 0)
     if (count < 0).any() or int(count.sum(dtype=np.int64)) != nodes - 1:
         return False
+    inner = np.flatnonzero(count > 0)
     height = np.repeat(np.arange(len(level) - 1), np.diff(level))
     parent = np.concatenate([[NONE], np.repeat(inner, count[inner])])
-    return bool(
+    if not (
         (tree["parent"] == parent).all()
         and (first[inner] == 1 + np.cumsum(count[inner]) - count[inner]).all()
         and (first[count == 0] == NONE).all()
         and (height[1:] == height[parent[1:]] + 1).all()
-    )
+    ):
+        return False
 
-
-def _holds_pieces(tree: dict[str, Any]) -> bool:
-    """Whether spheres are finite, and the pieces below a node are those below its children; all below the root."""
-    start, stop, first, count = (tree[name] for name in ("piece_start", "piece_stop", "first_child", "child_count"))
-    inner = np.flatnonzero(count > 0)
+    # spheres are finite, and the pieces below a node are those below its children; all below the root
+    start, stop = tree["piece_start"], tree["piece_stop"]
     last = first[inner] + count[inner] - 1
-    is_next = np.flatnonzero(tree["parent"][1:-1] == tree["parent"][2:]) + 1
+    is_next = np.flatnonzero(parent[1:-1] == parent[2:]) + 1
     return bool(
-        all(np.isfinite(tree[name]).all() for name in ("centre", "radius", "piece_corner", "rest"))
+        all(np.isfinite(tree[name]).all() for name in floats)
         and (tree["radius"] >= 0.0).all()
         and start[0] == 0
-        and stop[0] == len(tree["piece_triangle"])
+        and stop[0] == pieces
         and (start < stop).all()
         and (start[first[inner]] == start[inner]).all()
         and (stop[last] == stop[inner]).all()

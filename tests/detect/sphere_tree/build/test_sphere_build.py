@@ -374,7 +374,7 @@ def test_wrapped_is_never_larger_than_layered():
 
 
 def test_medial_spheres_stand_off_less_than_clusters():
-    """Bound the stand-off of the medial tree below that of smallest clusters, at every level below the root."""
+    """Bound the overshoot of the medial tree below that of smallest clusters, at every level below the root."""
     mesh = shapes.bumpy_sphere(3)
     worst = {}
     for builder in BUILDERS:
@@ -471,7 +471,7 @@ def test_covers_scans_and_cad():
 @shared_data.needs_data
 @pytest.mark.slow
 def test_covers_a_scan_with_medial_spheres():
-    """Cover the bunny with four levels of medial spheres that stand off less than the smallest clusters do."""
+    """Cover the bunny with four levels of medial spheres whose overshoot is below that of the smallest clusters."""
     mesh = impinge.load(shared_data.FOLDER / "closed/bunny_75k.off")
     medial, clusters = (build_spheres(mesh, builder=builder, sink=1.0) for builder in ("medial", "octree"))
 
@@ -632,7 +632,7 @@ def test_files_that_name_what_the_mesh_has_not_are_refused(tmp_path, name, chang
         found = {key: file[key] for key in file.files}
     np.savez(path, **{**found, name: change(found[name])})
 
-    with pytest.raises(MeshError, match="its mesh has 12 and 8; it is damaged, build it anew"):
+    with pytest.raises(MeshError, match="its mesh has 12 and 8; it is damaged, build it again"):
         SphereHierarchy.load(path, mesh=mesh)
 
 

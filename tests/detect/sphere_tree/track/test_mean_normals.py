@@ -1,4 +1,4 @@
-"""Which way surfaces below spheres face, and the pushes that follow: normals and depths."""
+"""Mean normals of the surfaces below spheres, and contact frames: normals and depths."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import impinge
 from impinge import shapes
 from impinge.detect.sphere_tree.build.build import build_spheres
 from impinge.detect.sphere_tree.detector import SphereTree
-from impinge.detect.sphere_tree.track.contact_frames import pushes_of
-from impinge.detect.sphere_tree.track.mean_normals import MOST_PIECES, Facing, Outside
+from impinge.detect.sphere_tree.track.contact_frames import contact_frames
+from impinge.detect.sphere_tree.track.mean_normals import MOST_PIECES, MeanNormals, SurfaceOrientation
 
 pytestmark = pytest.mark.small
 
 
-def facing_of(mesh, tree, matrix=None):
-    return Facing(Outside(tree, mesh.faces), mesh.vertices, mesh.faces, matrix)
+def mean_normals_of(mesh, tree, matrix=None):
+    return MeanNormals(SurfaceOrientation(tree, mesh.faces), mesh.vertices, mesh.faces, matrix)
 
 
 def mean_normals(x, mesh, tree, nodes):
@@ -39,7 +39,7 @@ def test_means_by_area(rng):
     tree = build_spheres(mesh, builder="octree", levels=3)
     mesh.update(mesh.vertices * [1.0, 1.4, 0.7] + 0.1 * rng.random(mesh.vertices.shape))
     nodes, size = np.arange(len(tree), dtype=np.int32), 3.0
-    found, expected = facing_of(mesh, tree).of(nodes, size), mean_normals(mesh.vertices, mesh, tree, nodes)
+    found, expected = mean_normals_of(mesh, tree).of(nodes, size), mean_normals(mesh.vertices, mesh, tree, nodes)
     few = tree.piece_stop - tree.piece_start <= MOST_PIECES
     assert few.sum() > 100
     assert (~few).sum() > 3
@@ -61,7 +61,7 @@ def test_outwards(rng):
             matrix[:3] = np.hstack([linear, rng.random((3, 1))])
             x = mesh.vertices @ linear.T
             outwards = [x[mesh.faces[tree.triangles_under(node)]].mean(axis=(0, 1)) for node in nodes]
-            found = facing_of(mesh, tree, matrix).of(nodes, 1.0)
+            found = mean_normals_of(mesh, tree, matrix).of(nodes, 1.0)
             assert ((found * outwards).sum(axis=1) > 0.0).all()
 
 
@@ -71,7 +71,7 @@ def test_any_size(scale):
     mesh = shapes.icosphere(2)
     other = impinge.TriMesh(scale * mesh.vertices, mesh.faces)
     tree = build_spheres(other, builder="octree", levels=2)
-    found = facing_of(other, tree).of(tree.leaves, scale)
+    found = mean_normals_of(other, tree).of(tree.leaves, scale)
     np.testing.assert_allclose(found, mean_normals(mesh.vertices, mesh, tree, tree.leaves), atol=1e-9)
 
 
@@ -80,14 +80,14 @@ def test_who_faces_nowhere():
     ball, cloth = shapes.icosphere(2), shapes.cloth_grid(6, 6, size=2.0, center=(0.0, 0.0, 0.9))
     found = SphereTree(ball, cloth).query()
     assert len(found) > 10
-    assert [side.sign for side in found.facing] == [1.0, 0.0]
+    assert [side.sign for side in found.mean_normals] == [1.0, 0.0]
     centres = replace(found, normals="centres")
     np.testing.assert_array_equal(found.normal, centres.normal)
     np.testing.assert_array_equal(found.depth, centres.depth)
     flat = impinge.TriMesh(ball.vertices * [1.0, 1.0, 0.0], ball.faces)
     between = SphereTree(flat, ball).query()
     assert np.isfinite(between.normal).all()
-    assert between.facing[0].sign == 0.0
+    assert between.mean_normals[0].sign == 0.0
 
 
 def test_lines_of_centres(rng):
@@ -115,7 +115,7 @@ def test_spheres_part_along_any_normal(rng):
     count = 4000
     a, b = (np.concatenate([rng.random((count, 3)), 0.5 * rng.random((count, 1))], axis=1) for _ in range(2))
     facing = tuple(0.5 * rng.uniform(-1.0, 1.0, (count, 3)) for _ in range(2))
-    found = pushes_of(a, b, np.zeros(3), facing)
+    found = contact_frames(a, b, np.zeros(3), facing)
     reach = a[:, 3] + b[:, 3]
     meets = np.linalg.norm(b[:, :3] - a[:, :3], axis=1) < reach
     assert 500 < meets.sum() < count - 500
@@ -124,7 +124,7 @@ def test_spheres_part_along_any_normal(rng):
     np.testing.assert_allclose(np.linalg.norm(found.normal, axis=1), 1.0)
     assert (found.depth[~meets] == 0.0).all()
     assert (found.depth <= 2.0 * reach + 1e-12).all()
-    same = pushes_of(a, a, np.array([0.0, 2.0, 0.0]), (facing[0], facing[0]))  # nothing tells which way
+    same = contact_frames(a, a, np.array([0.0, 2.0, 0.0]), (facing[0], facing[0]))  # nothing tells which way
     np.testing.assert_array_equal(same.normal, np.tile([0.0, 1.0, 0.0], (count, 1)))
     np.testing.assert_allclose(same.depth, 2.0 * a[:, 3])
 

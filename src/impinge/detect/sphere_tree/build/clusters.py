@@ -1,12 +1,11 @@
-"""A sphere tree from clusters of the surface: quick, for any surface or soup.
+"""A sphere tree from clusters of the surface: fast, for any surface or soup.
 
 1. Divide the pieces of a node: the widest group is halved at the middle of its box, until there are as many groups as
-          children are allowed (with eight, an octree's cells where the surface is), then k-means rounds them off.
+          children are allowed (with eight, the cells of an octree that the surface meets), then k-means refines them.
 2. Wrap   the smallest ball around the corners of each group.
 3. Repeat level by level, down to the last level or to single pieces.
 
-Pieces whose middles are all in one place stay together. Cost: O(p branching) per level, some tenths of a second for
-70,000 triangles.
+Pieces with equal middles stay together. Cost: O(p branching) per level, some tenths of a second for 70,000 triangles.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Wide: TypeAlias = NDArray[np.int64]
 
 
 class Draft(NamedTuple):
-    """A tree as builders leave it: nodes level by level, siblings together, and the leaf of each piece."""
+    """The output of a builder: nodes level by level, siblings together, and the leaf of each piece."""
 
     pieces: Pieces
     leaf: Ints
@@ -49,7 +48,7 @@ class Growth:
 
     @property
     def open_count(self) -> int:
-        """How many nodes are open."""
+        """Number of open nodes."""
         return self._level_start[-1] - self._level_start[-2]
 
     def rows(self) -> tuple[Wide, Wide]:
@@ -59,7 +58,7 @@ class Growth:
         return rows, np.bincount(self.owner[rows], minlength=self.open_count)
 
     def divide(self, rows: Wide, label: Wide, child_count: Wide) -> bool:
-        """Give open nodes children: ``label`` tells which, for the pieces in ``rows``; False if no node has several."""
+        """Give open nodes children, ``label`` for each piece in ``rows``; False if no node has several."""
         child_count = np.where(child_count > 1, child_count, 0)
         if not child_count.any():
             return False
@@ -75,7 +74,7 @@ class Growth:
         return True
 
     def replace_pieces(self, pieces: Pieces, points: Floats, source: Wide) -> None:
-        """Put pieces in the place of those in ``source`` that they are parts of."""
+        """Replace the pieces in ``source`` by their parts."""
         self.pieces, self.points = pieces, points
         self.owner, self.leaf = self.owner[source], self.leaf[source]
 
@@ -105,8 +104,15 @@ def middles(points: Floats) -> Floats:
     return (points[:, 0] + points[:, 1] + points[:, 2]) / 3.0
 
 
+def radii_around(start: Wide, stop: Wide, centre: Floats, points: Floats, slack: Floats) -> Floats:
+    """Radii, rounded outwards, of balls around ranges of pieces, whose corners are known up to ``slack``."""
+    radius = np.zeros(len(start))
+    kernels.radii_around_pieces.over(len(start))(start, stop, centre, points.reshape(-1, 3), slack, radius)
+    return radius
+
+
 def balls_around(count: Wide, points: Floats) -> Floats:
-    """Centres of the smallest balls around groups of pieces that stand one after the other, ``count`` in each."""
+    """Centres of the smallest balls around consecutive groups of pieces, ``count`` in each."""
     stop = np.cumsum(count)
     centre = np.zeros((len(count), 3))
     kernels.balls_around_pieces.over(len(count))(stop - count, stop, points.reshape(-1, 3), centre)

@@ -1,4 +1,4 @@
-"""Compiled parts of the cheap sphere tree: divide the pieces of a node, put balls around them, measure radii."""
+"""Compiled parts of the octree builder: divide the pieces of a node, put balls around them, measure radii."""
 
 # mypy: ignore-errors
 
@@ -12,7 +12,7 @@ from impinge.detect.sphere_tree.build.enclosing_ball_kernels import ball_around_
 ROUNDS = 4
 """Rounds of k-means. More change radii by less than a percent."""
 OUTWARDS = 1.0 + 16.0 * 2.0**-53
-"""Factor of a computed distance that makes it an upper bound: of its own rounding, and of that of whoever tests it."""
+"""Factor that makes a computed distance an upper bound, of its own rounding and of that of a test against it."""
 TINY_SQ = 1e-280
 """Squares below may have lost bits to underflow."""
 
@@ -20,8 +20,7 @@ TINY_SQ = 1e-280
 @compiled
 def _widest(middle, start, stop, label, group, lo, hi):
     """Extent of a group's middles along their widest axis, and that axis; fills their box."""
-    for k in range(3):
-        lo[k], hi[k] = math.inf, -math.inf
+    lo[:], hi[:] = math.inf, -math.inf
     for i in range(start, stop):
         if label[i] == group:
             for k in range(3):
@@ -39,8 +38,7 @@ def _halve_the_widest(middle, start, stop, label, branching):
     """Halve the box of the widest group until there are ``branching`` groups; returns how many there are."""
     extent, axis, cut = np.zeros(branching), np.zeros(branching, np.int64), np.zeros(branching)
     lo, hi = np.zeros(3), np.zeros(3)
-    for i in range(start, stop):
-        label[i] = 0
+    label[start:stop] = 0
     count = 1
     fresh = (0, 0)
     while True:
@@ -70,17 +68,13 @@ def _halve_the_widest(middle, start, stop, label, branching):
 
 @compiled
 def _mean_of_groups(middle, start, stop, label, count, mean, size):
-    for group in range(count):
-        size[group] = 0
-        for k in range(3):
-            mean[group, k] = 0.0
+    mean[:], size[:] = 0.0, 0
     for i in range(start, stop):
         size[label[i]] += 1
         for k in range(3):
             mean[label[i], k] += middle[i, k]
     for group in range(count):
-        for k in range(3):
-            mean[group, k] /= max(size[group], 1)
+        mean[group] /= max(size[group], 1)
 
 
 @compiled
@@ -88,8 +82,7 @@ def _divide(middle, start, stop, label, branching):
     """Label the pieces of one node by child: 0 .. count - 1, none empty; returns the count."""
     count = stop - start
     if count <= branching:
-        for i in range(start, stop):
-            label[i] = i - start
+        label[start:stop] = np.arange(count)
         return count
     count = _halve_the_widest(middle, start, stop, label, branching)
     mean, size = np.zeros((count, 3)), np.zeros(count, np.int64)

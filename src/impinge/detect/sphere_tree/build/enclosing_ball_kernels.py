@@ -6,7 +6,7 @@ Points    An LP-type problem: the ball is that of a basis of at most four points
 Balls     The centre steps towards the far side of the farthest ball, by ever smaller steps ([BadoiuClarkson2003]); the
           best centre seen is kept.
 
-Both give a centre; radii are measured from it afterwards, so that rounding costs tightness and never coverage.
+Both give a centre; radii are measured from it afterwards: rounding costs tightness, never coverage.
 """
 
 # mypy: ignore-errors
@@ -26,28 +26,10 @@ STEPS = 200
 
 
 @compiled
-def _copy(source, target):
-    for k in range(3):
-        target[k] = source[k]
-
-
-@compiled
-def _solve(gram, right, count, solution):
-    """Solve a symmetric system of up to three equations by Cramer's rule; False if it is singular."""
+def _solve(gram, right, solution):
+    """Solve a symmetric system of three equations by Cramer's rule; False if it is singular."""
     a, b, c = gram[0, 0], gram[0, 1], gram[0, 2]
     d, e, f = gram[1, 1], gram[1, 2], gram[2, 2]
-    if count == 1:
-        if not a > 0.0:
-            return False
-        solution[0] = right[0] / a
-        return True
-    if count == 2:
-        determinant = a * d - b * b
-        if not determinant > 1e-14 * a * d:
-            return False
-        solution[0] = (right[0] * d - right[1] * b) / determinant
-        solution[1] = (right[1] * a - right[0] * b) / determinant
-        return True
     m0, m1, m2 = d * f - e * e, c * e - b * f, b * e - c * d
     determinant = a * m0 + b * m1 + c * m2
     if not determinant > 1e-14 * a * d * f:
@@ -68,13 +50,13 @@ def _ball_through(basis, mask, entering, count, centre):
             for k in range(3):
                 vector[used, k] = basis[i, k] - entering[k]
             used += 1
-    gram, right, weight = np.zeros((3, 3)), np.zeros(3), np.zeros(3)
+    gram, right, weight = np.eye(3), np.zeros(3), np.zeros(3)  # unused equations are those of the identity
     for i in range(used):
         for j in range(used):
             dot = vector[i, 0] * vector[j, 0] + vector[i, 1] * vector[j, 1] + vector[i, 2] * vector[j, 2]
             gram[i, j] = 2.0 * dot
         right[i] = 0.5 * gram[i, i]
-    if not _solve(gram, right, used, weight):
+    if not _solve(gram, right, weight):
         return -1.0
     radius_sq = 0.0
     for k in range(3):
@@ -101,15 +83,15 @@ def _exchange(basis, count, entering, centre, trial):
                 holds = False
         if holds:
             best_mask, best_sq = mask, radius_sq
-            _copy(trial, centre)
+            centre[:] = trial
     if best_mask == 0:
         return 0, 0.0
     kept = 0
     for i in range(count):
         if best_mask >> i & 1:
-            _copy(basis[i], basis[kept])
+            basis[kept] = basis[i]
             kept += 1
-    _copy(entering, basis[kept])
+    basis[kept] = entering
     return kept + 1, best_sq
 
 
@@ -130,8 +112,7 @@ def ball_around_points(points, start, stop, centre):
     """Centre of the smallest ball around ``points[start:stop]``, to rounding."""
     far, _ = _farthest(points, start, stop, points[start])
     basis, trial, found = np.zeros((5, 3)), np.zeros(3), np.zeros(3)
-    _copy(points[far], basis[0])
-    _copy(points[far], centre)
+    basis[0] = centre[:] = points[far]
     count, radius_sq = 1, 0.0
     for _ in range(PASSES):
         far, far_sq = _farthest(points, start, stop, centre)
@@ -140,7 +121,7 @@ def ball_around_points(points, start, stop, centre):
         count, new_sq = _exchange(basis, count, points[far], found, trial)
         if count == 0 or new_sq <= radius_sq:
             return
-        _copy(found, centre)
+        centre[:] = found
         radius_sq = new_sq
 
 
@@ -165,7 +146,7 @@ def ball_around_balls(centres, radii, start, stop, centre):
         far, reach = _reach(centres, radii, start, stop, at)
         if reach < least:
             least = reach
-            _copy(at, centre)
+            centre[:] = at
         length = reach - radii[far]
         if length == 0.0:
             return

@@ -4,20 +4,20 @@ Level by level, all nodes of a level together:
 
 1. Axis    Refine the medial spheres (``medial_axis``) until each node has enough of them, of errors below half of the
            node's own or of the mean of its level. A sphere is a candidate of the nodes that its forming points are in.
-2. Cover   The balls around clusters of the node's pieces join them (``sphere_clusters``): they reach what the axis
-           cannot, such as sharp edges and thin sheets.
+2. Cover   The balls around clusters of the node's pieces join them (``clusters``): they reach what the axis cannot,
+           such as sharp edges and thin sheets.
 3. Reduce  the candidates to at most as many as children are allowed, by MERGE, by BURST and by EXPAND
-           (``sphere_reduction_kernels``); take the set with the least worst error, and drop redundant spheres from it.
-4. Assign  pieces to spheres by their sides of the radical planes; pieces that straddle one and are long are cut.
-5. Grow    each sphere to hold its pieces as a whole; the smallest ball around them takes its place if it stands off
-           less, as measured at points of the ball (``sphere_stand_off``).
-6. Compare with the smallest balls around clusters, and take these where their worst stands off less; also where one
-           sphere fits a whole node best, so that the tree goes on below it.
+           (``reduction_kernels``); take the set with the least worst error, and drop redundant spheres from it.
+4. Assign  pieces to spheres by their sides of the radical planes; long pieces that straddle one are cut.
+5. Grow    each sphere to hold its whole pieces; the smallest ball around them replaces it if its overshoot is smaller,
+           as sampled at points of the ball (``overshoot``).
+6. Compare with the smallest balls around clusters, and take these where their worst overshoot is smaller; also where
+           one sphere fits a whole node best, which lets the tree go on below it.
 
-Departures Pieces take the place of samples, so that what is covered is the surface. Cover spheres are balls around
-           clusters instead of Voronoi vertices outside. Merged spheres are chosen among the candidates. While reducing,
-           stand-offs are bounded by r - d (``medial_axis``) instead of measured. At most ``MOST_PIECES`` pieces of a
-           node, evenly spread, take part in the reduction, all of them in the assignment.
+Departures Pieces replace samples: what is covered is the surface. Cover spheres are balls around clusters instead of
+           Voronoi vertices outside. Merged spheres are chosen among the candidates. While reducing, overshoots are
+           bounded by r - d (``medial_axis``) instead of sampled. At most ``MOST_PIECES`` pieces of a node, evenly
+           spread, take part in the reduction, all of them in the assignment.
 """
 
 from __future__ import annotations
@@ -28,23 +28,17 @@ from typing import NamedTuple
 import numpy as np
 
 from impinge.checks import NONE, Floats, sorted_unique
-from impinge.detect.sphere_tree.build import clusters_kernels, reduction_kernels
-from impinge.detect.sphere_tree.build.clusters import Draft, Growth, Wide, balls_around, cluster, middles
-from impinge.detect.sphere_tree.build.medial_axis import (
-    MedialSpheres,
-    medial_spheres,
-    refined,
-    signed_depth,
-    surface_samples,
-)
-from impinge.detect.sphere_tree.build.overshoot import stand_offs
+from impinge.detect.sphere_tree.build import reduction_kernels as kernels
+from impinge.detect.sphere_tree.build.clusters import Draft, Growth, Wide, balls_around, cluster, middles, radii_around
+from impinge.detect.sphere_tree.build.medial_axis import MedialSpheres, medial_spheres, signed_depth, surface_samples
+from impinge.detect.sphere_tree.build.overshoot import overshoots
 from impinge.detect.sphere_tree.build.pieces import Pieces, bisect, edge_lengths
 from impinge.mesh.tri_mesh import TriMesh
 
 FIRST_SAMPLES = 1000
 """Forming points of the first diagram."""
 LEAST_SPHERES, MOST_SPHERES = 64, 192
-"""Candidates that refinement aims at for each node, and those from which it stops to."""
+"""Candidates of a node that refinement aims at, and those at which it stops."""
 BETTER = 0.5
 """Error that candidates are refined to, as a share of the node's or of the mean of its level."""
 WORST_SHARE = 0.25
@@ -58,27 +52,16 @@ LONG = 0.5
 CUTS = 3
 """Rounds of cutting per level."""
 TESTS = 42
-"""Points of a ball at which its stand-off is measured."""
+"""Points of a ball at which its overshoot is sampled."""
 NODES_AT_ONCE = 32
 """Nodes that are reduced between two steps of the progress bar."""
 
 
-class _Candidates(NamedTuple):
-    """Spheres to choose from, node by node; in each node those of clusters come last."""
-
-    start: Wide
-    centre: Floats
-    depth: Floats
-    cluster_count: Wide
-
-
 class _Chosen(NamedTuple):
-    """A few spheres per node."""
+    """A few spheres per node, shape (n, branching)."""
 
     kept: Wide
     centre: Floats
-    """Shape (n, branching, 3)."""
-    depth: Floats
     radius: Floats
 
 
@@ -95,19 +78,18 @@ def draft_by_medial_axis(
 ) -> Draft | None:
     """Divide the pieces of ``body``, whose triangles are all alive; None if it has no medial axis (no inside).
 
-    ``step`` is told how many nodes were done.
+    ``step`` receives the number of nodes done.
     """
     forming = surface_samples(body, min(FIRST_SAMPLES, samples), np.random.default_rng(seed))
     tree = Growth(pieces, points)
-    rows, count = tree.rows()
+    _, count = tree.rows()
     tree.centres.append(balls_around(count, points))
-    error = stand_offs(body, tree.centres[-1], _radii(count, tree.centres[-1], points), TESTS)
+    error = _overshoots(body, count, tree.centres[-1], points)
     for _ in range(levels):
         forming, spheres, node, sphere = _refine(body, tree, forming, error, samples)
         if not len(spheres.depth):
             return None
-        candidates = _candidates(body, tree, spheres, node, sphere, branching)
-        chosen = _reduce(tree, candidates, branching, step)
+        chosen = _reduce(body, tree, spheres, node, sphere, branching, step)
         rows, label = _assign(body, tree, chosen)
         medial = _grow(body, tree, rows, label, chosen.centre)
         _, count = tree.rows()
@@ -121,9 +103,6 @@ def draft_by_medial_axis(
     return tree.draft()
 
 
-# Axis -----------------------------------------------------------------------------------------------------
-
-
 def _refine(
     body: TriMesh, tree: Growth, forming: Floats, error: Floats, samples: int
 ) -> tuple[Floats, MedialSpheres, Wide, Wide]:
@@ -134,100 +113,78 @@ def _refine(
     nearest_piece = cKDTree(middles(tree.points))
     for last in (*(False,) * ROUNDS, True):
         spheres = medial_spheres(body, forming)
-        node, sphere = _pairs(tree.owner[nearest_piece.query(forming)[1]], spheres)
+        # nodes and the spheres that one of their pieces formed, sorted
+        owner = tree.owner[nearest_piece.query(forming)[1]][spheres.forming]
+        key = sorted_unique((owner << 32 | np.arange(len(owner))[:, None])[owner != NONE])
+        node, sphere = key >> 32, key & 0xFFFFFFFF
         if last or len(forming) >= samples:
             break
-        bad = _bad_spheres(spheres.error, node, sphere, target)
+        # the worst spheres of the nodes that have too few, or whose worst is too bad
+        order = np.lexsort((sphere, -spheres.error[sphere], node))
+        by_node, by_error = node[order], sphere[order]
+        count = np.bincount(by_node, minlength=len(target))
+        rank = np.arange(len(by_node)) - (np.cumsum(count) - count)[by_node]
+        worst = np.zeros(len(target))
+        np.maximum.at(worst, by_node, spheres.error[by_error])
+        wants = (count < LEAST_SPHERES) | ((worst > target) & (count < MOST_SPHERES))
+        is_worst = rank < np.ceil(WORST_SHARE * count)[by_node]
+        bad = sorted_unique(by_error[wants[by_node] & is_worst & (spheres.error[by_error] > 0.0)])
         if not len(bad):
             break
-        forming = refined(forming, spheres, bad)[:samples]
+        forming = spheres.refined(forming, bad)[:samples]
     return forming, spheres, node, sphere
 
 
-def _pairs(node_of_forming: Wide, spheres: MedialSpheres) -> tuple[Wide, Wide]:
-    """Nodes and the spheres that one of their pieces formed, sorted."""
-    node = node_of_forming[spheres.forming]
-    sphere = np.broadcast_to(np.arange(len(node))[:, None], node.shape)
-    key = sorted_unique((node * max(len(node), 1) + sphere)[node != NONE])
-    return key // max(len(node), 1), key % max(len(node), 1)
-
-
-def _bad_spheres(error: Floats, node: Wide, sphere: Wide, target: Floats) -> Wide:
-    """The worst spheres of the nodes that have too few, or whose worst is too bad."""
-    order = np.lexsort((sphere, -error[sphere], node))
-    node, sphere = node[order], sphere[order]
-    count = np.bincount(node, minlength=len(target))
-    rank = np.arange(len(node)) - (np.cumsum(count) - count)[node]
-    worst = np.zeros(len(target))
-    np.maximum.at(worst, node, error[sphere])
-    wants = (count < LEAST_SPHERES) | ((worst > target) & (count < MOST_SPHERES))
-    is_bad = wants[node] & (rank < np.ceil(WORST_SHARE * count)[node]) & (error[sphere] > 0.0)
-    return sorted_unique(sphere[is_bad])
-
-
-# Reduce ---------------------------------------------------------------------------------------------------
-
-
-def _candidates(
-    body: TriMesh, tree: Growth, spheres: MedialSpheres, node: Wide, sphere: Wide, branching: int
-) -> _Candidates:
+def _reduce(
+    body: TriMesh,
+    tree: Growth,
+    spheres: MedialSpheres,
+    node: Wide,
+    sphere: Wide,
+    branching: int,
+    step: Callable[[int], None],
+) -> _Chosen:
+    """Choose a few spheres for each node, among its medial spheres and, behind these, the balls around its clusters."""
     rows, count = tree.rows()
     cluster_count, label = cluster(count, middles(tree.points[rows]), branching)
     group = (np.cumsum(cluster_count) - cluster_count)[tree.owner[rows]] + label
-    rows = rows[np.argsort(group, kind="stable")]
-    around = balls_around(np.bincount(group), tree.points[rows])
-    of_cluster = np.repeat(np.arange(len(count)), cluster_count)
-    order = np.argsort(np.concatenate([node, of_cluster]), kind="stable")
-    start = np.concatenate([[0], np.cumsum(np.bincount(node, minlength=len(count)) + cluster_count)])
+    around = balls_around(np.bincount(group), tree.points[rows[np.argsort(group, kind="stable")]])
+    order = np.argsort(np.concatenate([node, np.repeat(np.arange(len(count)), cluster_count)]), kind="stable")
+    sphere_start = np.concatenate([[0], np.cumsum(np.bincount(node, minlength=len(count)) + cluster_count)])
     centre = np.concatenate([spheres.centre[sphere], around])[order]
     depth = np.concatenate([spheres.depth[sphere], signed_depth(body, around)[0]])[order]
-    return _Candidates(start, centre, depth, cluster_count)
-
-
-def _reduce(tree: Growth, candidates: _Candidates, branching: int, step: Callable[[int], None]) -> _Chosen:
-    rows, count = tree.rows()
-    taken = np.minimum(count, MOST_PIECES)
+    taken = np.minimum(count, MOST_PIECES)  # evenly spread
     piece_start = np.concatenate([[0], np.cumsum(taken)])
     place = np.arange(piece_start[-1]) - np.repeat(piece_start[:-1], taken)
-    first = np.cumsum(count) - count
-    points = tree.points[rows[np.repeat(first, taken) + place * np.repeat(count, taken) // np.repeat(taken, taken)]]
-    chosen = np.zeros((len(count), branching), dtype=np.int64)
-    stand_off = np.zeros((len(count), branching))
-    kept, winner = np.zeros(len(count), dtype=np.int64), np.zeros(len(count), dtype=np.int64)
+    first = np.repeat(np.cumsum(count) - count, taken)
+    points = tree.points[rows[first + place * np.repeat(count, taken) // np.repeat(taken, taken)]]
+    chosen, kept = np.zeros((len(count), branching), dtype=np.int64), np.zeros(len(count), dtype=np.int64)
+    overshoot = np.zeros((len(count), branching))
     for begin in range(0, len(count), NODES_AT_ONCE):
-        some = slice(begin, begin + NODES_AT_ONCE)
-        ends = slice(begin, begin + NODES_AT_ONCE + 1)
-        reduction_kernels.reduce_nodes.over(len(count[some]))(
-            points, piece_start[ends], candidates.centre, candidates.depth, candidates.start[ends],
-            candidates.cluster_count[some], MOST_SPHERES, chosen[some], stand_off[some], kept[some], winner[some],
+        some, ends = slice(begin, begin + NODES_AT_ONCE), slice(begin, begin + NODES_AT_ONCE + 1)
+        kernels.reduce_nodes.over(len(count[some]))(
+            points, piece_start[ends], centre, depth, sphere_start[ends], cluster_count[some], MOST_SPHERES,
+            chosen[some], overshoot[some], kept[some],
         )  # fmt: skip
         step(len(count[some]))
-    depth = candidates.depth[chosen]
-    return _Chosen(kept, candidates.centre[chosen], depth, np.maximum(stand_off + depth, 0.0))
-
-
-# Assign ---------------------------------------------------------------------------------------------------
+    return _Chosen(kept, centre[chosen], np.maximum(overshoot + depth[chosen], 0.0))
 
 
 def _assign(body: TriMesh, tree: Growth, chosen: _Chosen) -> tuple[Wide, Wide]:
-    """The sphere of each piece of the open nodes; pieces are cut on the way."""
-    radius_sq = chosen.radius**2
+    """The sphere of each piece of the open nodes; long pieces are cut."""
     for last in (*(False,) * CUTS, True):
         rows, _ = tree.rows()
         owner, points = tree.owner[rows], tree.points[rows]
         label, straddles = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
-        reduction_kernels.label_pieces.over(len(rows))(
-            points, owner, chosen.centre, radius_sq, chosen.kept, label, straddles
+        kernels.label_pieces.over(len(rows))(
+            points, owner, chosen.centre, chosen.radius**2, chosen.kept, label, straddles
         )
-        is_long = edge_lengths(points).max(axis=1) > LONG * chosen.radius[owner, label]
-        if last or not (is_long & straddles).any():
+        is_cut = straddles & (edge_lengths(points).max(axis=1) > LONG * chosen.radius[owner, label])
+        if last or not is_cut.any():
             break
-        pieces, source = bisect(tree.pieces, tree.points, np.sort(rows[is_long & straddles]))
+        pieces, source = bisect(tree.pieces, tree.points, np.sort(rows[is_cut]))
         tree.replace_pieces(pieces, pieces.points(body.vertices, body.faces), source)
     return rows, label
-
-
-# Grow -----------------------------------------------------------------------------------------------------
 
 
 class _Set(NamedTuple):
@@ -242,33 +199,29 @@ class _Set(NamedTuple):
 
 
 def _grow(body: TriMesh, tree: Growth, rows: Wide, label: Wide, chosen: Floats | None) -> _Set:
-    """The smallest balls around groups of pieces, or those around chosen centres where they stand off less."""
-    owner = tree.owner[rows]
+    """The smallest balls around groups of pieces, or those around chosen centres where their overshoot is smaller."""
     width = int(label.max()) + 1
-    present, group = np.unique(owner * width + label, return_inverse=True)
+    present, group = np.unique(tree.owner[rows] * width + label, return_inverse=True)
     points, count = tree.points[rows[np.argsort(group, kind="stable")]], np.bincount(group)
     node = present // width
     centre = balls_around(count, points)
-    error = stand_offs(body, centre, _radii(count, centre, points), TESTS)
+    error = _overshoots(body, count, centre, points)
     if chosen is not None:
         other = np.ascontiguousarray(chosen[node, present % width])
-        other_error = stand_offs(body, other, _radii(count, other, points), TESTS)
+        other_error = _overshoots(body, count, other, points)
         is_better = other_error < error
         centre, error = np.where(is_better[:, None], other, centre), np.where(is_better, other_error, error)
     return _Set(group, node, centre, error)
 
 
-def _radii(count: Wide, centre: Floats, points: Floats) -> Floats:
-    """Radii of balls around groups of pieces that stand one after the other."""
-    stop, radius = np.cumsum(count), np.zeros(len(count))
-    clusters_kernels.radii_around_pieces.over(len(count))(
-        stop - count, stop, centre, points.reshape(-1, 3), np.zeros(len(points)), radius
-    )
-    return radius
+def _overshoots(body: TriMesh, count: Wide, centre: Floats, points: Floats) -> Floats:
+    """Overshoots of balls around consecutive groups of pieces."""
+    stop = np.cumsum(count)
+    return overshoots(body, centre, radii_around(stop - count, stop, centre, points, np.zeros(len(points))), TESTS)
 
 
 def _better(owner: Wide, medial: _Set, clusters: _Set) -> tuple[Wide, Wide, Floats, Floats]:
-    """For each node the set with the least worst error; a single ball divides nothing, and clusters take its place.
+    """For each node the set with the least worst error; clusters replace a single ball, which divides nothing.
 
     Returns the child of each piece, the number of children, and centres and errors of all children.
     """

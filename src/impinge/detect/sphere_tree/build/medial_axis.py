@@ -3,12 +3,12 @@
 1. Form    Points on the surface, at first at random, uniform in area.
 2. Voronoi The circumspheres of their Delaunay tetrahedra touch the surface at four of them; those whose centres are
            inside the solid (``points_inside``) lie along its medial axis.
-3. Judge   A sphere of radius r whose centre is d deep stands off by r - d at most: whatever part of it is outside is
-           beyond the surface, which is d away.
+3. Judge   The overshoot of a sphere of radius r whose centre is d deep is at most r - d: the part outside is beyond the
+           surface, which is d away.
 4. Refine  The surface point nearest to the centre of a bad sphere becomes a forming point: the sphere is no longer
-           empty, and gives way to better ones. The worst are treated together, then the diagram is made anew.
+           empty, and better ones replace it. The worst are treated together, then the diagram is rebuilt.
 
-Departure  The diagram is not updated point by point but made anew (``scipy.spatial.Delaunay``) after a batch.
+Departure  The diagram is not updated point by point but rebuilt (``scipy.spatial.Delaunay``) after a batch.
 """
 
 from __future__ import annotations
@@ -30,11 +30,16 @@ class MedialSpheres(NamedTuple):
     depth: Floats
     """Distance from the centre to the surface, shape (n,)."""
     error: Floats
-    """How far the sphere stands off at most, shape (n,)."""
+    """Bound on the overshoot, shape (n,)."""
     nearest: Floats
     """Point of the surface nearest to the centre, shape (n, 3)."""
     forming: Ints
     """The four forming points, shape (n, 4)."""
+
+    def refined(self, forming: Floats, bad: NDArray[np.int64] | Bools) -> Floats:
+        """The forming points, and the surface points nearest to the centres of bad spheres."""
+        more = self.nearest[bad]
+        return np.concatenate([forming, more[distinct_rows(more)[0]]])
 
 
 def signed_depth(body: TriMesh, points: Floats) -> tuple[Floats, Floats]:
@@ -71,12 +76,6 @@ def medial_spheres(body: TriMesh, forming: Floats) -> MedialSpheres:
     centre, depth, tets = centre[inside], depth[inside], tets[inside]
     radius = np.linalg.norm(forming[tets[:, 0]] - centre, axis=1)
     return MedialSpheres(centre, depth, np.maximum(radius - depth, 0.0), nearest[inside], tets)
-
-
-def refined(forming: Floats, spheres: MedialSpheres, bad: NDArray[np.int64] | Bools) -> Floats:
-    """The forming points, and the surface points nearest to the centres of bad spheres."""
-    more = spheres.nearest[bad]
-    return np.concatenate([forming, more[distinct_rows(more)[0]]])
 
 
 def _circumcentres(corner: Floats, bounds: Floats) -> tuple[Floats, Bools]:

@@ -1,7 +1,7 @@
-"""How far a ball stands off from a solid: of its points outside of the solid, the distance of the farthest one.
+"""The overshoot of a ball over a solid: the distance of the farthest point of the ball outside of the solid.
 
-It is looked for at points spread evenly over the ball. What is found is a lower bound; the true one is larger by the
-spacing of the points at most, since the distance to the surface changes no faster than the point moves.
+It is sampled at points spread evenly over the ball. The sampled value is a lower bound; the true one is larger by at
+most the spacing of the points, since the distance to the surface is 1-Lipschitz.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from impinge.detect.sphere_tree.build.medial_axis import signed_depth
 from impinge.mesh.tri_mesh import TriMesh
 
 BALLS_AT_ONCE = 2000
-"""Balls whose points are looked at together, to bound memory."""
+"""Balls that are sampled together, to bound memory."""
 
 
-def stand_offs(body: TriMesh, centre: Floats, radius: Floats, count: int) -> Floats:
-    """How far each ball stands off, as seen at ``count`` of its points."""
+def overshoots(body: TriMesh, centre: Floats, radius: Floats, count: int) -> Floats:
+    """The overshoot of each ball, sampled at ``count`` points."""
     worst = np.zeros(len(radius))
     for first in range(0, len(radius), BALLS_AT_ONCE):
         some = slice(first, first + BALLS_AT_ONCE)

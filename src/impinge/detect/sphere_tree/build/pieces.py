@@ -1,10 +1,10 @@
 """The surface in pieces: sub-triangles, each of which belongs to one leaf of a sphere tree as a whole.
 
-A ball holds a triangle if it holds its corners (it is convex), so that a tree whose balls hold the corners of their
-pieces covers the surface, not only samples of it. Corners are barycentric coordinates, which deform with the mesh.
+A ball is convex: it holds a triangle if it holds its corners. A tree whose balls hold the corners of their pieces
+covers the surface, not only samples of it. Corners are barycentric coordinates, which deform with the mesh.
 
-Cutting bisects the longest edge. Its middle is exact in binary, so that the pieces of a triangle tile it without gaps
-or overlaps, and their areas add up to its area exactly.
+Cutting bisects the longest edge. Its middle is exact in binary: the pieces of a triangle tile it without gaps or
+overlaps, and their areas add up to its area exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from impinge.checks import Bools, Floats, Ints
 
 MOST_CUTS = 40
-"""Halvings of one triangle: beyond 50 its middles would no longer be exact."""
+"""Bisections of one triangle: beyond 50 its middles would no longer be exact."""
 
 
 class Pieces(NamedTuple):
@@ -57,7 +57,7 @@ def edge_lengths(points: Floats) -> Floats:
 
 
 def bisect(pieces: Pieces, points: Floats, rows: NDArray[np.int64]) -> tuple[Pieces, NDArray[np.int64]]:
-    """Halve the pieces in ``rows`` at their longest edges; the halves stand in the place of the piece.
+    """Bisect the pieces in ``rows`` at their longest edges; the halves replace the piece.
 
     Also returns the row that each new piece comes from.
     """

@@ -1,14 +1,14 @@
 """Reduce the medial spheres of a node to a few that cover its pieces with the least worst error.
 
-Every question is asked of one matrix: ``need[i, j]`` is the stand-off that sphere i must have to hold piece j, that is
-the distance from its centre to the farthest corner of the piece, less the depth of the centre in the solid. A set of
-spheres in which each piece goes to the sphere that needs least for it has the worst of these needs as its error.
+All steps read one matrix: ``need[i, j]`` is the overshoot that sphere i must have to hold piece j, that is the distance
+from its centre to the farthest corner of the piece, less the depth of the centre in the solid. A set of spheres in
+which each piece goes to the sphere that needs least for it has the worst of these needs as its error.
 
 MERGE   starts from one group per sphere and joins the two groups for which some sphere needs least.
 BURST   removes spheres, whose pieces go to the others; that one first for which the sixth powers of the errors of the
         others come out least, and before all those that leave no error larger than their own.
-EXPAND  lets all spheres stand off by the same length, picks the one that covers most of what is left, and so on; the
-        least length for which few enough spheres do is found by bisection.
+EXPAND  gives all spheres the same overshoot, picks the one that covers most of what is left, and so on; bisection finds
+        the least overshoot for which few enough spheres suffice.
 """
 
 # mypy: ignore-errors
@@ -21,7 +21,7 @@ from impinge.backend.jit import compiled, kernel, prange
 
 TINY = 1e-300
 BISECTIONS = 24
-"""Steps of EXPAND: the stand-off is known to a ten-millionth."""
+"""Steps of EXPAND: the overshoot is known to a ten-millionth."""
 
 
 @compiled
@@ -129,44 +129,8 @@ def merge(need, branching, chosen):
             if alive[g] and g != best_h:
                 _, joined = _union_cost(group_need[g], group_need[best_h])
                 cost[max(g, best_h), min(g, best_h)] = joined
-    kept = 0
-    for g in range(count):
-        if alive[g]:
-            chosen[kept] = sphere[g]
-            kept += 1
-    return kept
-
-
-@compiled
-def _removal(need, heir, error, largest, first, following, raised):
-    """What removing the sphere of a list of pieces would do: largest error of an heir, sum of their sixth powers."""
-    worst, cost = 0.0, 0.0
-    j = first
-    while j >= 0:
-        k = heir[j]
-        raised[k] = max(error[k], raised[k], need[k, j])
-        j = following[j]
-    j = first
-    while j >= 0:
-        k = heir[j]
-        j = following[j]
-        if raised[k] >= 0.0:
-            worst = max(worst, raised[k])
-            cost += (raised[k] / largest) ** 6
-            raised[k] = -1.0
-    return worst, cost
-
-
-@compiled
-def _list_pieces(need, owner, error, first, following):
-    """Errors of the spheres, and the pieces of each as a list that ends with -1."""
-    for i in range(len(first)):
-        error[i], first[i] = 0.0, -1
-    for j in range(len(owner)):
-        i = owner[j]
-        error[i] = max(error[i], need[i, j])
-        following[j] = first[i]
-        first[i] = j
+    chosen[:left] = sphere[:count][alive]
+    return left
 
 
 @compiled
@@ -175,64 +139,69 @@ def burst(need, branching, chosen):
     sphere_count, piece_count = need.shape
     alive = np.ones(sphere_count, np.bool_)
     owner, heir = np.zeros(piece_count, np.int64), np.zeros(piece_count, np.int64)
-    held = np.zeros(sphere_count, np.int64)
+    is_owner = np.zeros(sphere_count, np.bool_)
     for j in range(piece_count):
         owner[j] = _nearest(need, alive, j, -1)
-        held[owner[j]] += 1
-    left = 0
-    for i in range(sphere_count):
-        alive[i] = held[i] > 0
-        left += alive[i]
+        is_owner[owner[j]] = True
+    alive[:] = is_owner
+    left = alive.sum()
     for j in range(piece_count):
         heir[j] = _nearest(need, alive, j, owner[j])
-    raised, largest = np.full(sphere_count, -1.0), TINY
-    for j in range(piece_count):
-        for i in range(sphere_count):
-            largest = max(largest, need[i, j])
-    error, first, following = np.zeros(sphere_count), np.zeros(sphere_count, np.int64), np.zeros(piece_count, np.int64)
+    raised, largest = np.full(sphere_count, -1.0), max(TINY, need.max())
     while left > branching:
-        _list_pieces(need, owner, error, first, following)
+        # errors of the spheres, and the pieces of each as a linked list that ends with -1
+        error, first, following = np.zeros(sphere_count), np.full(sphere_count, -1), np.zeros(piece_count, np.int64)
+        for j in range(piece_count):
+            i = owner[j]
+            error[i] = max(error[i], need[i, j])
+            following[j] = first[i]
+            first[i] = j
         best, best_raises, least = -1, True, math.inf
-        for i in range(sphere_count):
-            if alive[i]:
-                worst, cost = _removal(need, heir, error, largest, first[i], following, raised)
-                raises = worst > error[i]
-                if (best_raises and not raises) or (raises == best_raises and cost < least):
-                    best, best_raises, least = i, raises, cost
+        for i in np.flatnonzero(alive):  # what its removal would do: largest error of an heir, sum of sixth powers
+            worst, cost = 0.0, 0.0
+            j = first[i]
+            while j >= 0:
+                k = heir[j]
+                raised[k] = max(error[k], raised[k], need[k, j])
+                j = following[j]
+            j = first[i]
+            while j >= 0:
+                k = heir[j]
+                j = following[j]
+                if raised[k] >= 0.0:
+                    worst = max(worst, raised[k])
+                    cost += (raised[k] / largest) ** 6
+                    raised[k] = -1.0
+            raises = worst > error[i]
+            if (best_raises and not raises) or (raises == best_raises and cost < least):
+                best, best_raises, least = i, raises, cost
         alive[best] = False
         left -= 1
         for j in range(piece_count):
             if owner[j] == best:
                 owner[j] = heir[j]
+            if heir[j] == best or heir[j] == owner[j]:
                 heir[j] = _nearest(need, alive, j, owner[j])
-            elif heir[j] == best:
-                heir[j] = _nearest(need, alive, j, owner[j])
-    kept = 0
-    for i in range(sphere_count):
-        if alive[i]:
-            chosen[kept] = i
-            kept += 1
-    return kept
+    chosen[:left] = np.flatnonzero(alive)
+    return left
 
 
 @compiled
-def _cover(need, stand_off, branching, chosen, covered):
-    """Pick spheres that stand off by a length until all is covered; how many, or more than allowed if that fails."""
+def _cover(need, overshoot, branching, chosen):
+    """Pick spheres with an overshoot until all is covered; how many, or more than allowed if that fails."""
     sphere_count, piece_count = need.shape
-    for j in range(piece_count):
-        covered[j] = False
-    left = piece_count
+    covered, left = np.zeros(piece_count, np.bool_), piece_count
     for k in range(branching):
         best, most = 0, -1
         for i in range(sphere_count):
             gain = 0
             for j in range(piece_count):
-                gain += not covered[j] and need[i, j] <= stand_off
+                gain += not covered[j] and need[i, j] <= overshoot
             if gain > most:
                 best, most = i, gain
         chosen[k] = best
         for j in range(piece_count):
-            if not covered[j] and need[best, j] <= stand_off:
+            if not covered[j] and need[best, j] <= overshoot:
                 covered[j] = True
                 left -= 1
         if left == 0:
@@ -245,24 +214,19 @@ def _cover(need, stand_off, branching, chosen, covered):
 @compiled
 def expand(need, branching, chosen):
     """EXPAND: fill ``chosen``, return how many spheres there are."""
-    covered = np.zeros(need.shape[1], np.bool_)
     trial = np.zeros(branching, np.int64)
-    high = math.inf
+    low, high, kept = 0.0, math.inf, 1
     for i in range(need.shape[0]):
-        worst = 0.0
-        for j in range(need.shape[1]):
-            worst = max(worst, need[i, j])
+        worst = need[i].max()
         if worst < high:
             high = worst
             chosen[0] = i
-    low, kept = 0.0, 1
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        count = _cover(need, middle, branching, trial, covered)
+        count = _cover(need, middle, branching, trial)
         if count <= branching:
             high, kept = middle, count
-            for k in range(count):
-                chosen[k] = trial[k]
+            chosen[:count] = trial[:count]
         else:
             low = middle
     return kept
@@ -273,8 +237,7 @@ def _drop_redundant(need, chosen, count, radius_need):
     """Drop spheres all of whose pieces others hold at the errors that they have; fills those, returns the count."""
     piece_count = need.shape[1]
     owner = np.zeros(piece_count, np.int64)
-    for k in range(count):
-        radius_need[k] = 0.0
+    radius_need[:count] = 0.0
     for j in range(piece_count):
         best = 0
         for k in range(1, count):
@@ -284,78 +247,55 @@ def _drop_redundant(need, chosen, count, radius_need):
         radius_need[best] = max(radius_need[best], need[chosen[best], j])
     is_kept = np.ones(count, np.bool_)
     for k in range(count):
-        is_redundant = True
+        heir, is_redundant = owner.copy(), count > 1
         for j in range(piece_count):
             if owner[j] == k:
-                heir = -1
+                heir[j] = -1
                 for other in range(count):
                     if is_kept[other] and other != k and need[chosen[other], j] <= radius_need[other]:
-                        heir = other
-                if heir < 0:
-                    is_redundant = False
-                    break
-        if is_redundant and count > 1:
-            is_kept[k] = False
-            for j in range(piece_count):
-                if owner[j] == k:
-                    for other in range(count):
-                        if is_kept[other] and need[chosen[other], j] <= radius_need[other]:
-                            owner[j] = other
-    kept = 0
-    for k in range(count):
-        if is_kept[k]:
-            chosen[kept], radius_need[kept] = chosen[k], radius_need[k]
-            kept += 1
-    return kept
-
-
-@compiled
-def _select(need, branching, cluster_start, chosen):
-    """The best of MERGE, BURST, EXPAND and of the clusters, whose spheres come last; returns count and winner."""
-    trial = np.zeros(branching, np.int64)
-    kept, least, winner = 0, math.inf, 0
-    for method in range(4):
-        if method == 0:
-            count = merge(need, branching, trial)
-        elif method == 1:
-            count = burst(need, branching, trial)
-        elif method == 2:
-            count = expand(need, branching, trial)
-        else:
-            count = need.shape[0] - cluster_start
-            for k in range(count):
-                trial[k] = cluster_start + k
-        worst = _worst_need(need, trial, count)
-        if count > 0 and worst < least:
-            kept, least, winner = count, worst, method
-            for k in range(count):
-                chosen[k] = trial[k]
-    return kept, winner
+                        heir[j] = other
+                is_redundant &= heir[j] >= 0
+        if is_redundant:
+            is_kept[k], owner = False, heir
+    rows = np.flatnonzero(is_kept)
+    chosen[: len(rows)], radius_need[: len(rows)] = chosen[rows], radius_need[rows]
+    return len(rows)
 
 
 @kernel(parallel_from=2)
-def reduce_nodes(
-    points, piece_start, centre, depth, sphere_start, cluster_count, most, chosen, stand_off, count, winner
-):
+def reduce_nodes(points, piece_start, centre, depth, sphere_start, cluster_count, most, chosen, overshoot, count):
     """Reduce the spheres of each node to at most ``chosen.shape[1]``; rows of spheres, their errors, and how many.
 
-    Of the spheres ``sphere_start[n] .. sphere_start[n + 1]`` the last ``cluster_count[n]`` are those of clusters.
+    The best of MERGE, BURST, EXPAND and of the clusters, whose spheres are the last ``cluster_count[n]`` of
+    ``sphere_start[n] .. sphere_start[n + 1]``.
     """
     for n in prange(len(count)):
-        first, clusters = sphere_start[n], cluster_count[n]
+        branching, first, clusters = chosen.shape[1], sphere_start[n], cluster_count[n]
         medial = sphere_start[n + 1] - first - clusters
         used = min(most, medial)
         rows = np.zeros(used + clusters, np.int64)
         _spread(centre, first, medial, used, rows)
-        for k in range(clusters):
-            rows[used + k] = first + medial + k
+        rows[used:] = np.arange(first + medial, first + medial + clusters)
         need = np.zeros((len(rows), piece_start[n + 1] - piece_start[n]))
         _fill_needs(points, piece_start[n], piece_start[n + 1], centre, depth, rows, need)
-        picked = np.zeros(chosen.shape[1], np.int64)
-        kept, winner[n] = _select(need, chosen.shape[1], used, picked)
-        count[n] = _drop_redundant(need, picked, kept, stand_off[n])
-        for k in range(count[n]):
-            chosen[n, k] = rows[picked[k]]
+        picked, trial = np.zeros(branching, np.int64), np.zeros(branching, np.int64)
+        kept, least = 0, math.inf
+        for method in range(4):
+            if method == 0:
+                size = merge(need, branching, trial)
+            elif method == 1:
+                size = burst(need, branching, trial)
+            elif method == 2:
+                size = expand(need, branching, trial)
+            else:
+                size = clusters
+                trial[:clusters] = np.arange(used, used + clusters)
+            worst = _worst_need(need, trial, size)
+            if size > 0 and worst < least:
+                kept, least = size, worst
+                picked[:size] = trial[:size]
+        count[n] = _drop_redundant(need, picked, kept, overshoot[n])
+        chosen[n, : count[n]] = rows[picked[: count[n]]]
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The triangles below pairs of leaves that meet, tested in plain doubles with a bound on rounding."""
+"""The triangles below pairs of leaves that meet, tested in doubles with a bound on rounding."""
 
 # mypy: ignore-errors
 
@@ -16,9 +16,8 @@ from impinge.exact.triangle_triangle import own_bound, triangle_triangle_filtere
 CURSOR, TESTS, FOUND = range(3)
 """Places in ``state``: pairs of leaves done, pairs of triangles so far, and keys written."""
 DONE, OUT_OF_TIME, OUT_OF_TESTS, FULL = range(4)
-MISSED, HIT, OPEN = range(3)
-"""What is known of a pair of leaves: no triangles meet, some do, or the exact test must tell."""
 CLOCK_EVERY = 64
+"""Tests between two readings of the clock."""
 
 
 @compiled
@@ -54,15 +53,14 @@ def boxes_meet(p, q, r, s, t, u):
 
 
 @compiled
-def examine_leaf_pairs(leaves, side_a, side_b, limits, alone, state, key, row, status):
+def examine_leaf_pairs(leaves, side_a, side_b, limits, policy, state, key, row):
     """Test triangles below pairs of leaves, in order; keys of those that meet or may, and the pair that each is below.
 
-    A side: positions, faces, triangles by node (starts and ids). ``limits``: most tests, the time to stop at, and
-    nanoseconds to list each key. ``status`` of a pair that was not done stays OPEN. A pair counts as as many tests as
-    it has pairs of triangles. ``alone``: whether both are one body, and whether its triangles that share a vertex are
-    skipped.
+    A side: positions, faces, triangles by node (starts and ids). ``limits``: most tests, the deadline, and nanoseconds
+    to list each key. A pair of leaves counts as as many tests as it has pairs of triangles. ``policy``: whether both
+    are one body, and whether its triangles that share a vertex are skipped. Keys of uncertain pairs have no kind.
     """
-    is_self, skips_neighbours = alone
+    is_self, skips_neighbours = policy
     most_tests, deadline, key_ns = limits
     x_a, faces_a, start_a, tri_a = side_a
     x_b, faces_b, start_b, tri_b = side_b
@@ -78,7 +76,7 @@ def examine_leaf_pairs(leaves, side_a, side_b, limits, alone, state, key, row, s
             return FULL
         if monotonic_ns() + key_ns * state[FOUND] >= deadline:
             return OUT_OF_TIME
-        found, hit, open_count = state[FOUND], False, 0
+        found = state[FOUND]
         lo, hi = box_around(x_b, faces_b, tri_b, start_b[b], start_b[b + 1])
         for m in range(start_a[a], start_a[a + 1]):
             f = face(faces_a, tri_a[m])
@@ -107,15 +105,10 @@ def examine_leaf_pairs(leaves, side_a, side_b, limits, alone, state, key, row, s
                 else:
                     kind = neighbours_filtered(x_a, f, g, bound)
                 if kind != NONE:
-                    is_open = kind == UNCERTAIN
                     if is_self:
                         i_a, i_b = min(i_a, i_b), max(i_a, i_b)
-                    key[found] = pair_key(i_a, i_b, 0 if is_open else kind)
-                    row[found] = i
+                    key[found], row[found] = pair_key(i_a, i_b, 0 if kind == UNCERTAIN else kind), i
                     found += 1
-                    hit = hit or not is_open
-                    open_count += int(is_open)
-        status[i] = HIT if hit else (OPEN if open_count else MISSED)
         state[FOUND] = found
         state[TESTS] += tests
         state[CURSOR] += 1

@@ -1,12 +1,12 @@
-"""One body against itself by its tree of spheres: which pairs are not looked at twice, and which always meet.
+"""One body against itself: which pairs are visited once, and which always meet.
 
-Twins       The tree is searched against itself. Leaves have an order, that of the pieces along the tree; a pair of
-            spheres (x, y) is followed unless everything below x comes after everything below y. So each two leaves are
-            found once, the first of them first, and each leaf with itself.
-Neighbours  Spheres around triangles that share a vertex always meet, which tells nothing. Without the exact stage, two
-            leaves whose triangles share a vertex are left out; with it they are kept, and their triangles are tested
-            by the policy for self-collision.
-Depths      are 0 of spheres whose triangles share a vertex, on any level: how far they overlap is no penetration.
+Mirrored    The tree is searched against itself. Leaves are ordered as their pieces are along the tree; a pair of
+pairs       spheres (x, y) is followed unless everything below x comes after everything below y. Each two leaves are
+            then found once, in order, and each leaf with itself.
+Neighbours  Spheres around triangles that share a vertex always meet. Without the exact stage, two leaves whose
+            triangles share a vertex are left out; with it they are kept, and their triangles are tested by the policy
+            for self-collision.
+Depths      are 0 for spheres whose triangles share a vertex, on any level: their overlap is no penetration.
 """
 
 from __future__ import annotations
@@ -19,37 +19,41 @@ from numpy.typing import NDArray
 
 from impinge.checks import Bools, Ints, sorted_unique
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
-from impinge.detect.sphere_tree.search import kernels
-from impinge.detect.sphere_tree.search.body_binding import leaf_triangles
+from impinge.detect.sphere_tree.search import context_kernels as kernels
 from impinge.detect.sphere_tree.track.tracking import Layout
 
-NOBODY: tuple[Any, ...] = (
+TWO_BODIES: tuple[Any, ...] = (
     np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32),
 )  # fmt: skip
-"""What kernels take for two bodies."""
+"""The arrays of ``OneBody`` for two bodies."""
 _LOW = 0xFFFFFFFF
 
 
 class OneBody:
-    """What a search of one body against itself has to know of its tree."""
+    """What the search of one body against itself reads of its tree."""
 
     def __init__(self, layout: Layout, faces: Ints, *, neighbours_count: bool) -> None:
         self.layout, self._faces = layout, faces
         tree = layout.tree
-        stand: NDArray[np.int64] = np.zeros((len(layout.slot_parent), 2), dtype=np.int64)
-        stand[layout.node_slot, 0], stand[layout.node_slot, 1] = tree.piece_start, tree.piece_stop
-        excluding = NOBODY[1:] if neighbours_count else _by_node(_below_leaves(tree, faces), len(tree))
-        self.arrays = (stand, *excluding)
-        """What kernels take: the range of pieces by slot; lists of vertices by leaf, empty where neighbours count."""
+        piece_range: NDArray[np.int64] = np.zeros((len(layout.slot_parent), 2), dtype=np.int64)
+        piece_range[layout.node_slot, 0], piece_range[layout.node_slot, 1] = tree.piece_start, tree.piece_stop
+        excluding = TWO_BODIES[1:] if neighbours_count else _by_node(self._leaf_vertices(), len(tree))
+        self.arrays = (piece_range, *excluding)
+        """Piece ranges by slot; vertices by leaf, empty where neighbours count."""
+
+    def _leaf_vertices(self) -> NDArray[np.int64]:
+        """Distinct leaves and vertices of their triangles, packed and sorted."""
+        start, triangle = leaf_triangles(self.layout.tree)
+        leaf = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        return sorted_unique((leaf[:, None] << 32 | self._faces[triangle].astype(np.int64)).reshape(-1))
 
     @cached_property
     def _vertices(self) -> tuple[NDArray[np.int64], Ints]:
         """Vertices below all nodes, from the leaves up."""
-        tree = self.layout.tree
-        levels = [_below_leaves(tree, self._faces)]
+        tree, levels = self.layout.tree, [self._leaf_vertices()]
         for first in tree.level_start[-2:0:-1]:
             node = levels[-1] >> 32
-            is_here = node >= first  # leaves above have to wait
+            is_here = node >= first  # leaves above follow later
             parent = tree.parent[node[is_here]].astype(np.int64)
             levels.append(
                 sorted_unique(np.concatenate([levels[-1][~is_here], parent << 32 | levels[-1][is_here] & _LOW]))
@@ -57,20 +61,20 @@ class OneBody:
         return _by_node(sorted_unique(np.concatenate(levels)), len(tree))
 
     def shares(self, pairs: Ints) -> Bools:
-        """For pairs of nodes, whether triangles below them share a vertex."""
+        """Which pairs of nodes have triangles that share a vertex."""
         found: Bools = np.zeros(len(pairs), dtype=np.bool_)
         kernels.find_sharing(np.ascontiguousarray(pairs), *self._vertices, found)
         return found
 
 
-def _below_leaves(tree: SphereHierarchy, faces: Ints) -> NDArray[np.int64]:
-    """Distinct leaves and vertices of their triangles, packed and sorted."""
-    start, triangle = leaf_triangles(tree)
-    leaf = np.repeat(np.arange(len(tree), dtype=np.int64), np.diff(start))
-    return sorted_unique((leaf[:, None] << 32 | faces[triangle].astype(np.int64)).reshape(-1))
+def leaf_triangles(tree: SphereHierarchy) -> tuple[NDArray[np.int64], Ints]:
+    """Distinct triangles below each leaf, as starts by node and ids; inner nodes have none."""
+    leaves = tree.leaves[np.argsort(tree.piece_start[tree.leaves])]  # in the order of the pieces
+    node = np.repeat(leaves, tree.piece_stop[leaves] - tree.piece_start[leaves]).astype(np.int64)
+    return _by_node(sorted_unique(node << 32 | tree.piece_triangle), len(tree))
 
 
 def _by_node(key: NDArray[np.int64], node_count: int) -> tuple[NDArray[np.int64], Ints]:
-    """Packed nodes and vertices as starts by node and vertices."""
+    """Packed (node, item) as starts by node and items."""
     start = np.searchsorted(key >> 32, np.arange(node_count + 1)).astype(np.int64)
     return start, (key & _LOW).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Spheres that follow a deforming body, and contact frames of sphere pairs.
+"""Controls and layout of spheres that follow a deforming body, mean normals, contact frames of sphere pairs.
 
 Imports: ``build`` and the hierarchy.
 Does not import ``search``.

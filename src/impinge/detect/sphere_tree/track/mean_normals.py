@@ -1,12 +1,11 @@
-"""Which way the surface below a sphere faces: the mean of its outward unit normals, by area.
+"""Mean outward unit normals of the surface below spheres, weighted by area.
 
-Length    1 where the surface below is flat, less where it is bent, 0 of the root of a closed surface: how much the
-          direction tells.
-Whom      Closed surfaces that agree on which side is outside. Others face nowhere: the mean is 0.
-When      As the body was in the query, transform included; found when it is first asked for, of the spheres that are
-          asked about alone.
-How many  At most ``MOST_PIECES`` pieces below a sphere are looked at, evenly spread along the tree, so that a sphere
-          near the root costs no more than a leaf; leaves have fewer, as a rule.
+Length    1 where the surface below is flat, less where it is curved, 0 at the root of a closed surface: a measure of
+          how reliable the direction is.
+Scope     Closed, consistently oriented surfaces. For others the mean is 0.
+State     As the body was in the query, transform included; computed on demand, for the spheres in question alone.
+Cost      At most ``MOST_PIECES`` pieces below a sphere are read, evenly spread along the tree: a sphere near the root
+          costs no more than a leaf; leaves usually have fewer.
 """
 
 from __future__ import annotations
@@ -24,17 +23,8 @@ from impinge.detect.sphere_tree.track import mean_normals_kernels as kernels
 MOST_PIECES = 64
 
 
-class Pieces(NamedTuple):
-    """What kernels take of a tree: ranges of pieces by node, the triangle of each, and its share of that."""
-
-    start: Ints
-    stop: Ints
-    triangle: Ints
-    share: Floats
-
-
-class Outside:
-    """What tells the outside of one surface, and does not change while it deforms; made when first asked for."""
+class SurfaceOrientation:
+    """The orientation of one surface, which does not change while it deforms; computed on demand."""
 
     def __init__(self, tree: SphereHierarchy, faces: Ints) -> None:
         self._tree, self._faces = tree, faces
@@ -47,22 +37,17 @@ class Outside:
         return outward_sign(rest / (size or 1.0), self._faces[sorted_unique(self._tree.piece_triangle)])
 
     @cached_property
-    def pieces(self) -> Pieces:
-        """Pieces by node."""
+    def pieces(self) -> tuple[Any, ...]:
+        """Start and stop of the pieces by node, the triangle of each, and its share of that; as kernels read them."""
         tree = self._tree
         share = np.abs(np.linalg.det(tree.piece_corner))
-        columns = (tree.piece_start, tree.piece_stop, tree.piece_triangle, share)
-        return Pieces._make(map(read_only, columns))
-
-    def prepare(self) -> None:
-        """Do now what would be done when normals are first asked for."""
-        _ = self.sign and self.pieces
+        return tuple(map(read_only, (tree.piece_start, tree.piece_stop, tree.piece_triangle, share)))
 
 
-class Facing(NamedTuple):
-    """The surface of one body as a query saw it."""
+class MeanNormals(NamedTuple):
+    """The surface of one body in the state of a query."""
 
-    outside: Outside
+    orientation: SurfaceOrientation
     x: Floats
     faces: Ints
     matrix: Floats | None
@@ -70,30 +55,29 @@ class Facing(NamedTuple):
 
     @property
     def sign(self) -> float:
-        """As of ``Outside``, after the transform: one that mirrors turns triangles over."""
+        """As of the orientation, after the transform: a mirror image reverses it."""
         if self.matrix is None:
-            return self.outside.sign
-        return self.outside.sign * float(np.sign(np.linalg.det(self.matrix[:3, :3])))
+            return self.orientation.sign
+        return self.orientation.sign * float(np.sign(np.linalg.det(self.matrix[:3, :3])))
 
     def of(self, nodes: Ints, size: float) -> Floats:
         """Mean outward unit normals below nodes, shape (k, 3); ``size``, about that of the body, scales products."""
-        pieces, sign = self.outside.pieces, self.sign
+        sign = self.sign
         if sign == 0.0 or not size > 0.0:
             return np.zeros((len(nodes), 3))
-        row: Ints = np.zeros(len(pieces.start), dtype=np.int32)
+        row: Ints = np.zeros(len(self.orientation.pieces[0]), dtype=np.int32)
         row[nodes] = 1
         distinct = np.flatnonzero(row).astype(np.int32)  # a sphere may be in many pairs
         row[distinct] = np.arange(len(distinct))
-        turn = np.eye(3) if self.matrix is None else np.ascontiguousarray(self.matrix[:3, :3])
-        facing = np.zeros((len(distinct), 3))
-        kernels.mean_normals.over(MOST_PIECES * len(distinct))(
-            distinct, *pieces, MOST_PIECES, read_only(self.x), read_only(self.faces), turn, size, facing
-        )
-        return np.asarray(sign * facing[row[nodes]])
+        linear = np.eye(3) if self.matrix is None else np.ascontiguousarray(self.matrix[:3, :3])
+        mean = np.zeros((len(distinct), 3))
+        surface = *self.orientation.pieces, MOST_PIECES, read_only(self.x), read_only(self.faces)
+        kernels.mean_normals.over(MOST_PIECES * len(distinct))(distinct, *surface, linear, size, mean)
+        return np.asarray(sign * mean[row[nodes]])
 
 
 def read_only(array: Any) -> Any:
-    """A view that cannot be written to, as positions of bodies are: Numba compiles anew for the other kind."""
+    """A read-only view, as positions of bodies are: Numba compiles a kernel again for the other kind."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -1,4 +1,4 @@
-"""How far balls stand off from a solid, against distances that are known."""
+"""Overshoots of balls over a solid, against known distances."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from impinge import shapes
-from impinge.detect.sphere_tree.build.overshoot import directions, stand_offs
+from impinge.detect.sphere_tree.build.overshoot import directions, overshoots
 
 pytestmark = pytest.mark.small
 
 
-def test_stand_off_is_at_most_what_radius_and_depth_allow():
-    """Keep measured stand-offs below the bound of the medial axis, and near it for spheres in a slab."""
+def test_overshoot_is_at_most_what_radius_and_depth_allow():
+    """Keep sampled overshoots below the bound of the medial axis, and near it for spheres in a slab."""
     slab = shapes.box((10.0, 10.0, 1.0))
     centre, radius = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.2], [0.0, 0.0, -0.3]]), np.array([0.7, 0.7, 0.7])
-    found = stand_offs(slab, centre, radius, 1000)
+    found = overshoots(slab, centre, radius, 1000)
     bound = radius - (0.5 - np.abs(centre[:, 2]))
 
     assert (found <= bound + 1e-12).all()
