@@ -83,7 +83,7 @@ def test_icosphere_counts(s):
 
 @pytest.mark.parametrize("make", [lambda **k: shapes.uv_sphere(80, 60, **k), lambda **k: shapes.icosphere(4, **k)])
 def test_spheres_approach_the_analytic_volume(make):
-    """Put all vertices on the sphere asked for and enclose nearly its volume, never more."""
+    """Put all vertices on the requested sphere and enclose nearly its volume, never more."""
     sphere = make(radius=2.0, center=(1.0, -2.0, 3.0))
     ball = 4.0 / 3.0 * math.pi * 2.0**3
 
@@ -175,7 +175,7 @@ def test_cad_part_has_long_thin_triangles():
 
 
 def test_cloth_grid_is_an_open_flat_sheet():
-    """Make an open sheet that faces up and has the area asked for."""
+    """Make an open sheet that faces up and has the requested area."""
     cloth = shapes.cloth_grid(4, 3, size=(2.0, 3.0), center=(0.0, 0.0, 1.0))
 
     assert counts(cloth) == (24, 20)
@@ -213,7 +213,7 @@ def test_tet_box_counts(cubes, tet_count, vertex_count):
     assert len(mesh.surface) == 4 * (cubes[0] * cubes[1] + cubes[1] * cubes[2] + cubes[2] * cubes[0])
 
 
-def test_tet_box_fills_the_size_asked_for():
+def test_tet_box_fills_the_requested_size():
     """Reach the sides of the box exactly."""
     mesh = shapes.tet_box(3, 7, 5, size=(1.0, 2.0, 3.0), center=(0.5, 1.0, 1.5))
 

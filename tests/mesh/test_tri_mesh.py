@@ -62,7 +62,7 @@ def test_update_copies():
 
 
 def test_update_without_copy_keeps_the_array():
-    """Use the very array with copy=False, so that later writes show."""
+    """Keep the array itself with copy=False: later writes show."""
     mesh, x = square(), SQUARE + 1.0
     mesh.update(x, copy=False)
 
@@ -190,13 +190,13 @@ def test_closed_surfaces_know_their_volume():
 
 
 def test_open_surfaces_have_no_volume():
-    """Count the open edges of a surface that was asked for its volume."""
+    """State the number of open edges where a surface has no volume."""
     with pytest.raises(MeshError, match=r"encloses no volume: 4 open, 0 non-manifold and 0 flipped edges"):
         _ = square().volume
 
 
 def test_surfaces_without_orientation_have_no_volume():
-    """Count the flipped edges of a closed surface that was asked for its volume."""
+    """State the number of flipped edges where a closed surface has no volume."""
     box = shapes.box()
     faces = box.faces.copy()
     faces[0] = faces[0, ::-1]
@@ -292,7 +292,7 @@ def test_a_steady_animation_with_a_query_each_frame_reuses_two_buffers(buffers_m
 
 def test_a_steady_animation_allocates_no_positions():
     """Keep the memory in use constant during an animation."""
-    x = np.ones((200_000, 3))  # many, so that what tracing itself takes does not count
+    x = np.ones((200_000, 3))  # many: the memory of tracing itself is negligible
     mesh = TriMesh(np.zeros_like(x), [[0, 1, 2]])
     mesh.update(x)
     tracemalloc.start()
@@ -629,5 +629,5 @@ def test_trust_looks_at_shapes_and_types_only():
 @pytest.mark.parametrize("mode", ["fix", None, True, "RAISE"])
 def test_other_modes_are_refused(mode):
     """List the modes that there are."""
-    with pytest.raises(OptionError, match=rf"validate is {mode!r}, expected one of 'raise', 'drop', 'trust'"):
+    with pytest.raises(OptionError, match=rf"validate is {mode!r}, expected 'raise', 'drop' or 'trust'"):
         TriMesh(SQUARE, FACES, validate=mode)

@@ -23,7 +23,7 @@ from impinge.checks import (
     check_finite,
     check_range,
     out_of_range,
-)
+)  # fmt: skip
 from impinge.errors import MeshWarning
 from impinge.mesh.elements import Elements
 from impinge.mesh.positions import Positions

@@ -160,11 +160,8 @@ class TriMesh(Mesh):
         with self.positions.lock:
             adjacency, x = self.adjacency, self.positions.vertices
         if not adjacency.is_oriented:
-            raise MeshError(
-                f"the surface encloses no volume: {int(adjacency.open_edges.sum())} open, "
-                f"{int(adjacency.nonmanifold_edges.sum())} non-manifold and {int(adjacency.flipped_edges.sum())} "
-                "flipped edges; close and orient it first (impinge.validate lists them)"
-            )
+            remedy = "close and orient it first (impinge.validate lists them)"
+            raise MeshError(f"the surface encloses no volume: {adjacency.count_defects()}; {remedy}")
         corner = x[adjacency.faces]
         corner -= box_around(x, adjacency.faces).mean(axis=0)  # near the surface: less is lost to rounding
         return float(np.einsum("ij,ij->", corner[:, 0], np.cross(corner[:, 1], corner[:, 2])) / 6.0)
