@@ -432,8 +432,8 @@ class Later:
 
 def test_cancelled_in_the_middle(monkeypatch):
     """Look at cancel between stages and parts of them; the answer is the same if nobody cancels."""
-    monkeypatch.setattr("impinge.detect.proximity.proximity.PAIRS_PER_LOOK", 5000)
-    monkeypatch.setattr("impinge.detect.proximity.proximity.LOOK_MS", 0.0)
+    monkeypatch.setattr("impinge.detect.proximity.proximity.PAIRS_PER_CHECK", 5000)
+    monkeypatch.setattr("impinge.detect.proximity.proximity.CHECK_MS", 0.0)
     body = cloth(20)
     expected = impinge.proximity(body, margin=0.1)
     never = Later(10**9)
