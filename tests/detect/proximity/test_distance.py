@@ -306,7 +306,7 @@ class Later:
 
 def test_cancelled_in_the_middle(monkeypatch):
     """Look at cancel again and again while threads search; the answer is the same if nobody cancels."""
-    monkeypatch.setattr("impinge.detect.proximity.distance.PAIRS_PER_LOOK", 500)
+    monkeypatch.setattr("impinge.detect.proximity.distance.PAIRS_PER_CHECK", 500)
     inner, outer = shapes.icosphere(3), shapes.icosphere(3, radius=1.1)
     expected = impinge.distance(inner, outer)
     never = Later(10**9)
