@@ -253,7 +253,7 @@ def test_netgen_refuses_what_meets_itself():
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", r"gave up \(ended by signal 11\)"),
         ("import time; time.sleep(600)", "did not end within 1 seconds"),
-        ("raise RuntimeError('the front is stuck')", r"gave up \(the front is stuck\)"),
+        ("raise RuntimeError('the queue is stuck')", r"gave up \(the queue is stuck\)"),
         ("import sys; sys.exit(3)", r"gave up \(exit code 3\)"),
     ],
     ids=["crashes", "hangs", "raises", "exits"],
@@ -374,7 +374,9 @@ def test_slivers_are_thickened_and_worse_ones_refused(monkeypatch):
     assert thicken(flat).vertices.tobytes() == thick.vertices.tobytes()
     monkeypatch.setattr(prepare, "thicken", lambda mesh: mesh)
     monkeypatch.setattr(prepare, "THIN", 0.3)
-    with pytest.raises(MeshError, match=r"^the flattest tet of NetGen has a height of .* mean edges, expected 0.3; .*'cubes'$"):
+    with pytest.raises(
+        MeshError, match=r"^the flattest tet of NetGen has a height of .* mean edges, expected 0.3; .*'cubes'$"
+    ):
         coarse_tets(shapes.bumpy_sphere(4), coarse_faces=400, method="netgen")
 
 

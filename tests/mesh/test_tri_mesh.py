@@ -98,7 +98,7 @@ def test_arrays_given_without_copy_are_never_written_to():
 
 
 def test_read_only_arrays_are_taken_without_copy():
-    """Take and later replace an array that nobody may write to."""
+    """Take and later replace a read-only array."""
     mesh, x = square(), SQUARE + 1.0
     x.flags.writeable = False
     mesh.update(x, copy=False)
@@ -176,7 +176,7 @@ def test_bounds_follow_updates_and_edits():
 
 
 def test_closed_surfaces_know_their_volume():
-    """Tell a closed surface from an open one, and its volume wherever it is and whichever way it looks."""
+    """Distinguish closed from open surfaces, and compute the volume at any place and orientation."""
     box = shapes.box((1.0, 2.0, 3.0))
 
     assert box.is_closed
@@ -269,7 +269,7 @@ def test_a_snapshot_survives_the_reuse_of_buffers(rng):
 
 
 def test_a_steady_animation_reuses_two_buffers(buffers_made):
-    """Allocate one second buffer, and then none, while nobody holds old frames."""
+    """Allocate one second buffer, and then none, while no reader holds old frames."""
     mesh = square()
     places = set()
     for frame in range(100):
@@ -356,7 +356,7 @@ def test_reuse_goes_on_after_vertices_were_added():
 
 
 def test_a_reader_sees_one_frame_while_another_thread_updates():
-    """Give a reader one whole frame, unchanged as long as it looks, while a writer updates without pause."""
+    """Give a reader one whole, unchanged frame while a writer updates without pause."""
     mesh = TriMesh(np.zeros((2000, 3)), [[0, 1, 2]])
     done = threading.Event()
     errors = []
@@ -553,17 +553,17 @@ def test_edits_equal_a_plain_model(seed):
 def test_adding_one_at_a_time_copies_in_proportion(what, n):
     """Copy O(n) rows in all when n elements are added one by one: capacity grows by a constant factor."""
     mesh = TriMesh(np.zeros((3, 3)), [[0, 1, 2]])
-    look = (lambda: mesh.faces.base) if what == "triangles" else (lambda: mesh.vertices.base)
+    buffer_of = (lambda: mesh.faces.base) if what == "triangles" else (lambda: mesh.vertices.base)
     add = (
         (lambda: mesh.add_triangles([[0, 1, 2]]))
         if what == "triangles"
         else (lambda: mesh.add_vertices(np.ones((1, 3))))
     )
-    copied, moves, buffer = 0, 0, look()
+    copied, moves, buffer = 0, 0, buffer_of()
     for i in range(n):
         add()
-        if look() is not buffer:
-            buffer, moves, copied = look(), moves + 1, copied + i
+        if buffer_of() is not buffer:
+            buffer, moves, copied = buffer_of(), moves + 1, copied + i
     capacity = len(buffer)
 
     assert copied < 3 * n

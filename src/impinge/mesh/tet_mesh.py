@@ -125,11 +125,10 @@ class TetMesh(Mesh):
         """
         with self.positions.lock:
             inverted = self._inverted_at_rest()
-            new_id = self.elements.compact()
+            new_id = super().compact()
             self._inverted = inverted[new_id >= 0]
             if self._surface is not None:
                 self._surface.tets_renumbered(new_id)
-            self.positions.bump()
         return new_id
 
 

@@ -126,13 +126,6 @@ class TriMesh(Mesh):
             self.elements.remove(as_ids(ids, name="ids", count=len(self.elements.rows)))
             self.positions.bump()
 
-    def compact(self) -> Ints:
-        """Renumber the live triangles from 0, not the vertices; return the map old to new id, -1 for dead ones."""
-        with self.positions.lock:
-            new_id = self.elements.compact()
-            self.positions.bump()
-        return new_id
-
     @property
     def adjacency(self) -> Adjacency:
         """Edges and neighbours of the live triangles (rows count live triangles, in the order of their ids)."""

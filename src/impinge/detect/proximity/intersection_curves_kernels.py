@@ -97,35 +97,27 @@ def cross_pairs(x_a, faces_a, x_b, faces_b, pairs, has_segment, feature, place):
 def trace_curves(ends, node_start, node_segment, order, start, closed):
     """Traverse all segments, from branches and open ends first, then around; returns the number of curves.
 
-    Curve c has the segments ``order[start[c]:start[c + 1]]``.
+    Curve c has the segments ``order[start[c]:start[c + 1]]``; it ends where it branches or meets itself.
     """
     seen = np.zeros(len(ends), np.bool_)
     count = done = np.int64(0)
     for from_branches in (True, False):
         for first in range(len(ends)):
             for side in range(2):
-                node = ends[first, side]
+                segment, node = np.int64(first), ends[first, side]
                 if seen[first] or (from_branches and node_start[node + 1] - node_start[node] == 2):
                     continue
                 start[count] = done
-                done, last = _walk(first, node, ends, node_start, node_segment, seen, order, done)
-                closed[count] = last == node
+                while not seen[segment]:
+                    seen[segment] = True
+                    order[done] = segment
+                    done += 1
+                    node = ends[segment, 1] if ends[segment, 0] == node else ends[segment, 0]
+                    at = node_start[node]
+                    if node_start[node + 1] - at != 2:
+                        break
+                    segment = node_segment[at + 1] if node_segment[at] == segment else node_segment[at]
+                closed[count] = node == ends[first, side]
                 count += 1
     start[count] = done
     return count
-
-
-@compiled
-def _walk(segment, node, ends, node_start, node_segment, seen, order, done):
-    """Follow a curve from ``node`` along ``segment`` up to a branch; returns the segments done and the last node."""
-    while True:
-        seen[segment] = True
-        order[done] = segment
-        done += 1
-        node = ends[segment, 1] if ends[segment, 0] == node else ends[segment, 0]
-        first = node_start[node]
-        if node_start[node + 1] - first != 2:
-            return done, node
-        segment = node_segment[first + 1] if node_segment[first] == segment else node_segment[first]
-        if seen[segment]:
-            return done, node

@@ -77,9 +77,9 @@ def _closed(posed: PosedTree) -> _Closed:
         derived.pop("closed", None)
     _, ids, pieces = kept
     token = posed.token if len(pieces.open_edge) else None
-    known: tuple[object, _Closed] | None = derived.get("closed")
-    if known is None or known[0] != token:
+    cached: tuple[object, _Closed] | None = derived.get("closed")
+    if cached is None or cached[0] != token:
         closed, oriented = np.zeros((2, len(state.faces)), dtype=np.bool_)
         closed[ids], oriented[ids] = closed_pieces(pieces, posed.x)
-        known = derived["closed"] = token, _Closed(closed, oriented, bool(closed[ids].all()))
-    return known[1]
+        cached = derived["closed"] = token, _Closed(closed, oriented, bool(closed[ids].all()))
+    return cached[1]

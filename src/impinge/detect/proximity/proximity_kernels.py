@@ -117,39 +117,13 @@ def _is_near_face(p, a, b, c, margin, far_sq):
 
 
 @inlined
-def join_lanes(lanes, first_a, first_b, a, b, is_edges, is_self, reach, keys, count):
-    """Append the keys of near pairs of features; keys beyond the room in ``keys`` are counted only."""
-    x_a, id_a, corner_a = a[0], a[3], a[4]
-    x_b, id_b, corner_b = b[0], b[3], b[4]
-    while lanes != 0:
-        bit = lowest_bit(lanes)
-        lanes &= lanes - ONE
-        i, j = first_a + bit // WIDTH, first_b + bit % WIDTH
-        if id_a[i] < 0 or id_b[j] < 0:
-            continue
-        if is_edges and is_self and id_a[i] > id_b[j]:
-            i, j = j, i
-        u, v = corner_a[i, 0], corner_a[i, 1]
-        p, q, r = corner_b[j, 0], corner_b[j, 1], corner_b[j, 2]
-        shares_vertex = (u == p) | (u == q) | (u == r) | (v == p) | (v == q)  # without branches; r of an edge is q
-        if is_self & shares_vertex:
-            continue
-        if is_edges:
-            is_near = _is_near_edge(point(x_a, u), point(x_a, v), point(x_b, p), point(x_b, q), *reach)
-        else:
-            is_near = _is_near_face(point(x_a, u), point(x_b, p), point(x_b, q), point(x_b, r), *reach)
-        if is_near:
-            if count < len(keys):
-                keys[count] = (np.uint64(id_a[i]) << HALF_KEY) | np.uint64(id_b[j])
-            count += 1
-    return count
-
-
-@inlined
 def join_blocks(block_a, block_b, a, b, is_edges, is_self, reach, keys, count):
-    """Append the keys of all near features of two blocks; each pair of edges of one body once."""
-    _, group_start_a, top_start_a, _, _, box_a, top_a = a
-    _, group_start_b, top_start_b, _, _, box_b, top_b = b
+    """Append the keys of all near features of two blocks; each pair of edges of one body once.
+
+    Keys beyond the room in ``keys`` are counted only.
+    """
+    x_a, group_start_a, top_start_a, id_a, corner_a, box_a, top_a = a
+    x_b, group_start_b, top_start_b, id_b, corner_b, box_b, top_b = b
     once = is_edges and is_self and block_a == block_b
     for t in range(top_start_a[block_a], top_start_a[block_a + 1]):
         for u in range(t if once else top_start_b[block_b], top_start_b[block_b + 1]):
@@ -163,7 +137,26 @@ def join_blocks(block_a, block_b, a, b, is_edges, is_self, reach, keys, count):
                 if g >= group_start_a[block_a + 1] or h >= group_start_b[block_b + 1]:
                     continue
                 lanes = overlap_square(box_a, g, box_b, h) & (ABOVE_DIAGONAL if once and g == h else ALL)
-                count = join_lanes(lanes, WIDTH * g, WIDTH * h, a, b, is_edges, is_self, reach, keys, count)
+                while lanes != 0:
+                    bit = lowest_bit(lanes)
+                    lanes &= lanes - ONE
+                    i, j = WIDTH * g + bit // WIDTH, WIDTH * h + bit % WIDTH
+                    if id_a[i] < 0 or id_b[j] < 0:
+                        continue
+                    if is_edges and is_self and id_a[i] > id_b[j]:
+                        i, j = j, i
+                    v, w = corner_a[i, 0], corner_a[i, 1]
+                    p, q, r = corner_b[j, 0], corner_b[j, 1], corner_b[j, 2]
+                    if is_self & ((v == p) | (v == q) | (v == r) | (w == p) | (w == q)):  # r of an edge is q
+                        continue
+                    if is_edges:
+                        is_near = _is_near_edge(point(x_a, v), point(x_a, w), point(x_b, p), point(x_b, q), *reach)
+                    else:
+                        is_near = _is_near_face(point(x_a, v), point(x_b, p), point(x_b, q), point(x_b, r), *reach)
+                    if is_near:
+                        if count < len(keys):
+                            keys[count] = (np.uint64(id_a[i]) << HALF_KEY) | np.uint64(id_b[j])
+                        count += 1
     return count
 
 
@@ -210,16 +203,9 @@ def join_block_pairs(
 
 @inlined
 def _measure_vertex(x, v, other, faces, f, i, distance, weights):
+    """Distance and weights of a vertex and a face."""
     p, q, r = point(other, faces[f, 0]), point(other, faces[f, 1]), point(other, faces[f, 2])
     weights[i, 0], weights[i, 1], weights[i, 2], distance_sq = closest_on_triangle(point(x, v), p, q, r)
-    distance[i] = math.sqrt(distance_sq)
-
-
-@inlined
-def _measure_edge(x_a, edges_a, e, x_b, edges_b, f, i, distance, weights):
-    a, b = point(x_a, edges_a[e, 0]), point(x_a, edges_a[e, 1])
-    c, d = point(x_b, edges_b[f, 0]), point(x_b, edges_b[f, 1])
-    weights[i, 0], weights[i, 1], distance_sq = closest_on_segments(a, b, c, d)
     distance[i] = math.sqrt(distance_sq)
 
 
@@ -236,9 +222,11 @@ def measure_pairs(a, b, vertex_face, face_vertex, edge_edge):
             _measure_vertex(x_a, pairs[k, 0], x_b, faces_b, pairs[k, 1], k, distance, weights)
         elif k < second:
             pairs, distance, weights = face_vertex
-            i = k - first
-            _measure_vertex(x_b, pairs[i, 1], x_a, faces_a, pairs[i, 0], i, distance, weights)
+            _measure_vertex(x_b, pairs[k - first, 1], x_a, faces_a, pairs[k - first, 0], k - first, distance, weights)
         else:
             pairs, distance, weights = edge_edge
             i = k - second
-            _measure_edge(x_a, edges_a, pairs[i, 0], x_b, edges_b, pairs[i, 1], i, distance, weights)
+            c, d = edges_a[pairs[i, 0], 0], edges_a[pairs[i, 0], 1]
+            e, f = edges_b[pairs[i, 1], 0], edges_b[pairs[i, 1], 1]
+            nearest = closest_on_segments(point(x_a, c), point(x_a, d), point(x_b, e), point(x_b, f))
+            weights[i, 0], weights[i, 1], distance[i] = nearest[0], nearest[1], math.sqrt(nearest[2])
