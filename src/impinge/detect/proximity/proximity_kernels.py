@@ -209,6 +209,15 @@ def _measure_vertex(x, v, other, faces, f, i, distance, weights):
     distance[i] = math.sqrt(distance_sq)
 
 
+@inlined
+def _measure_edge(x_a, edges_a, e, x_b, edges_b, f, i, distance, weights):
+    """Distance and parameters of two edges."""
+    a, b = point(x_a, edges_a[e, 0]), point(x_a, edges_a[e, 1])
+    c, d = point(x_b, edges_b[f, 0]), point(x_b, edges_b[f, 1])
+    weights[i, 0], weights[i, 1], distance_sq = closest_on_segments(a, b, c, d)
+    distance[i] = math.sqrt(distance_sq)
+
+
 @kernel(parallel_from=1024)
 def measure_pairs(a, b, vertex_face, face_vertex, edge_edge):
     """Distances and weights of all pairs. A body is (x, faces, edges); each kind is (pairs, distance, weights)."""
@@ -216,17 +225,15 @@ def measure_pairs(a, b, vertex_face, face_vertex, edge_edge):
     x_b, faces_b, edges_b = b
     first = len(vertex_face[0])
     second = first + len(face_vertex[0])
-    for k in prange(second + len(edge_edge[0])):
+    for k in prange(second + len(edge_edge[0])):  # in helpers: inline stores of the last branch were lost in parallel
         if k < first:
             pairs, distance, weights = vertex_face
             _measure_vertex(x_a, pairs[k, 0], x_b, faces_b, pairs[k, 1], k, distance, weights)
         elif k < second:
             pairs, distance, weights = face_vertex
-            _measure_vertex(x_b, pairs[k - first, 1], x_a, faces_a, pairs[k - first, 0], k - first, distance, weights)
+            i = k - first
+            _measure_vertex(x_b, pairs[i, 1], x_a, faces_a, pairs[i, 0], i, distance, weights)
         else:
             pairs, distance, weights = edge_edge
             i = k - second
-            c, d = edges_a[pairs[i, 0], 0], edges_a[pairs[i, 0], 1]
-            e, f = edges_b[pairs[i, 1], 0], edges_b[pairs[i, 1], 1]
-            nearest = closest_on_segments(point(x_a, c), point(x_a, d), point(x_b, e), point(x_b, f))
-            weights[i, 0], weights[i, 1], distance[i] = nearest[0], nearest[1], math.sqrt(nearest[2])
+            _measure_edge(x_a, edges_a, pairs[i, 0], x_b, edges_b, pairs[i, 1], i, distance, weights)
