@@ -36,8 +36,8 @@ def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
     room = np.full((6, -(-len(order) // WIDTH) * WIDTH), np.nan)  # NaN overlaps nothing, not even infinite boxes
     room[:, : len(order)] = box
     nodes = np.ascontiguousarray(room.reshape(6, -1, WIDTH).transpose(1, 0, 2))  # eight to a node (``backend.simd``)
-    kernels.count_overlaps.over(len(order))(nodes, ends, counts)
+    kernels.sweep.over(len(order))(nodes, ends, order, count, counts, np.zeros(0, dtype=np.int64))
     start = exclusive_scan(counts)
     keys = np.zeros(start[-1], dtype=np.int64)
-    kernels.fill_overlaps.over(len(order))(nodes, ends, order, start, count, keys)
+    kernels.sweep.over(len(order))(nodes, ends, order, count, start, keys)
     return np.stack(np.divmod(np.sort(keys), count), axis=1)

@@ -25,27 +25,21 @@ def _overlaps(nodes, node, i):
 
 
 @kernel(parallel_from=512)
-def count_overlaps(nodes, ends, counts):
-    """Count the overlaps of each box with those behind it that begin before it ends: up to its entry of ``ends``."""
-    for i in prange(len(ends)):
-        count = 0
-        for node in range(i // WIDTH, (ends[i] + WIDTH - 1) // WIDTH):
-            mask = _overlaps(nodes, node, i)
-            while mask != 0:
-                mask &= mask - ONE
-                count += 1
-        counts[i] = count
+def sweep(nodes, ends, order, count, start, keys):
+    """Write the overlaps of each box with those behind it that begin before it ends: up to its entry of ``ends``.
 
-
-@kernel(parallel_from=512)
-def fill_overlaps(nodes, ends, order, start, count, keys):
-    """Write the pairs of each box from ``start`` on, as keys: lower number times ``count`` plus higher number."""
+    Pairs go to ``keys`` from ``start[i]`` on, as lower number times ``count`` plus higher number. With empty ``keys``,
+    ``start[i]`` becomes their number.
+    """
     for i in prange(len(ends)):
         at = start[i]
         for node in range(i // WIDTH, (ends[i] + WIDTH - 1) // WIDTH):
             mask = _overlaps(nodes, node, i)
             while mask != 0:
-                j = WIDTH * node + lowest_bit(mask)
+                if len(keys):
+                    j = WIDTH * node + lowest_bit(mask)
+                    keys[at] = min(order[i], order[j]) * count + max(order[i], order[j])
                 mask &= mask - ONE
-                keys[at] = min(order[i], order[j]) * count + max(order[i], order[j])
                 at += 1
+        if not len(keys):
+            start[i] = at

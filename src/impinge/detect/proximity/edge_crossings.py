@@ -18,7 +18,7 @@ Guarantee  complete and exact, each crossing once, the same bits for any number 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,16 +32,8 @@ from impinge.detect.proximity import edge_crossings_kernels as kernels
 from impinge.mesh.body import SurfaceLike, as_surface
 
 
-class Meeting(NamedTuple):
-    """Pairs of triangles that meet, and both bodies in the state of that query."""
-
-    pairs: TrianglePairs
-    a: QueryBody
-    b: QueryBody
-
-
-def meeting_of(a: SurfaceLike, b: SurfaceLike, options: PairOptions) -> Meeting:
-    """All pairs of triangles that meet; repeated if another thread changed a body meanwhile."""
+def meeting_of(a: SurfaceLike, b: SurfaceLike, options: PairOptions) -> tuple[TrianglePairs, QueryBody, QueryBody]:
+    """All pairs of triangles that meet, and both bodies; repeated if another thread changed a body meanwhile."""
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
     detector = BoxTree(a, b)
     while True:
@@ -49,7 +41,7 @@ def meeting_of(a: SurfaceLike, b: SurfaceLike, options: PairOptions) -> Meeting:
         bodies = options.query_bodies(a, b)
         pairs = detector.find(options)
         if (a.version, b.version) == versions:
-            return Meeting(pairs, *bodies)
+            return pairs, *bodies
 
 
 def edge_crossings(
@@ -80,18 +72,18 @@ def edge_crossings(
         Sorted by (edge, face), each once.
     """
     began = perf_counter()
-    met = meeting_of(a, b, PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel))
-    pairs = met.pairs.pairs
-    edge, face = unique_rows(edges_of(met.a.faces[pairs[:, 0]]), np.repeat(pairs[:, 1], 3))
-    edge, face, how = crossings_of(met.a.vertices, edge, met.b.vertices, met.b.faces, face)
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel)
+    met, body_a, body_b = meeting_of(a, b, options)
+    edge, face = unique_rows(edges_of(body_a.faces[met.pairs[:, 0]]), np.repeat(met.pairs[:, 1], 3))
+    edge, face, how = crossings_of(body_a.vertices, edge, body_b.vertices, body_b.faces, face)
     return EdgeCrossings(
         edge=edge,
         face=face,
         **how,
-        complete=met.pairs.complete,
-        reason=met.pairs.reason,
-        method=met.pairs.method,
-        stats=met.pairs.stats,
+        complete=met.complete,
+        reason=met.reason,
+        method=met.method,
+        stats=met.stats,
         elapsed_ms=1e3 * (perf_counter() - began),
     )
 

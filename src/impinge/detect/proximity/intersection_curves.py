@@ -66,12 +66,13 @@ def intersection_curves(
         Triangles that only touch, or lie in one plane, have no segment; ``has_gaps`` says whether there are any.
     """
     began = perf_counter()
-    met = meeting_of(a, b, PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel))
-    crossing = met.pairs.pairs[met.pairs.kind == Kind.CROSSING]
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel)
+    met, body_a, body_b = meeting_of(a, b, options)
+    crossing = met.pairs[met.kind == Kind.CROSSING]
     has_segment = np.zeros(len(crossing), dtype=np.bool_)
     feature, place = np.zeros((len(crossing), 2, 4), dtype=np.int32), np.zeros((len(crossing), 2, 3))
     kernels.cross_pairs.over(len(crossing))(
-        met.a.vertices, met.a.faces, met.b.vertices, met.b.faces, crossing, has_segment, feature, place
+        body_a.vertices, body_a.faces, body_b.vertices, body_b.faces, crossing, has_segment, feature, place
     )
     pairs = crossing[has_segment]
     first, number = distinct_rows(feature[has_segment].reshape(-1, 4))
@@ -81,18 +82,18 @@ def intersection_curves(
     order, closed = np.zeros(len(ends), dtype=np.int32), np.zeros(len(ends), dtype=np.bool_)
     loop_start = np.zeros(len(ends) + 1, dtype=np.int64)
     count = kernels.trace_curves(ends, start, segment, order, loop_start, closed)
-    stats = {**met.pairs.stats, **met.pairs.count_by_kind(), "pairs_without_segment": len(crossing) - len(pairs)}
+    stats = {**met.stats, **met.count_by_kind(), "pairs_without_segment": len(crossing) - len(pairs)}
     return Curves(
         segments=place[ends],
         pairs=pairs,
         ends=ends,
         loops=np.split(order, loop_start[1:count]) if count else [],
         closed=closed[:count].copy(),
-        has_gaps=bool((met.pairs.kind != Kind.CROSSING).any()),
-        bodies=(met.a, met.b),
-        complete=met.pairs.complete,
-        reason=met.pairs.reason,
-        method=met.pairs.method,
+        has_gaps=bool((met.kind != Kind.CROSSING).any()),
+        bodies=(body_a, body_b),
+        complete=met.complete,
+        reason=met.reason,
+        method=met.method,
         stats=stats,
         elapsed_ms=1e3 * (perf_counter() - began),
     )

@@ -16,8 +16,6 @@ Cost     refit, then O(log n + crossings) per point. Soups, all of whose edges a
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -38,7 +36,7 @@ def points_inside(
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
         posed = with_moved_vertices(pose_tree(body, tree, transform, active, "a"), "a")
-        if not _closed(posed).closed.any():
+        if not _closed_triangles(posed)[0].any():
             return np.zeros(len(p), dtype=np.bool_)
         fit_trees(posed)
         return inside_posed(posed, whole_tree(posed, only=posed.active), p)
@@ -47,7 +45,7 @@ def points_inside(
 def inside_posed(posed: PosedTree, whole: WholeTree, points: Floats) -> Bools:
     """Mask of the points inside a fitted tree, whose boxes of active triangles are ``whole``."""
     inside = np.zeros(len(points), dtype=np.bool_)
-    closed, oriented, is_all = _closed(posed)
+    closed, oriented, is_all = _closed_triangles(posed)
     if not closed.any():
         return inside
     if not is_all:
@@ -57,16 +55,11 @@ def inside_posed(posed: PosedTree, whole: WholeTree, points: Floats) -> Bools:
     return inside
 
 
-class _Closed(NamedTuple):
-    """Per triangle, whether its piece is closed and oriented; and whether all active triangles are in closed pieces."""
+def _closed_triangles(posed: PosedTree) -> tuple[Bools, Bools, bool]:
+    """Masks of the triangles in closed and in oriented pieces, and whether all active triangles are in closed pieces.
 
-    closed: Bools
-    oriented: Bools
-    is_all: bool
-
-
-def _closed(posed: PosedTree) -> _Closed:
-    """The closed pieces, cached with the tree: per topology, and per positions if there are open edges."""
+    Cached with the tree: per topology, and per positions if there are open edges.
+    """
     state, derived = posed.state, posed.tree.derived
     topology = state.mark, None if posed.active is None else posed.active.tobytes()
     kept = derived.get("pieces")
@@ -77,9 +70,9 @@ def _closed(posed: PosedTree) -> _Closed:
         derived.pop("closed", None)
     _, ids, pieces = kept
     token = posed.token if len(pieces.open_edge) else None
-    cached: tuple[object, _Closed] | None = derived.get("closed")
+    cached: tuple[object, tuple[Bools, Bools, bool]] | None = derived.get("closed")
     if cached is None or cached[0] != token:
         closed, oriented = np.zeros((2, len(state.faces)), dtype=np.bool_)
         closed[ids], oriented[ids] = closed_pieces(pieces, posed.x)
-        cached = derived["closed"] = token, _Closed(closed, oriented, bool(closed[ids].all()))
+        cached = derived["closed"] = token, (closed, oriented, bool(closed[ids].all()))
     return cached[1]
