@@ -19,7 +19,7 @@ def sides(face) -> list[tuple[int, int]]:
 
 
 def random_faces(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Faces among few vertices, so that edges are shared by many and some faces repeat a vertex."""
+    """Faces among few vertices: many share edges and some repeat a vertex."""
     return rng.integers(0, VERTEX_COUNT, (count, 3)).astype(np.int32)
 
 
@@ -37,7 +37,7 @@ def test_grouped_lists_positions_by_key():
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 10, 30])
 def test_edges_equal_plain_counting(rng, count):
-    """Equal dictionaries filled face by face: edges, who borders them, how often, and in which direction."""
+    """Equal dictionaries filled face by face: edges, their triangles, degrees and directions."""
     repeated, shared, faces_seen = 0, 0, 0
     for _ in range(60):
         faces = random_faces(rng, count)
@@ -143,7 +143,7 @@ def test_edges_of_large_ids_do_not_overflow():
 
 
 def test_faces_of_a_tet_look_outwards():
-    """List the face opposite each corner, looking away from it, for a tet of positive volume."""
+    """List the face opposite each corner, facing away from it, for a tet of positive volume."""
     x = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     for corner, (a, b, c) in enumerate(TET_FACES):
         assert {corner, int(a), int(b), int(c)} == {0, 1, 2, 3}

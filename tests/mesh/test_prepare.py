@@ -1,4 +1,4 @@
-"""Every surface ends in a coarse body or in a sentence; what NetGen does wrong stays in its own process."""
+"""Every surface gives a coarse body or an error message; failures of NetGen stay in its own process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICK = {
     "nasty/made_nan_inf.obj": None,
     "soup/soup_100.stl": "cubes",
 }
-"""Files that are tried in every run, and what they end in: None is a sentence."""
+"""Files that are prepared in every run, and the method of the result: None is an error."""
 
 FOLDERS = ("closed", "open", "nasty", "soup", "cad")
 
@@ -128,10 +128,10 @@ def test_cubes_hold_every_triangle_of_a_soup_and_hang_together(seed):
 
     assert_is_a_body(mesh)
     assert encloses(mesh, points)
-    reached = front = {0}
-    while front:
-        front = {n for t in front for n in neighbours[t].tolist() if n >= 0} - reached
-        reached = reached | front
+    reached = latest = {0}
+    while latest:
+        latest = {n for t in latest for n in neighbours[t].tolist() if n >= 0} - reached
+        reached = reached | latest
     assert len(reached) == len(mesh)
 
 
@@ -139,7 +139,7 @@ def test_cubes_hold_every_triangle_of_a_soup_and_hang_together(seed):
 @pytest.mark.tiny
 @pytest.mark.parametrize("faces", [100, 1000, 4000])
 def test_number_of_faces_is_met_roughly(faces):
-    """Choose the size of cubes such that the boundary has about the number of triangles asked for."""
+    """Choose the size of cubes such that the boundary has about the requested number of triangles."""
     mesh = tets_of_cubes(shapes.bumpy_sphere(4), faces=faces)
 
     assert 0.6 * faces < len(mesh.surface) < 1.6 * faces
@@ -148,7 +148,7 @@ def test_number_of_faces_is_met_roughly(faces):
 @pytest.mark.small
 @pytest.mark.tiny
 def test_same_input_gives_the_same_cubes():
-    """Return the same bits twice, whatever else was asked in between."""
+    """Return the same bits twice, whatever was computed in between."""
     first, _, second = (tets_of_cubes(shapes.icosphere(3), cells=cells) for cells in (7, 5, 7))
 
     assert first.vertices.tobytes() == second.vertices.tobytes()
@@ -181,7 +181,7 @@ def test_many_candidates_are_tested_in_chunks(monkeypatch):
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_simplify_reaches_the_number_asked_for(scale):
+def test_simplify_reaches_the_requested_number(scale):
     """Return a closed surface of that many triangles near the dense one, in any unit."""
     dense = shapes.bumpy_sphere(5)
     simple = simplify(TriMesh(scale * dense.vertices, dense.faces), 600)
@@ -222,7 +222,7 @@ def test_netgen_fills_a_surface_and_keeps_its_triangles():
 
 
 def test_netgen_turns_an_inside_out_surface():
-    """Fill a surface that looks inwards all the same."""
+    """Fill a surface that faces inwards."""
     sphere = shapes.icosphere(1)
     mesh = tetrahedralise(TriMesh(sphere.vertices, sphere.faces[:, ::-1]))
 
@@ -239,7 +239,7 @@ def test_netgen_is_silent_and_stays_out_of_the_process(capfd):
 
 
 def test_netgen_refuses_what_meets_itself():
-    """Tell what NetGen said of two spheres through each other, and what to do."""
+    """Report the message of NetGen on two intersecting spheres, and the remedy."""
     sphere = shapes.icosphere(1)
     x = np.concatenate([sphere.vertices, sphere.vertices + 0.7])
     both = TriMesh(x, np.concatenate([sphere.faces, sphere.faces + len(sphere.vertices)]))
@@ -251,15 +251,15 @@ def test_netgen_refuses_what_meets_itself():
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", r"gave up \(it was ended by signal 11\)"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", r"gave up \(ended by signal 11\)"),
         ("import time; time.sleep(600)", "did not end within 1 seconds"),
-        ("raise RuntimeError('the front is stuck')", r"gave up \(the front is stuck\)"),
+        ("raise RuntimeError('the queue is stuck')", r"gave up \(the queue is stuck\)"),
         ("import sys; sys.exit(3)", r"gave up \(exit code 3\)"),
     ],
     ids=["crashes", "hangs", "raises", "exits"],
 )
-def test_a_netgen_that_goes_wrong_harms_nobody(tmp_path, monkeypatch, code, sentence):
-    """Turn crashes, endless loops and exceptions of NetGen into a sentence, or fall back to cubes."""
+def test_failures_of_netgen_become_errors(tmp_path, monkeypatch, code, sentence):
+    """Convert crashes, endless loops and exceptions of NetGen into an error, or fall back to cubes."""
     (tmp_path / "netgen").mkdir()
     (tmp_path / "netgen" / "__init__.py").write_text("")
     (tmp_path / "netgen" / "meshing.py").write_text(code)
@@ -283,23 +283,23 @@ def test_tets_that_do_not_fill_the_surface_are_refused(monkeypatch):
 # the choice ------------------------------------------------------------------------------------------
 
 
-def test_auto_tells_what_it_did():
-    """Fill what can be filled, enclose the rest, and say why in one sentence."""
+def test_auto_reports_the_method():
+    """Fill what can be filled, enclose the rest, and state the reason in one sentence."""
     sphere = shapes.bumpy_sphere(3)
     filled = coarse_tets(sphere, coarse_faces=300)
     enclosed = coarse_tets(TriMesh(sphere.vertices, sphere.faces[1:]), coarse_faces=300)
-    asked = coarse_tets(sphere, method="cubes", cells=4)
+    requested = coarse_tets(sphere, method="cubes", cells=4)
 
-    assert (filled.method, enclosed.method, asked.method) == ("netgen", "cubes", "cubes")
+    assert (filled.method, enclosed.method, requested.method) == ("netgen", "cubes", "cubes")
     assert str(filled) == f"NetGen filled a surface of 300 triangles with {len(filled.mesh)} tets"
     assert "because the surface encloses no solid (3 open, 0 non-manifold and 0 flipped edges)" in enclosed.why
-    assert asked.why.endswith("as asked")
-    assert "times the volume of the surface" in asked.why
-    assert filled.pieces == enclosed.pieces == asked.pieces == 1
+    assert requested.why.endswith("as requested")
+    assert "times the volume of the surface" in requested.why
+    assert filled.pieces == enclosed.pieces == requested.pieces == 1
 
 
-def test_pieces_are_counted_and_told():
-    """Keep parts that are far from each other apart, and say so."""
+def test_pieces_are_counted_and_reported():
+    """Keep distant parts apart, and report their number."""
     sphere = shapes.icosphere(2)
     x = np.concatenate([sphere.vertices, sphere.vertices + 5.0])
     both = TriMesh(x, np.concatenate([sphere.faces, sphere.faces + len(sphere.vertices)]))
@@ -307,11 +307,11 @@ def test_pieces_are_counted_and_told():
     for method in ("netgen", "cubes"):
         found = coarse_tets(both, method=method)
         assert found.pieces == 2
-        assert "2 pieces that move each by itself" in found.why
+        assert "2 pieces that move independently" in found.why
 
 
 def test_auto_does_without_the_extra(monkeypatch):
-    """Enclose with cubes where NetGen is missing, and name the extra; refuse where it was asked for."""
+    """Enclose with cubes where NetGen is missing, and name the extra; refuse with method="netgen"."""
     monkeypatch.setitem(sys.modules, "fast_simplification", None)
     found = coarse_tets(shapes.icosphere(3), coarse_faces=200)
 
@@ -341,7 +341,7 @@ def test_a_patient_simplification_helps_where_a_quick_one_folds(monkeypatch):
 
 
 def test_the_simplification_that_keeps_the_volume_is_taken(monkeypatch):
-    """Try others where thickening swells a body, take the one that swells least, and tell of it."""
+    """Try others where thickening swells a body, take the one that swells least, and report its volume."""
     factors = iter((1.2, 1.1, 1.3))
     monkeypatch.setattr(prepare, "thicken", lambda mesh: TetMesh(mesh.vertices * next(factors), mesh.tets))
     monkeypatch.setattr(prepare, "THIN", 0.0)
@@ -352,8 +352,8 @@ def test_the_simplification_that_keeps_the_volume_is_taken(monkeypatch):
     assert next(factors, None) is None
 
 
-def test_a_python_that_cannot_be_started_is_told(monkeypatch):
-    """Say so where no process can be made, and wait without end where that is asked for."""
+def test_a_python_that_cannot_be_started_is_reported(monkeypatch):
+    """Report that no process can be started; accept an infinite time limit."""
     assert len(tetrahedralise(shapes.icosphere(1), time_limit=math.inf)) > 0
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
 
@@ -374,7 +374,9 @@ def test_slivers_are_thickened_and_worse_ones_refused(monkeypatch):
     assert thicken(flat).vertices.tobytes() == thick.vertices.tobytes()
     monkeypatch.setattr(prepare, "thicken", lambda mesh: mesh)
     monkeypatch.setattr(prepare, "THIN", 0.3)
-    with pytest.raises(MeshError, match=r"^the flattest tet of NetGen .* as its height, expected 0.3; .*'cubes'$"):
+    with pytest.raises(
+        MeshError, match=r"^the flattest tet of NetGen has a height of .* mean edges, expected 0.3; .*'cubes'$"
+    ):
         coarse_tets(shapes.bumpy_sphere(4), coarse_faces=400, method="netgen")
 
 
@@ -388,7 +390,7 @@ def test_thick_tets_are_left_alone():
 
 
 def test_progress_is_shown_on_a_terminal_only(monkeypatch):
-    """Tell on a terminal that a long step goes on, and nothing elsewhere."""
+    """Show a running step on a terminal only."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -447,8 +449,8 @@ def prepared(path) -> prepare.CoarseTets | None:
     if found.method == "cubes":
         assert encloses(found.mesh, surface.vertices[surface.used_vertices])
     else:
-        is_told = "times the volume of the surface" in found.why
-        assert is_told or 0.9 <= found.mesh.volume / abs(surface.volume) <= 1.1
+        is_stated = "times the volume of the surface" in found.why
+        assert is_stated or 0.9 <= found.mesh.volume / abs(surface.volume) <= 1.1
     return found
 
 

@@ -83,7 +83,7 @@ def test_icosphere_counts(s):
 
 @pytest.mark.parametrize("make", [lambda **k: shapes.uv_sphere(80, 60, **k), lambda **k: shapes.icosphere(4, **k)])
 def test_spheres_approach_the_analytic_volume(make):
-    """Put all vertices on the sphere asked for and enclose nearly its volume, never more."""
+    """Put all vertices on the requested sphere and enclose nearly its volume, never more."""
     sphere = make(radius=2.0, center=(1.0, -2.0, 3.0))
     ball = 4.0 / 3.0 * math.pi * 2.0**3
 
@@ -175,7 +175,7 @@ def test_cad_part_has_long_thin_triangles():
 
 
 def test_cloth_grid_is_an_open_flat_sheet():
-    """Make an open sheet that faces up and has the area asked for."""
+    """Make an open sheet that faces up and has the requested area."""
     cloth = shapes.cloth_grid(4, 3, size=(2.0, 3.0), center=(0.0, 0.0, 1.0))
 
     assert counts(cloth) == (24, 20)
@@ -213,7 +213,7 @@ def test_tet_box_counts(cubes, tet_count, vertex_count):
     assert len(mesh.surface) == 4 * (cubes[0] * cubes[1] + cubes[1] * cubes[2] + cubes[2] * cubes[0])
 
 
-def test_tet_box_fills_the_size_asked_for():
+def test_tet_box_fills_the_requested_size():
     """Reach the sides of the box exactly."""
     mesh = shapes.tet_box(3, 7, 5, size=(1.0, 2.0, 3.0), center=(0.5, 1.0, 1.5))
 
@@ -234,13 +234,13 @@ def test_tet_tube_counts_and_volume():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: shapes.uv_sphere(2, 5), "nu is 2, expected at least 3"),
-        (lambda: shapes.uv_sphere(3, 1), "nv is 1, expected at least 2"),
+        (lambda: shapes.uv_sphere(2, 5), "nu is 2, expected a whole number from 3"),
+        (lambda: shapes.uv_sphere(3, 1), "nv is 1, expected a whole number from 2"),
         (lambda: shapes.uv_sphere(8.5, 5), "nu is 8.5, expected a whole number"),
         (lambda: shapes.uv_sphere(8, 5, radius=-1.0), "radius is -1.0, expected a positive"),
         (lambda: shapes.uv_sphere(8, 5, center=(0.0, 0.0)), "center is .* expected three finite numbers"),
-        (lambda: shapes.icosphere(-1), "subdivisions is -1, expected at least 0"),
-        (lambda: shapes.icosphere(11), "subdivisions is 11, expected at most 10"),
+        (lambda: shapes.icosphere(-1), "subdivisions is -1, expected a whole number from 0"),
+        (lambda: shapes.icosphere(11), "subdivisions is 11, expected a whole number from 0 to 10: there are"),
         (lambda: shapes.icosphere(1, radius=math.nan), "radius is nan"),
         (lambda: shapes.bumpy_sphere(1, amplitude=1.0), "amplitude is 1.0, expected 0 <= amplitude < 1"),
         (lambda: shapes.torus_knot(2, 4, 30, 5), "p and q are 2 and 4, expected .* common divisor"),
@@ -248,11 +248,11 @@ def test_tet_tube_counts_and_volume():
         (lambda: shapes.torus_knot(2, 3, 30, 5, tube_radius=0.0), "tube_radius is 0.0, expected a positive"),
         (lambda: shapes.box((1.0, 2.0)), "size is .* expected one positive number or 3"),
         (lambda: shapes.box(0.0), "size is 0.0, expected one positive number"),
-        (lambda: shapes.box(cells=(1, 0, 1)), r"cells\[1\] is 0, expected at least 1"),
+        (lambda: shapes.box(cells=(1, 0, 1)), r"cells\[1\] is 0, expected a whole number from 1"),
         (lambda: shapes.box(cells=4), "cells is 4, expected 3 whole numbers"),
         (lambda: shapes.cad_part(segments=30), "segments is 30, expected a multiple of 4"),
         (lambda: shapes.cad_part(hole_radius=0.5), "hole_radius is 0.5, expected less than 0.5"),
-        (lambda: shapes.tet_box(0, 1, 1), r"cubes\[0\] is 0, expected at least 1"),
+        (lambda: shapes.tet_box(0, 1, 1), r"cubes\[0\] is 0, expected a whole number from 1"),
         (lambda: shapes.tet_tube(1, 7, 1), "n_theta is 7, expected an even number"),
         (lambda: shapes.tet_tube(1, 6, 1, inner_radius=1.0), "inner_radius is 1.0, expected less than outer_radius"),
         (lambda: shapes.cloth_grid(3, 0), r"cells\[1\] is 0"),

@@ -46,7 +46,7 @@ def merged(body):
 
 
 def is_watertight(report):
-    """Tell whether every edge is in exactly two faces, the README's meaning of the word."""
+    """Whether every edge is in exactly two faces, as the README defines it."""
     return report.closed and report.nonmanifold_edges == 0
 
 
@@ -124,7 +124,7 @@ def test_stl_welds_on_demand(row):
 
 @pytest.mark.parametrize("row", TET_ROWS, ids=str)
 def test_tet_surfaces_look_outwards(row):
-    """Wind the boundary of every tet mesh so that its volume is that of the tets."""
+    """Orient the boundary of every tet mesh: its volume is that of the tets."""
     body = load(row.path)
     if not body.surface.adjacency.is_oriented:
         pytest.skip("the boundary is not orientable as a whole")

@@ -1,4 +1,4 @@
-"""Tet meshes: the boundary looks outwards, follows the positions, and follows removed tets with stable ids."""
+"""Tet meshes: the boundary faces outwards, follows the positions, and follows removed tets with stable ids."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ def cycle(face) -> tuple[int, int, int]:
 
 
 def boundary(x: np.ndarray, tets: np.ndarray) -> set[tuple[int, int, int]]:
-    """Faces of exactly one tet, looking away from its fourth corner, by plain counting."""
+    """Faces of exactly one tet, facing away from its fourth corner, by counting."""
     faces = []
     for tet in tets.tolist():
         for k in range(4):
@@ -157,7 +157,7 @@ def test_validate_modes():
     assert caught[0].filename == __file__
     np.testing.assert_array_equal(mesh.tets, [POSITIVE])
     assert TetMesh(x, [[0, 1, 2, 9]], validate="trust").tets[0, 3] == 9
-    with pytest.raises(OptionError, match="validate is 'repair', expected one of"):
+    with pytest.raises(OptionError, match="validate is 'repair', expected 'raise', 'drop' or 'trust'"):
         TetMesh(CORNER, [POSITIVE], validate="repair")
 
 
@@ -166,7 +166,7 @@ def test_validate_modes():
 
 @pytest.mark.parametrize("tet", [POSITIVE, NEGATIVE, [3, 2, 1, 0], [2, 0, 3, 1]])
 def test_the_surface_looks_outwards_whatever_the_order_of_corners(tet):
-    """Let all four faces of a tet look outwards for positive and negative tets alike."""
+    """Orient all four faces of a tet outwards, for positive and negative tets alike."""
     mesh = TetMesh(CORNER, [tet])
 
     assert {cycle(face) for face in mesh.surface.faces} == {(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)}
@@ -220,10 +220,10 @@ def test_the_surface_refuses_edits(edit, verb):
 
 
 def test_outside_is_decided_at_rest():
-    """Keep the orientation that tets had at rest, also if the surface is asked for after they were deformed.
+    """Keep the orientation of the tets at rest, also if the surface is made after a deformation.
 
-    The surface is made when first asked for; it took the signs of that moment, so that a tet inverted by a
-    simulation turned its faces round and opened the orientation of the boundary.
+    The surface is made at the first access. It used the signs of that moment: a tet inverted by a simulation flipped
+    its faces, and the boundary was no longer oriented.
     """
     early, late = shapes.tet_box(2, 2, 2), shapes.tet_box(2, 2, 2)
     expected = early.surface.faces.copy()
@@ -291,7 +291,7 @@ def test_doubled_and_degenerate_tets_can_be_removed():
     assert len(surface) == 0
 
 
-def test_a_surface_asked_for_late_equals_one_that_followed(rng):
+def test_a_surface_made_late_equals_one_that_followed(rng):
     """Give the same boundary whether it was there from the start or made after compaction of a copy."""
     mesh = mixed_box(rng)
     gone = rng.random(len(mesh.tets)) < 0.4
@@ -346,7 +346,7 @@ def test_random_removals_equal_a_boundary_made_from_scratch(seed):
 def test_compact_keeps_the_surface_and_its_ids():
     """Renumber tets behind a surface that stays the same object with the same triangles.
 
-    A surface made anew left whoever held the old one with faces that no longer followed removals.
+    A new surface object left references to the old one with faces that no longer followed removals.
     """
     mesh = shapes.tet_box(2, 2, 2)
     surface = mesh.surface
@@ -398,7 +398,7 @@ def test_removing_one_at_a_time_copies_in_proportion():
 
 
 def across(tets: np.ndarray, alive: np.ndarray) -> np.ndarray:
-    """The live tet that shares the face opposite each corner, by plain look-up."""
+    """The live tet that shares the face opposite each corner, by search."""
     owners: dict[frozenset[int], list[int]] = {}
     faces = [[frozenset(tet) - {v} for v in tet] for tet in tets.tolist()]
     for t in np.flatnonzero(alive):

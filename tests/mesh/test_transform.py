@@ -78,7 +78,7 @@ def test_translation_rotation_and_scale():
 
 
 def test_result_feeds_update_without_a_copy(rng):
-    """Return contiguous float64, so that update can keep the very array."""
+    """Return contiguous float64, which update can keep without a copy."""
     mesh = shapes.box()
     moved = transform_points(random_matrix(rng), mesh.vertices)
     mesh.update(moved, copy=False)

@@ -62,7 +62,7 @@ def test_update_copies():
 
 
 def test_update_without_copy_keeps_the_array():
-    """Use the very array with copy=False, so that later writes show."""
+    """Keep the array itself with copy=False: later writes show."""
     mesh, x = square(), SQUARE + 1.0
     mesh.update(x, copy=False)
 
@@ -98,7 +98,7 @@ def test_arrays_given_without_copy_are_never_written_to():
 
 
 def test_read_only_arrays_are_taken_without_copy():
-    """Take and later replace an array that nobody may write to."""
+    """Take and later replace a read-only array."""
     mesh, x = square(), SQUARE + 1.0
     x.flags.writeable = False
     mesh.update(x, copy=False)
@@ -176,7 +176,7 @@ def test_bounds_follow_updates_and_edits():
 
 
 def test_closed_surfaces_know_their_volume():
-    """Tell a closed surface from an open one, and its volume wherever it is and whichever way it looks."""
+    """Distinguish closed from open surfaces, and compute the volume at any place and orientation."""
     box = shapes.box((1.0, 2.0, 3.0))
 
     assert box.is_closed
@@ -190,13 +190,13 @@ def test_closed_surfaces_know_their_volume():
 
 
 def test_open_surfaces_have_no_volume():
-    """Count the open edges of a surface that was asked for its volume."""
+    """State the number of open edges where a surface has no volume."""
     with pytest.raises(MeshError, match=r"encloses no volume: 4 open, 0 non-manifold and 0 flipped edges"):
         _ = square().volume
 
 
 def test_surfaces_without_orientation_have_no_volume():
-    """Count the flipped edges of a closed surface that was asked for its volume."""
+    """State the number of flipped edges where a closed surface has no volume."""
     box = shapes.box()
     faces = box.faces.copy()
     faces[0] = faces[0, ::-1]
@@ -269,7 +269,7 @@ def test_a_snapshot_survives_the_reuse_of_buffers(rng):
 
 
 def test_a_steady_animation_reuses_two_buffers(buffers_made):
-    """Allocate one second buffer, and then none, while nobody holds old frames."""
+    """Allocate one second buffer, and then none, while no reader holds old frames."""
     mesh = square()
     places = set()
     for frame in range(100):
@@ -292,7 +292,7 @@ def test_a_steady_animation_with_a_query_each_frame_reuses_two_buffers(buffers_m
 
 def test_a_steady_animation_allocates_no_positions():
     """Keep the memory in use constant during an animation."""
-    x = np.ones((200_000, 3))  # many, so that what tracing itself takes does not count
+    x = np.ones((200_000, 3))  # many: the memory of tracing itself is negligible
     mesh = TriMesh(np.zeros_like(x), [[0, 1, 2]])
     mesh.update(x)
     tracemalloc.start()
@@ -356,7 +356,7 @@ def test_reuse_goes_on_after_vertices_were_added():
 
 
 def test_a_reader_sees_one_frame_while_another_thread_updates():
-    """Give a reader one whole frame, unchanged as long as it looks, while a writer updates without pause."""
+    """Give a reader one whole, unchanged frame while a writer updates without pause."""
     mesh = TriMesh(np.zeros((2000, 3)), [[0, 1, 2]])
     done = threading.Event()
     errors = []
@@ -553,17 +553,17 @@ def test_edits_equal_a_plain_model(seed):
 def test_adding_one_at_a_time_copies_in_proportion(what, n):
     """Copy O(n) rows in all when n elements are added one by one: capacity grows by a constant factor."""
     mesh = TriMesh(np.zeros((3, 3)), [[0, 1, 2]])
-    look = (lambda: mesh.faces.base) if what == "triangles" else (lambda: mesh.vertices.base)
+    buffer_of = (lambda: mesh.faces.base) if what == "triangles" else (lambda: mesh.vertices.base)
     add = (
         (lambda: mesh.add_triangles([[0, 1, 2]]))
         if what == "triangles"
         else (lambda: mesh.add_vertices(np.ones((1, 3))))
     )
-    copied, moves, buffer = 0, 0, look()
+    copied, moves, buffer = 0, 0, buffer_of()
     for i in range(n):
         add()
-        if look() is not buffer:
-            buffer, moves, copied = look(), moves + 1, copied + i
+        if buffer_of() is not buffer:
+            buffer, moves, copied = buffer_of(), moves + 1, copied + i
     capacity = len(buffer)
 
     assert copied < 3 * n
@@ -629,5 +629,5 @@ def test_trust_looks_at_shapes_and_types_only():
 @pytest.mark.parametrize("mode", ["fix", None, True, "RAISE"])
 def test_other_modes_are_refused(mode):
     """List the modes that there are."""
-    with pytest.raises(OptionError, match=rf"validate is {mode!r}, expected one of 'raise', 'drop', 'trust'"):
+    with pytest.raises(OptionError, match=rf"validate is {mode!r}, expected 'raise', 'drop' or 'trust'"):
         TriMesh(SQUARE, FACES, validate=mode)

@@ -39,7 +39,7 @@ def counted(body) -> dict[str, int]:
 
 
 def test_a_clean_surface_is_clean():
-    """Count nothing on a closed surface that looks outwards."""
+    """Count nothing on a closed surface that faces outwards."""
     report = validate(TriMesh(CORNER, OUTWARDS))
 
     assert report.clean
@@ -154,7 +154,7 @@ def test_three_vertices_at_one_point_are_degenerate():
 
 
 def test_an_inside_out_surface_is_not_clean():
-    """Tell a closed surface that looks inwards, of which nothing else is wrong."""
+    """Report a closed surface that faces inwards and has no other defect."""
     report = validate(TriMesh(CORNER, OUTWARDS[:, ::-1]))
 
     assert report.inside_out
@@ -163,7 +163,7 @@ def test_an_inside_out_surface_is_not_clean():
 
 
 def test_closed_is_not_oriented():
-    """Tell a closed surface with one face turned round, whose volume cannot be asked for."""
+    """Report a closed surface with one flipped face, which has no volume."""
     faces = OUTWARDS.copy()
     faces[3] = faces[3, ::-1]
     report = validate(TriMesh(CORNER, faces))
@@ -184,7 +184,7 @@ def test_components_hang_together_by_vertices():
 
 
 def test_removed_triangles_do_not_count():
-    """Look at live triangles only, and name offenders by their stable ids."""
+    """Count live triangles only, and name defects by their stable ids."""
     mesh = TriMesh(CORNER, [[0, 0, 0], *OUTWARDS.tolist(), [1, 1, 2]])
     mesh.remove_triangles([0])
 

@@ -19,7 +19,7 @@ from impinge.checks import Floats, Ints, as_length, as_positions
 from impinge.deform.springs import SpringSheet
 from impinge.errors import OptionError
 from impinge.mesh.body import SurfaceLike
-from impinge.mesh.cubes import as_surface
+from impinge.mesh.cubes import sized_surface
 from impinge.mesh.tri_mesh import TriMesh
 
 THICKEST = 0.4
@@ -55,7 +55,7 @@ class Cloth(SoftBody):
         damping: float = 0.3,
         drag: float = 0.5,
     ) -> None:
-        snapshot = as_surface(surface).snapshot()
+        snapshot = sized_surface(surface).snapshot()
         faces = np.ascontiguousarray(snapshot.elements[snapshot.live])
         self._options = {
             "stretching": stretching, "bending": bending, "density": density, "damping": damping, "drag": drag,

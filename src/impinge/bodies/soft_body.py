@@ -34,7 +34,7 @@ from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, MeshWarning, OptionError
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.body import BodyLike, SurfaceLike, as_body
-from impinge.mesh.cubes import as_surface
+from impinge.mesh.cubes import sized_surface
 from impinge.mesh.prepare import TIME_LIMIT, Method, coarse_tets
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
@@ -109,7 +109,7 @@ class SoftBody:
         fixed: ArrayLike | None = None,
     ) -> None:
         _check_names(model, embedding)
-        dense, (rest, tets) = as_surface(surface), _coarse_arrays(coarse)
+        dense, (rest, tets) = sized_surface(surface), _coarse_arrays(coarse)
         if isinstance(model, str):
             self._start(MODELS[model](rest, tets, material_of(material)), dense)
         elif np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
@@ -185,7 +185,7 @@ class SoftBody:
             preset = chosen.youngs_modulus, chosen.poisson_ratio, chosen.density
             chosen = Material(*(old if new is None else new for old, new in zip(preset, constants)))
         _check_names(model, embedding)  # before the long steps
-        surface = as_surface(surface)
+        surface = sized_surface(surface)
         found = coarse_tets(
             surface, coarse_faces=coarse_faces, method=method, mesh_size=mesh_size, cells=cells, time_limit=time_limit
         )

@@ -1,6 +1,6 @@
-"""Who borders whom: edges of triangles, triangles around edges and vertices, faces between tets.
+"""Adjacency: edges of triangles, triangles around edges and vertices, faces between tets.
 
-All of it follows from the faces alone and is computed on demand, in sorting passes over the whole mesh.
+All of it depends on the faces only and is computed on demand, in sorting passes over the whole mesh.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from impinge.checks import Bools, Ints
 
 TET_FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]], dtype=np.int32)
-"""The face opposite each corner, seen counter-clockwise from outside if the tet's volume is positive."""
+"""The face opposite each corner, counter-clockwise as seen from outside for a tet of positive volume."""
 
 
 def grouped(keys: NDArray[np.int64], group_count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -29,7 +29,7 @@ def grouped(keys: NDArray[np.int64], group_count: int) -> tuple[NDArray[np.int64
 class Adjacency:
     """Edges and neighbours of a set of triangles.
 
-    Faces that repeat an index border nothing: they have no edges here.
+    Faces that repeat a vertex have no edges here.
     """
 
     faces: Ints
@@ -38,7 +38,7 @@ class Adjacency:
 
     @cached_property
     def _sides(self) -> tuple[Ints, NDArray[np.int64]]:
-        """The directed sides of all proper faces, shape (s, 2), and the face of each."""
+        """Directed sides of all faces with three different vertices, shape (s, 2), and the face of each."""
         f = self.faces
         proper = np.flatnonzero((f[:, 0] != f[:, 1]) & (f[:, 1] != f[:, 2]) & (f[:, 2] != f[:, 0]))
         sides = f[proper][:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
@@ -46,9 +46,8 @@ class Adjacency:
 
     @cached_property
     def _unique(self) -> tuple[Ints, NDArray[np.int64]]:
-        sides, _ = self._sides
-        low = np.minimum(sides[:, 0], sides[:, 1]).astype(np.int64)
-        high = np.maximum(sides[:, 0], sides[:, 1]).astype(np.int64)
+        """The edges, and the edge of each side."""
+        low, high = np.sort(self._sides[0], axis=1).T.astype(np.int64)
         keys, side_edge = np.unique(low * max(self.vertex_count, 1) + high, return_inverse=True)
         edges = np.stack(np.divmod(keys, max(self.vertex_count, 1)), axis=1).astype(np.int32)
         return edges, side_edge.reshape(-1)
@@ -72,47 +71,50 @@ class Adjacency:
 
     @cached_property
     def edge_degree(self) -> NDArray[np.int64]:
-        """How many triangles border each edge."""
+        """Number of triangles of each edge."""
         return np.bincount(self._unique[1], minlength=len(self.edges))
 
     @cached_property
     def edge_balance(self) -> NDArray[np.int64]:
-        """Times that an edge is walked from its lower to its higher vertex, less the times back."""
+        """Triangles that traverse an edge from its lower to its higher vertex, minus those that traverse it back."""
         sides, _ = self._sides
         sign = np.where(sides[:, 0] < sides[:, 1], 1, -1)
         return np.bincount(self._unique[1], weights=sign, minlength=len(self.edges)).astype(np.int64)
 
     @property
     def open_edges(self) -> Bools:
-        """Edges that border one triangle only."""
-        is_open: Bools = self.edge_degree == 1
-        return is_open
+        """Mask of the edges of one triangle only."""
+        return np.asarray(self.edge_degree == 1)
 
     @property
     def nonmanifold_edges(self) -> Bools:
-        """Edges that border more than two triangles."""
-        return self.edge_degree > 2
+        """Mask of the edges of more than two triangles."""
+        return np.asarray(self.edge_degree > 2)
 
     @property
     def flipped_edges(self) -> Bools:
-        """Edges whose two triangles disagree on which side is outside."""
-        flipped: Bools = (self.edge_degree == 2) & (self.edge_balance != 0)
-        return flipped
+        """Mask of the edges whose two triangles have opposite orientations."""
+        return np.asarray((self.edge_degree == 2) & (self.edge_balance != 0))
+
+    def count_defects(self) -> str:
+        """Numbers of open, non-manifold and flipped edges, for messages."""
+        counts = [int(mask.sum()) for mask in (self.open_edges, self.nonmanifold_edges, self.flipped_edges)]
+        return "{} open, {} non-manifold and {} flipped edges".format(*counts)
 
     @property
     def is_closed(self) -> bool:
-        """Whether every edge borders an even number of triangles, so that inside and outside are defined."""
+        """Whether every edge borders an even number of triangles, which defines inside and outside."""
         return len(self.edges) > 0 and not (self.edge_degree % 2).any()
 
     @property
     def is_oriented(self) -> bool:
-        """Whether it is closed and all triangles agree on which side is outside."""
+        """Whether it is closed and all triangles have consistent orientations."""
         return self.is_closed and not self.edge_balance.any()
 
     @cached_property
     def component(self) -> tuple[int, Ints]:
         """Pieces connected through shared vertices: (count, piece of each triangle)."""
-        from scipy.sparse import coo_array  # takes longer to import than most queries
+        from scipy.sparse import coo_array  # a slow import
         from scipy.sparse.csgraph import connected_components
 
         used, compact = np.unique(self.faces, return_inverse=True)
@@ -125,13 +127,13 @@ class Adjacency:
 
 
 def tet_face_neighbours(tets: Ints) -> Ints:
-    """For each tet the neighbour across each of its four faces, -1 where there is none, shape (m, 4).
+    """The neighbour of each tet across each of its four faces, -1 where there is none, shape (m, 4).
 
-    A face that more than two tets share (an invalid mesh) pairs them in order of their ids.
+    Tets of a face that more than two share (an invalid mesh) are paired in the order of their ids.
     """
     faces = np.sort(tets[:, TET_FACES].reshape(-1, 3), axis=1)
     order = np.lexsort((faces[:, 2], faces[:, 1], faces[:, 0]))
-    same_as_next = (faces[order[:-1]] == faces[order[1:]]).all(axis=1) if len(order) else np.zeros(0, np.bool_)
+    same_as_next = (faces[order[:-1]] == faces[order[1:]]).all(axis=1)
     neighbour = np.full(4 * len(tets), -1, dtype=np.int32)
     first = np.flatnonzero(same_as_next)
     # In a run of equal faces 0-1-2-3 only the pairs 0-1 and 2-3 are joined.

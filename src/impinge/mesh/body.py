@@ -100,7 +100,7 @@ def _as_path(path: Any) -> Path:
 def weld_vertices(x: Floats, elements: Ints) -> tuple[Floats, Ints]:
     """Join vertices at exactly equal positions, numbered by first occurrence; elements keep their order.
 
-    Ids out of range stay so, for the bodies to complain about.
+    Ids out of range are kept; the constructors of bodies refuse them.
     """
     x = np.asarray(x, dtype=np.float64)
     first, group = distinct_rows(x)
@@ -155,11 +155,17 @@ _VTK_TYPES = {1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: 
 
 def _from_pyvista(x: Any, name: str) -> Body:
     """Tets if a grid has any, else its polygons, split into triangles in place; vertices keep their numbers."""
+    cells: list[tuple[str, Any]] = []
     if hasattr(x, "is_all_triangles"):
         surface = x if x.is_all_triangles else x.triangulate()
         cells = [("triangle", surface.faces.reshape(-1, 4)[:, 1:]), ("line", np.zeros((x.n_lines, 2)))]
-    elif hasattr(x, "celltypes"):
-        cells = _vtk_blocks(x)
+    elif hasattr(x, "celltypes"):  # runs of cells with equal type and number of corners
+        start = np.asarray(x.cell_offsets if hasattr(x, "cell_offsets") else x.offset)
+        corners, types, counts = np.asarray(x.cell_connectivity), np.asarray(x.celltypes), np.diff(start)
+        change = np.flatnonzero((np.diff(types) != 0) | (np.diff(counts) != 0)) + 1
+        for first, end in itertools.pairwise([0, *change.tolist(), len(types)] if len(types) else []):
+            kind = _VTK_TYPES.get(int(types[first]), f"VTK {types[first]}")
+            cells.append((kind, corners[start[first] : start[end]].reshape(end - first, counts[first])))
     else:
         raise MeshError(
             f"{name} is a pyvista {type(x).__name__}; expected PolyData or UnstructuredGrid, "
@@ -167,16 +173,3 @@ def _from_pyvista(x: Any, name: str) -> Body:
         )
     content = files.from_cells(x.points, cells, name)
     return _from_arrays(content.vertices, content.elements)
-
-
-def _vtk_blocks(grid: Any) -> list[tuple[str, Any]]:
-    """Runs of cells that are alike in type and number of corners."""
-    start = np.asarray(grid.cell_offsets if hasattr(grid, "cell_offsets") else grid.offset)
-    corners, types, counts = np.asarray(grid.cell_connectivity), np.asarray(grid.celltypes), np.diff(start)
-    change = np.flatnonzero((np.diff(types) != 0) | (np.diff(counts) != 0)) + 1
-    bounds = [0, *change.tolist(), len(types)] if len(types) else []
-    blocks = []
-    for first, end in itertools.pairwise(bounds):
-        kind = _VTK_TYPES.get(int(types[first]), f"VTK {types[first]}")
-        blocks.append((kind, corners[start[first] : start[end]].reshape(end - first, counts[first])))
-    return blocks

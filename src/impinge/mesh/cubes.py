@@ -1,65 +1,63 @@
-"""A coarse body of cubes around any surface: closed or open, torn, folded, or a soup of triangles.
+"""Enclose any surface by a coarse body of cubes: closed or open, torn, folded, or a soup of triangles.
 
-1. Grid.   Cubes of one size cover the box around the surface, with a margin, ``cells`` of them along its longest side.
-2. Touch.  A cube that a triangle touches belongs to the body. A triangle and a cube are apart if a plane with one of
-           thirteen normals separates them [AkenineMoller2001]; cubes are enlarged a little, so that none is missed.
-3. Fill.   The other cubes fall into regions connected through faces, which no triangle crosses. The region around the
-           grid is outside. Any other is enclosed by cubes of the body and belongs to it, unless the surface is closed
-           and oriented and its winding number there is zero, as in a bubble.
-4. Split.  Each cube becomes five tets, mirrored in every other cube, so that their faces fit.
+1. Grid.   Cubes of one size cover the bounding box of the surface, with a margin, ``cells`` of them along its longest
+           side.
+2. Touch.  A cube that a triangle touches belongs to the body. The separating axis test with thirteen axes decides
+           [AkenineMoller2001]; cubes are enlarged by ``SLACK``, hence none is missed.
+3. Fill.   The other cubes form regions connected through faces, which no triangle crosses. The region around the grid
+           is outside. Any other region is enclosed by cubes of the body and belongs to it, unless the surface is closed
+           and oriented and has winding number zero there, as in a bubble.
+4. Split.  Each cube becomes five tets, mirrored in every other cube: face diagonals match.
 
-Departures  Inside is decided once per region, by the sum of solid angles in the middle of one of its cubes, and not by
-            an exact test per cube: no triangle is nearer than half a cube, where the sum is a whole number to rounding.
-Guarantee   Every triangle lies in the body, so that it encloses the surface. A connected surface gives a body connected
-            through faces of cubes. All tets have positive volume; their number follows from ``cells``. Gaps of an open
-            surface narrower than a cube are closed; through wider ones the outside comes in, and the body is a shell.
+Departures  Inside is decided once per region, by the sum of solid angles at the middle of one cube, not by an exact
+            test per cube: no triangle is nearer than half a cube, where the sum is a whole number up to rounding.
+Guarantee   Every triangle lies in the body: it encloses the surface. A connected surface gives a body connected through
+            faces of cubes. All tets have positive volume; ``cells`` determines their number. Gaps of an open surface
+            narrower than a cube are closed; through wider gaps the inside is connected to the outside, and the body is
+            a shell.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Bools, Floats
-from impinge.errors import MeshError, OptionError
-from impinge.mesh.body import as_body
+from impinge.checks import Bools, Floats, as_whole
+from impinge.errors import MeshError
+from impinge.mesh.body import SurfaceLike, as_surface
 from impinge.mesh.shapes import EVEN_CUBE_TETS, ODD_CUBE_TETS
 from impinge.mesh.tet_mesh import TetMesh
-from impinge.mesh.tri_mesh import TriMesh, box_around
+from impinge.mesh.tri_mesh import TriMesh
 
 MAX_CELLS = 128
-"""Cubes along the longest side; more would be ten million tets in a full grid, which is no coarse body."""
+"""Largest number of cubes along the longest side: a full grid of 128³ cubes has ten million tets."""
 
 SLACK = 1e-6
-"""By how much cubes are enlarged, in edges: far more than rounding, so that a touching triangle is never missed."""
+"""Enlargement of cubes, in edge lengths: far more than rounding, hence no touching triangle is missed."""
 
 ROOM = 1e-12
-"""Least edge of a cube as a share of its distance from the origin: some thousand times the rounding of its corners."""
+"""Least edge of a cube relative to its distance from the origin: some thousand times the rounding of its corners."""
 
 CHUNK = 1 << 18
-"""Pairs of a triangle and a cube that are tested at once; some 100 bytes each in a few arrays."""
+"""Pairs of a triangle and a cube that are tested at once; about 100 bytes each."""
 
 Grid = tuple[int, int, int]
 
 
-def as_surface(body: Any) -> TriMesh:
-    """Turn whatever is a body into a surface with triangles and a size, or say why it is none."""
-    body = as_body(body)
-    surface: TriMesh = body.surface if isinstance(body, TetMesh) else body
+def sized_surface(body: SurfaceLike) -> TriMesh:
+    """Convert ``body`` to a surface; refuse one without triangles or extent, or too far from the origin."""
+    surface = as_surface(body)
     if not len(surface):
         raise MeshError("the surface has no triangles; a soft body needs at least one")
+    bounds = surface.bounds
     with np.errstate(over="ignore"):
-        lo, hi = surface.bounds
-        extent = float((hi - lo).max())
+        extent, reach = float((bounds[1] - bounds[0]).max()), float(np.abs(bounds).max())
     if extent == 0.0:
         raise MeshError("all triangles of the surface are one point; a soft body needs a size")
-    reach = float(np.abs(surface.bounds).max())
-    if not math.isfinite(extent) or not 1e-100 < extent < 1e100:
+    if not 1e-100 < extent < 1e100:
         raise MeshError(f"the surface is {extent:g} across; scale it to a size between 1e-100 and 1e100")
     if extent < MAX_CELLS * ROOM * reach:
         raise MeshError(
@@ -69,59 +67,64 @@ def as_surface(body: Any) -> TriMesh:
     return surface
 
 
-def tets_of_cubes(surface: Any, *, cells: int | None = None, faces: int = 1000) -> TetMesh:
-    """Tets of cubes that enclose ``surface``, ``cells`` of them along its longest side.
+def tets_of_cubes(surface: SurfaceLike, *, cells: int | None = None, faces: int = 1000) -> TetMesh:
+    """Enclose a surface by cubes of five tets each.
 
-    Without ``cells`` their number is chosen such that the boundary has about ``faces`` triangles.
+    Parameters
+    ----------
+    surface : body
+        Any surface with an extent; see ``triangle_pairs`` for what counts as a body.
+    cells : int, optional
+        Cubes along the longest side, at most 128. By default the boundary has about ``faces`` triangles.
+    faces : int
+        Approximate number of boundary triangles, from 4.
+
+    Returns
+    -------
+    TetMesh
+        Tets of positive volume; every triangle of the surface lies in one of them.
+
+    Raises
+    ------
+    MeshError
+        If the surface has no triangles or no extent, or if its coordinates are out of range.
+    OptionError
+        If a number is out of range.
     """
-    surface = as_surface(surface)
+    surface = sized_surface(surface)
     if cells is None:
-        solid, cells = _solid_of_about(surface, as_count(faces, "faces", least=4))
+        solid, cells = _solid_of_about(surface, as_whole(faces, "faces", least=4))
     else:
-        cells = as_count(cells, "cells", least=1, most=MAX_CELLS)
+        cells = as_whole(cells, "cells", most=MAX_CELLS)
         solid = _solid(surface, cells)
     origin, edge, _ = _lattice(surface, cells)
-    return _split_cubes(solid, origin, edge)
-
-
-def as_count(value: Any, name: str, *, least: int, most: int | None = None) -> int:
-    """Turn ``value`` into a whole number within bounds, or say what was expected."""
-    bounds = f"a whole number from {least}" + (f" to {most}" if most is not None else "")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise OptionError(f"{name} is {value!r}, expected {bounds}") from None
-    if number < least or (most is not None and number > most):
-        raise OptionError(f"{name} is {number}, expected {bounds}")
-    return number
-
-
-# which cubes ---------------------------------------------------------------------------------------------
+    # Five tets per cube; only corners in use become vertices, numbered in the order of the grid.
+    cube = np.argwhere(solid)
+    corner = cube[:, None, :] + np.array([[i, j, k] for k in (0, 1) for j in (0, 1) for i in (0, 1)])
+    shape = tuple(n + 1 for n in solid.shape)
+    used, ids = np.unique(np.ravel_multi_index(tuple(np.moveaxis(corner, -1, 0)), shape), return_inverse=True)
+    ids = ids.reshape(-1, 8)
+    odd = cube.sum(axis=1)[:, None, None] % 2 == 1
+    tets = np.where(odd, ids[:, ODD_CUBE_TETS], ids[:, EVEN_CUBE_TETS]).reshape(-1, 4)
+    return TetMesh(origin + edge * np.stack(np.unravel_index(used, shape), axis=1), tets)
 
 
 def _solid_of_about(surface: TriMesh, faces: int) -> tuple[Bools, int]:
-    """The solid whose boundary is nearest to ``faces`` triangles, of a few that are tried, and its ``cells``."""
-    cells, best = 8, None
-    tried: dict[int, int] = {}
-    for _ in range(4):
+    """Of at most four solids the one whose boundary is nearest to ``faces`` triangles, and its ``cells``."""
+    cells = 8
+    tried: dict[int, tuple[int, Bools]] = {}
+    while cells not in tried and len(tried) < 4:
         solid = _solid(surface, cells)
-        tried[cells] = found = _boundary_triangles(solid)
-        if best is None or abs(found - faces) < abs(tried[best[1]] - faces):
-            best = (solid, cells)
+        padded = np.pad(solid, 1).astype(np.int8)
+        found = 2 * sum(int(np.count_nonzero(np.diff(padded, axis=axis))) for axis in range(3))
+        tried[cells] = found, solid
         cells = min(max(1, round(cells * math.sqrt(faces / found))), MAX_CELLS)  # area grows with the square
-        if cells in tried:
-            break
-    assert best is not None
-    return best
-
-
-def _boundary_triangles(solid: Bools) -> int:
-    padded = np.pad(solid, 1).astype(np.int8)
-    return 2 * int(sum(np.count_nonzero(np.diff(padded, axis=axis)) for axis in range(3)))
+    best = min(tried, key=lambda count: abs(tried[count][0] - faces))
+    return tried[best][1], best
 
 
 def _lattice(surface: TriMesh, cells: int) -> tuple[Floats, float, Grid]:
-    """Lowest corner, edge of a cube and number of cubes along each axis; margins are an eighth of a cube at least."""
+    """Lowest corner, edge of a cube and number of cubes along each axis; the margin is at least an eighth of a cube."""
     lo, hi = surface.bounds
     extent = hi - lo
     edge = float(extent.max()) / (cells - 0.5)
@@ -131,8 +134,8 @@ def _lattice(surface: TriMesh, cells: int) -> tuple[Floats, float, Grid]:
 
 
 def _solid(surface: TriMesh, cells: int) -> Bools:
-    """Which cubes of the grid belong to the body, shape (nx, ny, nz)."""
-    from scipy.ndimage import label  # takes longer to import than most queries
+    """Mask of the cubes of the grid that belong to the body, shape (nx, ny, nz)."""
+    from scipy.ndimage import label  # a slow import
 
     origin, edge, grid = _lattice(surface, cells)
     snapshot = surface.snapshot()
@@ -154,13 +157,13 @@ def _solid(surface: TriMesh, cells: int) -> Bools:
 
 
 def _candidates(corners: Floats, grid: Grid) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Chunks of (cube, triangle): every cube that the box around a triangle touches; coordinates are in cubes."""
+    """Chunks of (cube, triangle): every cube that the box of a triangle touches; coordinates count cubes."""
     last = np.array(grid) - 1
     lo = np.clip(np.floor(corners.min(axis=1) - SLACK).astype(np.int64), 0, last)
     hi = np.clip(np.floor(corners.max(axis=1) + SLACK).astype(np.int64), 0, last)
     size = hi - lo + 1
     count = size.prod(axis=1)
-    chunk = np.cumsum(count) // CHUNK  # a triangle that reaches more cubes than that is a chunk of its own
+    chunk = np.cumsum(count) // CHUNK  # a triangle with more candidates than CHUNK forms its own chunk
     for rows in np.split(np.arange(len(corners)), np.flatnonzero(np.diff(chunk)) + 1):
         triangle = np.repeat(rows, count[rows])
         start = np.cumsum(count[rows]) - count[rows]
@@ -170,7 +173,7 @@ def _candidates(corners: Floats, grid: Grid) -> Iterator[tuple[NDArray[np.int64]
 
 
 def _meets_cube(corners: Floats) -> Bools:
-    """Whether triangles (k, 3, 3) meet the cube of edge 1 around the origin, whose faces their boxes reach."""
+    """Mask of the triangles (k, 3, 3) that meet the unit cube around the origin; their boxes do."""
     half = 0.5 + SLACK
     edges = np.roll(corners, -1, axis=1) - corners
     normal = np.cross(edges[:, 0], edges[:, 1])
@@ -186,35 +189,9 @@ def _meets_cube(corners: Floats) -> Bools:
 
 
 def _winding_number(corners: Floats) -> float:
-    """How often triangles (m, 3, 3) wind around the origin: solid angles over 4 π [vanOosteromStrackee1983]."""
+    """Winding number of triangles (m, 3, 3) around the origin: solid angles over 4 π [vanOosteromStrackee1983]."""
     a, b, c = (corners[:, k] for k in range(3))
     la, lb, lc = (np.linalg.norm(corner, axis=1) for corner in (a, b, c))
     over = np.einsum("ij,ij->i", a, np.cross(b, c))
     ab, bc, ca = (np.einsum("ij,ij->i", p, q) for p, q in ((a, b), (b, c), (c, a)))
     return float(np.arctan2(over, la * lb * lc + ab * lc + bc * la + ca * lb).sum() / (2.0 * np.pi))
-
-
-# from cubes to tets --------------------------------------------------------------------------------------
-
-
-def _split_cubes(solid: Bools, origin: Floats, edge: float) -> TetMesh:
-    """Five tets per cube; only corners in use become vertices, numbered in the order of the grid."""
-    cube = np.argwhere(solid)
-    corner = np.array([[i, j, k] for k in (0, 1) for j in (0, 1) for i in (0, 1)])
-    nx, ny, nz = (n + 1 for n in solid.shape)
-    place = cube[:, None, :] + corner
-    number = (place[..., 0] * ny + place[..., 1]) * nz + place[..., 2]
-    used, ids = np.unique(number, return_inverse=True)
-    ids = ids.reshape(-1, 8)
-    odd = cube.sum(axis=1)[:, None, None] % 2 == 1
-    tets = np.where(odd, ids[:, ODD_CUBE_TETS], ids[:, EVEN_CUBE_TETS]).reshape(-1, 4)
-    lattice = np.stack(np.unravel_index(used, (nx, ny, nz)), axis=1)
-    return TetMesh(origin + edge * lattice, tets)
-
-
-def box_of(surface: TriMesh) -> tuple[Floats, float]:
-    """Middle of the box around a surface, and its longest side: what others scale by."""
-    snapshot = surface.snapshot()
-    lo, hi = box_around(snapshot.vertices, snapshot.elements[snapshot.live])
-    middle: Floats = 0.5 * (lo + hi)
-    return middle, float((hi - lo).max())

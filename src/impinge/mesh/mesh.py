@@ -23,7 +23,7 @@ from impinge.checks import (
     check_finite,
     check_range,
     out_of_range,
-)
+)  # fmt: skip
 from impinge.errors import MeshWarning
 from impinge.mesh.elements import Elements
 from impinge.mesh.positions import Positions
@@ -122,6 +122,13 @@ class Mesh:
             x, _, version, _ = self.positions.state
             return Snapshot(x, self.elements.rows, self.elements.live, version)
 
+    def compact(self) -> Ints:
+        """Renumber the live elements from 0, not the vertices; return the map old to new id, -1 for dead ones."""
+        with self.positions.lock:
+            new_id = self.elements.compact()
+            self.positions.bump()
+        return new_id
+
     def has_structure(self, name: str) -> bool:
         """Whether a structure is kept under ``name``."""
         return name in self._structures
@@ -169,8 +176,8 @@ def check_elements(
     # Drop rows with ids out of range or non-finite corners; non-finite vertices move to the origin.
     finite = np.asarray(np.isfinite(x).all(axis=1))
     bad = out_of_range(rows, len(x))
-    inside = ~bad
-    bad[inside] = ~finite[rows[inside]].all(axis=1)
+    in_range = ~bad
+    bad[in_range] = ~finite[rows[in_range]].all(axis=1)
     if not finite.all():
         x = np.where(finite[:, None], x, 0.0)
     if bad.any() or not finite.all():

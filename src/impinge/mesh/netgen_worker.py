@@ -1,8 +1,8 @@
-"""Fill a closed surface with tetrahedra by NetGen, in a process of its own: ``python -m ... IN.npz OUT.npz MESH_SIZE``.
+"""Fill a closed surface with tetrahedra by NetGen, in a separate process: ``python -m ... IN.npz OUT.npz MESH_SIZE``.
 
-NetGen talks on the terminal, may end the process and may never return; here it can do none of this to its caller,
-who keeps the output away, looks at the exit code and stops waiting after a while. Corners of its tets are ordered the
-other way round than ours, and vertices count from one.
+NetGen prints to the terminal, may end the process and may never return. The parent process captures the output, reads
+the exit code and enforces a time limit. NetGen orders the corners of a tet in the opposite orientation and counts
+vertices from one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def main(source: str, target: str, mesh_size: float) -> None:
-    """Read a surface, let NetGen fill it without changing its triangles, and write vertices and tets."""
+    """Read a surface, fill it without changing its triangles, and write vertices and tets."""
     from netgen.meshing import FaceDescriptor, Mesh, MeshingParameters
 
     with np.load(source) as surface:
@@ -25,7 +25,7 @@ def main(source: str, target: str, mesh_size: float) -> None:
     mesh.AddElements(dim=2, index=region, data=np.ascontiguousarray(faces, dtype=np.int32), base=0)
     mesh.GenerateVolumeMesh(mp=MeshingParameters(maxh=mesh_size))
     if len(mesh.Elements3D()) == 0:
-        sys.exit("no tets were made")
+        sys.exit("NetGen made no tets")
     corners = mesh.Elements3D().NumPy()["nodes"][:, :4] - 1
     with Path(target).open("wb") as file:
         np.savez(file, vertices=mesh.Coordinates(), tets=corners[:, [0, 1, 3, 2]].astype(np.int32))

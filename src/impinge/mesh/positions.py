@@ -23,7 +23,7 @@ from impinge.backend.references import CAN_COUNT, is_shared
 from impinge.checks import Floats, check_finite
 
 KERNEL_FROM = 1 << 13
-"""Numbers from which one compiled pass beats NumPy's two, the start of the call included."""
+"""Numbers from which one compiled pass is faster than NumPy's two, call overhead included."""
 
 
 def copy_positions(vertices: Floats, target: Floats, *, check: bool) -> None:
@@ -83,7 +83,7 @@ class _Range(NamedTuple):
 
 
 class State(NamedTuple):
-    """Positions and counters that belong shared."""
+    """Positions and counters of one moment."""
 
     vertices: Floats
     motion: int
@@ -167,7 +167,7 @@ class Positions:
             self._state = self._state._replace(version=self._state.version + 1)
 
     def update(self, vertices: Floats, *, copy: bool, check: bool) -> None:
-        """Make ``vertices`` the current positions; with ``copy=False`` keep that very array."""
+        """Make ``vertices`` the current positions; ``copy=False`` keeps the array itself."""
         with self.lock:
             self._detach()
             if not copy:
@@ -219,7 +219,7 @@ class Positions:
             return first
 
     def _take_spare(self) -> Floats:
-        """A buffer that nobody reads: the one before the current one if it is free, else a new one."""
+        """A buffer without readers: the previous one if it is free, else a new one."""
         if self._spare is not None and not is_shared(self._spare):
             spare, self._spare = self._spare, None
             return spare

@@ -1,4 +1,4 @@
-"""Copy positions and look for NaN and infinity in one pass."""
+"""Copy positions and detect NaN and infinity in one pass."""
 
 # mypy: ignore-errors
 
@@ -13,6 +13,7 @@ EXPONENT = np.int64(0x7FF0000000000000)
 
 @inlined
 def _copy(source, target):
+    """Copy one chunk; a loop of its own vectorises."""
     found = np.int64(0)
     for i in range(len(source)):
         bits = source[i]
@@ -23,7 +24,7 @@ def _copy(source, target):
 
 @kernel(parallel_from=1 << 16)
 def copy_numbers(source, target, strange):
-    """Copy flat integers that are the bits of doubles; chunk c tells in ``strange[c]`` whether one is not finite."""
+    """Copy the bits of doubles, as integers; ``strange[c]`` is 1 if chunk c has a number that is not finite."""
     for c in prange(CHUNKS):
         first, end = c * len(source) // CHUNKS, (c + 1) * len(source) // CHUNKS
         strange[c] = _copy(source[first:end], target[first:end])

@@ -1,8 +1,8 @@
 """Tetrahedra whose vertices move every frame, with a boundary surface that follows them.
 
-The surface is a view: it shares the tets' positions and version. Its faces look outwards at rest whatever
-the order of a tet's corners in the input. Removing tets exposes the faces behind them; the surface's ids
-stay stable while that happens, at a cost that follows the number of tets removed.
+The surface is a view: it shares positions and version of the tets. Its faces face outwards at rest, whatever the order
+of a tet's corners in the input. Removing tets exposes the faces behind them; ids of the surface are stable, and the
+cost is proportional to the number of removed tets.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class TetMesh(Mesh):
 
     @property
     def surface(self) -> TetSurface:
-        """The boundary: faces of exactly one live tet, looking outwards at rest. Shares positions and version."""
+        """The boundary: faces of exactly one live tet, facing outwards at rest. Shares positions and version."""
         with self.positions.lock:
             if self._surface is None:
                 self._surface = TetSurface(self.positions, self.elements, self._inverted_at_rest())
@@ -119,17 +119,16 @@ class TetMesh(Mesh):
             self.positions.bump()
 
     def compact(self) -> Ints:
-        """Forget dead tets and renumber the others; return the map old to new id, -1 for the dead.
+        """Drop dead tets and renumber the others; return the map old to new id, -1 for the dead.
 
         Vertices keep their numbers, and so do the triangles of the surface.
         """
         with self.positions.lock:
             inverted = self._inverted_at_rest()
-            new_id = self.elements.compact()
+            new_id = super().compact()
             self._inverted = inverted[new_id >= 0]
             if self._surface is not None:
                 self._surface.tets_renumbered(new_id)
-            self.positions.bump()
         return new_id
 
 
@@ -141,17 +140,18 @@ class TetSurface(TriMesh):
 
     def __init__(self, positions: Positions, tets: Elements, inverted: Bools) -> None:
         self._tets = tets
-        rows = tets.rows
-        self._neighbour = _live_neighbours(tets)
-        # Slot 4 t + k is face k of tet t. Corners are ordered for positive volume; swap two otherwise.
-        self._slot_face = rows[:, TET_FACES].reshape(-1, 3)
+        rows, live, among_live = tets.rows, tets.live, tet_face_neighbours(tets.live_rows)
+        self._neighbour = np.full((len(rows), 4), -1, dtype=np.int32)
+        self._neighbour[live] = np.where(among_live >= 0, live[among_live], -1)
+        # Row 4 t + k is face k of tet t. Corners are ordered for positive volume; two are swapped otherwise.
+        self._tet_face = rows[:, TET_FACES].reshape(-1, 3)
         swap = np.repeat(inverted, 4)
-        self._slot_face[swap] = self._slot_face[swap][:, [0, 2, 1]]
-        slots = np.flatnonzero((self._neighbour.reshape(-1) < 0) & np.repeat(tets.alive, 4))
-        self._slot_triangle = np.full(4 * len(rows), -1, dtype=np.int32)
-        self._slot_triangle[slots] = np.arange(len(slots), dtype=np.int32)
-        self._face_tet = [(slots // 4).astype(np.int32)]
-        self._adopt(positions, Elements(np.ascontiguousarray(self._slot_face[slots])))
+        self._tet_face[swap] = self._tet_face[swap][:, [0, 2, 1]]
+        exposed = np.flatnonzero((self._neighbour.reshape(-1) < 0) & np.repeat(tets.alive, 4))
+        self._tet_face_triangle = np.full(4 * len(rows), -1, dtype=np.int32)
+        self._tet_face_triangle[exposed] = np.arange(len(exposed), dtype=np.int32)
+        self._face_tet = [(exposed // 4).astype(np.int32)]
+        self._adopt(positions, Elements(np.ascontiguousarray(self._tet_face[exposed])))
 
     @property
     def face_tet(self) -> Ints:
@@ -163,28 +163,28 @@ class TetSurface(TriMesh):
     def tets_removed(self, removed: Ints) -> None:
         """Drop the faces of removed tets and expose the faces of the tets behind them."""
         own = (4 * removed[:, None] + np.arange(4)).reshape(-1)
-        gone = self._slot_triangle[own]
+        gone = self._tet_face_triangle[own]
         self.elements.remove(gone[gone >= 0])
-        self._slot_triangle[own] = -1
+        self._tet_face_triangle[own] = -1
         behind = sorted_unique(self._neighbour[removed])
         behind = behind[behind >= 0]
         behind = behind[self._tets.alive[behind]]
-        # A live tet forgets a dead neighbour at once, hence those that it still has were removed just now.
+        # A live tet drops a dead neighbour immediately: those that it still has were removed by this call.
         row, k = np.nonzero((self._neighbour[behind] >= 0) & ~self._tets.alive[self._neighbour[behind]])
         if len(row):
             tet = behind[row]
             self._neighbour[tet, k] = -1
-            slots = 4 * tet + k
-            self._slot_triangle[slots] = self.elements.append(self._slot_face[slots])
+            exposed = 4 * tet + k
+            self._tet_face_triangle[exposed] = self.elements.append(self._tet_face[exposed])
             self._face_tet.append(tet)
 
     def tets_renumbered(self, new_id: Ints) -> None:
-        """Follow the tets to their new ids; triangles keep theirs."""
+        """Renumber the tets; triangles keep their ids."""
         kept = new_id >= 0
-        new_id = np.append(new_id, np.int32(-1))  # none stays none: -1 picks the last entry
+        new_id = np.append(new_id, np.int32(-1))  # -1 selects the last entry and stays -1
         self._neighbour = new_id[self._neighbour[kept]]
-        self._slot_face = self._slot_face.reshape(-1, 4, 3)[kept].reshape(-1, 3)
-        self._slot_triangle = self._slot_triangle.reshape(-1, 4)[kept].reshape(-1)
+        self._tet_face = self._tet_face.reshape(-1, 4, 3)[kept].reshape(-1, 3)
+        self._tet_face_triangle = self._tet_face_triangle.reshape(-1, 4)[kept].reshape(-1)
         self._face_tet = [new_id[self.face_tet]]
 
     def _refuse(self, verb: str) -> NoReturn:
@@ -212,12 +212,3 @@ class TetSurface(TriMesh):
     def compact(self) -> Ints:
         """Refuse: the surface follows from the tets."""
         self._refuse("be compacted")
-
-
-def _live_neighbours(tets: Elements) -> Ints:
-    """Neighbours across faces among live tets, by their ids, shape (m, 4)."""
-    neighbour = np.full((len(tets.rows), 4), -1, dtype=np.int32)
-    live = tets.live
-    among_live = tet_face_neighbours(tets.live_rows)
-    neighbour[live] = np.where(among_live >= 0, live[among_live], -1)
-    return neighbour

@@ -1,16 +1,16 @@
-"""Move vertices of a tet mesh a little, so that no tet is much flatter than the others.
+"""Thicken flat tets by small displacements of their vertices.
 
-The stable step of an explicit method falls with the least height of any tet, and with its square where damping rules.
-One sliver among thousands of tets makes a body unusable; a coarse mesh need not follow its surface to the bit.
+The stable step of an explicit integrator is proportional to the least height of any tet, and to its square where
+damping dominates. One sliver among thousands of tets makes a body unusable; a coarse mesh need not follow its surface
+exactly.
 
-1. Heights. h_k of each corner above its opposite face, for all tets; the goal is ``GOAL`` of the mean edge.
-2. Push.    Where h_k is less, the corner wants to go up by half of what lacks, and the face down by a sixth. Each
-            vertex goes where its wishes agree on average.
-3. Check.   The corners of tets that would turn over go half as far; give up after ``HALVINGS`` such corrections.
-4. Repeat   until nothing lacks, or ``ROUNDS`` times; the best round counts.
+1. Heights. h_k of each corner above its opposite face, for all tets; the goal is ``GOAL`` mean edges.
+2. Push.    For each deficit goal - h_k > 0 the corner moves up by half of it, and the face down by a sixth. A vertex
+            moves by the mean of these displacements.
+3. Check.   Displacements of tets that would invert are halved; thickening stops after ``HALVINGS`` corrections.
+4. Repeat   until there is no deficit, or ``ROUNDS`` times; the best round is the result.
 
-Guarantee   All tets keep positive volumes, and the least height is not less than before. The same mesh gives the same
-            bits.
+Guarantee   All tets keep positive volumes, and the least height does not decrease. Equal input gives equal bits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from impinge.mesh.adjacency import TET_FACES
 from impinge.mesh.tet_mesh import TetMesh
 
 GOAL = 0.15
-"""Height that every tet should have, in mean edges; a regular tet has 0.82, the tets of cubes have 0.46."""
+"""Least height of every tet, in mean edges; a regular tet has 0.82, the tets of cubes have 0.46."""
 ROUNDS = 150
 HALVINGS = 20
 
@@ -30,7 +30,7 @@ _EDGES = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])
 
 
 def thicken(mesh: TetMesh) -> TetMesh:
-    """A mesh of the same tets, all of positive volume, whose flattest one is less flat."""
+    """A mesh of the same tets with a larger least height; all volumes stay positive."""
     x, tets = mesh.vertices.copy(), mesh.tets
     goal = GOAL * mean_edge(x, tets)
     up, height = _heights(x, tets)
@@ -38,7 +38,7 @@ def thicken(mesh: TetMesh) -> TetMesh:
     for _ in range(ROUNDS):
         if not (height < goal).any():
             break
-        step = _wishes(up, height, goal, tets, len(x))
+        step = _displacements(up, height, goal, tets, len(x))
         for _ in range(HALVINGS):
             moved = x + step
             up, height = _heights(moved, tets)
@@ -74,16 +74,16 @@ def _heights(x: Floats, tets: Ints) -> tuple[Floats, Floats]:
     return up, np.einsum("tkx,tkx->tk", up, corner - face[:, :, 0])
 
 
-def _wishes(up: Floats, height: Floats, goal: float, tets: Ints, vertex_count: int) -> Floats:
-    """Where vertices want to go: up from faces they are too near to, down with faces that have a corner too near."""
-    lack = np.clip(goal - height, 0.0, None)
-    lift = lack[:, :, None] * up
-    wish = 0.5 * lift
+def _displacements(up: Floats, height: Floats, goal: float, tets: Ints, vertex_count: int) -> Floats:
+    """Mean displacement of each vertex: corners up from faces, faces down from corners, where heights are too small."""
+    deficit = np.clip(goal - height, 0.0, None)
+    lift = deficit[:, :, None] * up
+    push = 0.5 * lift
     for k in range(4):
-        wish[:, TET_FACES[k]] -= lift[:, k, None] / 6.0
-    # Every corner of a tet hears each of the four heights that lack: one by its own lift, three by a face's.
-    told = np.repeat((lack > 0.0).sum(axis=1), 4)
+        push[:, TET_FACES[k]] -= lift[:, k, None] / 6.0
+    # Each deficit of a tet displaces all four corners: one by its own lift, three with the opposite face.
+    pushes = np.repeat((deficit > 0.0).sum(axis=1), 4)
     rows = tets.reshape(-1)
-    count = np.maximum(np.bincount(rows, weights=told, minlength=vertex_count), 1.0)
-    total = [np.bincount(rows, weights=wish[:, :, axis].reshape(-1), minlength=vertex_count) for axis in range(3)]
+    count = np.maximum(np.bincount(rows, weights=pushes, minlength=vertex_count), 1.0)
+    total = [np.bincount(rows, weights=push[:, :, axis].reshape(-1), minlength=vertex_count) for axis in range(3)]
     return np.stack(total, axis=1) / count[:, None]

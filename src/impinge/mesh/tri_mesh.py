@@ -126,13 +126,6 @@ class TriMesh(Mesh):
             self.elements.remove(as_ids(ids, name="ids", count=len(self.elements.rows)))
             self.positions.bump()
 
-    def compact(self) -> Ints:
-        """Renumber the live triangles from 0, not the vertices; return the map old to new id, -1 for dead ones."""
-        with self.positions.lock:
-            new_id = self.elements.compact()
-            self.positions.bump()
-        return new_id
-
     @property
     def adjacency(self) -> Adjacency:
         """Edges and neighbours of the live triangles (rows count live triangles, in the order of their ids)."""
@@ -160,11 +153,8 @@ class TriMesh(Mesh):
         with self.positions.lock:
             adjacency, x = self.adjacency, self.positions.vertices
         if not adjacency.is_oriented:
-            raise MeshError(
-                f"the surface encloses no volume: {int(adjacency.open_edges.sum())} open, "
-                f"{int(adjacency.nonmanifold_edges.sum())} non-manifold and {int(adjacency.flipped_edges.sum())} "
-                "flipped edges; close and orient it first (impinge.validate lists them)"
-            )
+            remedy = "close and orient it first (impinge.validate lists them)"
+            raise MeshError(f"the surface encloses no volume: {adjacency.count_defects()}; {remedy}")
         corner = x[adjacency.faces]
         corner -= box_around(x, adjacency.faces).mean(axis=0)  # near the surface: less is lost to rounding
         return float(np.einsum("ij,ij->", corner[:, 0], np.cross(corner[:, 1], corner[:, 2])) / 6.0)

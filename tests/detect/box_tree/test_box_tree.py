@@ -14,6 +14,7 @@ from impinge.detect.box_tree import detector as box_tree
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes import tree
 from impinge.detect.boxes.tree import BLOCK, TreeOfBoxes
+from tree_checks import assert_valid_tree
 
 pytestmark = pytest.mark.small
 
@@ -47,11 +48,11 @@ def test_structure_of_any_size(rng, count):
     """Build and refit trees of every size around the powers of eight."""
     a, b = soup(rng, count), soup(rng, 40)
     detector = BoxTree(a, b)
-    tree_of(a).assert_valid()
+    assert_valid_tree(a)
     for _ in range(2):
         a.update(np.array(a.vertices) + 0.05 * rng.standard_normal(a.vertices.shape))
         assert_equals_brute_force(detector)
-        tree_of(a).assert_valid()
+        assert_valid_tree(a)
 
 
 def test_order_is_compact():
@@ -100,8 +101,8 @@ def test_thousands_of_random_edits(rng):
             a.compact()
         hits += assert_equals_brute_force(detector)
         assert_equals_brute_force(alone)
-        tree_of(a).assert_valid()
-        tree_of(b).assert_valid()
+        assert_valid_tree(a)
+        assert_valid_tree(b)
 
     assert hits > 1000
     assert tree_of(b).builds < 150
@@ -149,7 +150,7 @@ def test_an_edit_fits_only_what_it_touches(monkeypatch, rng):
         a.remove_triangles(rng.choice(len(a.faces), 5, replace=False))
         a.add_triangles(rng.integers(0, 100, (2, 3)))
         assert_equals_brute_force(detector)
-        tree_of(a).assert_valid()
+        assert_valid_tree(a)
 
     assert not fitted
 
@@ -177,7 +178,7 @@ def test_single_additions_share_blocks(rng):
     for _ in range(100):
         a.add_triangles(rng.integers(0, 42, (1, 3)))
         detector.query()
-        tree_of(a).assert_valid()
+        assert_valid_tree(a)
 
     assert tree_of(a).builds == 1
     assert tree_of(a).block_count == blocks + 2
@@ -199,7 +200,7 @@ def test_far_deformations_rebuild_and_stay_exact(deform, monkeypatch):
     for t in np.linspace(0.0, 1.0, 6):
         a.update(deform(rest, t))
         assert_equals_brute_force(detector)
-        tree_of(a).assert_valid()
+        assert_valid_tree(a)
         growth.append(tree_of(a).growth)
 
     assert max(growth) <= tree.REBUILD_GROWTH

@@ -1,4 +1,4 @@
-"""Pairs that share a vertex: masked out in advance, proven apart in whole stars, tested where there is no proof."""
+"""Vertex fans: masks of pairs that share a vertex, proofs for whole fans, tests where there is no proof."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def assert_equals_brute_force(body, **options):
 
 
 def fan(heights, *, turns=1):
-    """A closed star around vertex 0, its corners at these heights, going around ``turns`` times."""
+    """A closed fan around vertex 0 with corners at these heights, in ``turns`` revolutions."""
     count = len(heights)
     angle = 2.0 * np.pi * turns * np.arange(count) / count
     ring = np.stack([np.cos(angle), np.sin(angle), heights], axis=1)
@@ -39,7 +39,7 @@ def fan(heights, *, turns=1):
 
 
 def proven(body):
-    """Which vertices have a closed star, and which of those are proven to lie flat."""
+    """Mask of the vertices with a closed fan, and of those proven to lie flat."""
     tree = TreeOfBoxes(body)
     start, _, closed, _, _, _, begin = fans_of(tree, len(body.vertices))
     flat = [bool(closed[v]) and _lies_flat(v, body.vertices, start, begin) for v in range(len(body.vertices))]
@@ -51,8 +51,8 @@ def _lies_flat(v, x, start, begin):
     return kernels.lies_flat(v, x, start, begin)
 
 
-def test_stars_of_a_smooth_body_are_proven():
-    """Prove every star of a sphere: all are closed and none folds."""
+def test_fans_of_a_smooth_body_are_proven():
+    """Prove every fan of a sphere: all are closed and none folds."""
     closed, flat = proven(shapes.bumpy_sphere(4))
 
     assert closed.all()
@@ -68,10 +68,10 @@ def test_stars_of_a_smooth_body_are_proven():
         ([0.0] * 7, 2, False),
         ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 3, False),
     ],
-    ids=["flat", "wavy", "steep cone", "twice around", "three times around"],
+    ids=["flat", "wavy", "steep cone", "two revolutions", "three revolutions"],
 )
-def test_a_star_is_proven_iff_it_goes_around_once(heights, turns, expected):
-    """Tell stars that go around their vertex once from those that go around several times."""
+def test_a_fan_is_proven_iff_it_makes_one_revolution(heights, turns, expected):
+    """Prove fans of one revolution around their vertex, and none of several."""
     body = fan(np.array(heights), turns=turns)
 
     assert proven(body)[0][0]
@@ -80,7 +80,7 @@ def test_a_star_is_proven_iff_it_goes_around_once(heights, turns, expected):
 
 
 def test_borders_folds_and_fins_are_not_proven():
-    """Leave open stars, stars with a fold and vertices with three faces at an edge to the test of pairs."""
+    """Leave open fans, fans with a fold and vertices with three faces at an edge to the test of pairs."""
     closed, _ = proven(shapes.cloth_grid(4, 4))
     folded = fan(np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
     x = np.array(folded.vertices)
@@ -93,8 +93,8 @@ def test_borders_folds_and_fins_are_not_proven():
 
 
 def test_random_closed_meshes_with_folds(rng):
-    """Equal brute force on closed meshes whose vertices are shaken until many stars fold, on a grid of integers too."""
-    hits = proofs = stars = 0
+    """Equal brute force on closed meshes whose vertices are shaken until many fans fold, on a grid of integers too."""
+    hits = proofs = fans = 0
     for round_ in range(30):
         body = shapes.icosphere(2)
         x = np.array(body.vertices)
@@ -102,13 +102,13 @@ def test_random_closed_meshes_with_folds(rng):
         body.update(np.round(6.0 * shaken) if round_ % 3 == 0 else shaken)
         hits += assert_equals_brute_force(body)
         flat = proven(body)[1]
-        proofs, stars = proofs + flat.sum(), stars + len(flat)
+        proofs, fans = proofs + flat.sum(), fans + len(flat)
 
     assert hits > 1000
-    assert 0.2 < proofs / stars < 0.9
+    assert 0.2 < proofs / fans < 0.9
 
 
-def test_every_neighbour_is_masked_and_no_stranger():
+def test_every_neighbour_is_masked_and_no_other_pair():
     """Mask exactly the pairs that share a vertex."""
     body = shapes.icosphere(3)
     tree = TreeOfBoxes(body)
@@ -131,8 +131,8 @@ def test_every_neighbour_is_masked_and_no_stranger():
 
 
 def test_vertex_with_very_many_triangles():
-    """Be exact around a vertex with more triangles than masks are made for, folded or not."""
-    count = 3 * kernels.LARGEST_STAR
+    """Be exact around a vertex with more triangles than masks cover, folded or not."""
+    count = 3 * kernels.LARGEST_FAN
     flat, folded = fan(np.zeros(count)), fan(np.linspace(0.0, 1.0, count), turns=3)
 
     assert assert_equals_brute_force(flat) == 0
@@ -140,7 +140,7 @@ def test_vertex_with_very_many_triangles():
 
 
 def test_edits_after_the_masks_were_made(rng):
-    """Stay exact while triangles around known stars come and go, mostly without building the tree anew."""
+    """Stay exact while triangles of known fans are removed and added, mostly without a rebuild of the tree."""
     body = shapes.icosphere(3)
     x = np.array(body.vertices) + 0.05 * rng.standard_normal((len(body.vertices), 3))
     body.update(x)
@@ -159,7 +159,7 @@ def test_edits_after_the_masks_were_made(rng):
 
 
 def test_faces_that_repeat_a_vertex_or_a_face():
-    """Be exact for faces that repeat an id, doubled faces and faces turned over, around closed stars."""
+    """Be exact for faces that repeat an id, doubled faces and flipped faces, in closed fans."""
     sphere = shapes.icosphere(1)
     faces = np.array(sphere.faces)
     extra = np.concatenate([faces[:3], faces[4:6, ::-1], [[0, 0, 1], [2, 3, 3], [5, 5, 5]]])
@@ -189,7 +189,7 @@ def test_any_scale(scale):
     assert proven(body)[1].all() == (1e-60 < scale < 1e60)
 
 
-def test_any_pair_finds_a_folded_star():
+def test_any_pair_finds_a_folded_fan():
     """Answer yes for a body whose only contact is between triangles that share a vertex."""
     body = fan(np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]), turns=3)
 

@@ -1,4 +1,4 @@
-"""Nearest points of a surface, against a look at all triangles and against rational arithmetic."""
+"""Nearest points of a surface, against brute force and against rational arithmetic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.small
 # Judges -----------------------------------------------------------------------------------------------
 
 
-def by_looking_at_all(points, x, faces, ids):
+def by_brute_force(points, x, faces, ids):
     """Distance and triangle of each point: the least, the lowest id of several."""
     triangles = [(i, tuple(tuple(row) for row in x[faces[i]].tolist())) for i in ids]
     found = [min((closest_on_triangle(tuple(p), *t)[3], i) for i, t in triangles) for p in points.tolist()]
@@ -129,11 +129,11 @@ def test_two_segments_in_either_order(rng):
 @pytest.mark.tiny
 @pytest.mark.parametrize("count", [1, 2, 9, 70])
 def test_small_soups_against_all_triangles(rng, count):
-    """Find the distance and the triangle that a look at all of them finds, bit for bit."""
+    """Find the distance and the triangle of brute force, bit for bit."""
     body = soup(rng, count)
     points = points_around(rng, body, 24)
     result = impinge.closest_points(body, points, inside=False)
-    distance, triangle = by_looking_at_all(points, body.vertices, body.faces, range(count))
+    distance, triangle = by_brute_force(points, body.vertices, body.faces, range(count))
 
     np.testing.assert_array_equal(result.triangle, triangle)
     np.testing.assert_array_equal(result.distance, distance)
@@ -146,7 +146,7 @@ def test_any_scale_against_all_triangles(rng, scale):
     unit = 2.0 ** np.round(np.log2(scale))
     body = soup(rng, 150)
     points = points_around(rng, body, 200)
-    distance, triangle = by_looking_at_all(points, body.vertices, body.faces, range(150))
+    distance, triangle = by_brute_force(points, body.vertices, body.faces, range(150))
     result = impinge.closest_points((unit * body.vertices, body.faces), unit * points, inside=False)
 
     np.testing.assert_array_equal(result.triangle, triangle)
@@ -160,9 +160,9 @@ def test_far_from_the_origin(rng):
     body = soup(rng, 150)
     x = body.vertices + np.array([1e6, -1e6, 1e6])
     points = points_around(rng, body, 200)
-    for moved, asked in ((x, points + np.array([1e6, -1e6, 1e6])), (body.vertices, 1e6 * points)):
-        result = impinge.closest_points((moved, body.faces), asked, inside=False)
-        distance, triangle = by_looking_at_all(asked, moved, body.faces, range(150))
+    for moved, queried in ((x, points + np.array([1e6, -1e6, 1e6])), (body.vertices, 1e6 * points)):
+        result = impinge.closest_points((moved, body.faces), queried, inside=False)
+        distance, triangle = by_brute_force(queried, moved, body.faces, range(150))
         np.testing.assert_array_equal(result.triangle, triangle)
         np.testing.assert_array_equal(result.distance, distance)
 
@@ -194,7 +194,7 @@ def test_thousands_of_points_on_a_deforming_body(rng):
         body.update(body.vertices + 0.05 * rng.normal(size=body.vertices.shape))
         points = points_around(rng, body, 1500)
         result = impinge.closest_points(body, points)
-        distance, triangle = by_looking_at_all(points[:300], body.vertices, body.faces, range(len(body.faces)))
+        distance, triangle = by_brute_force(points[:300], body.vertices, body.faces, range(len(body.faces)))
         np.testing.assert_array_equal(result.triangle[:300], triangle, err_msg=f"frame {frame}")
         np.testing.assert_array_equal(result.distance[:300], distance)
         assert_consistent(result, points, body.vertices, body.faces)
@@ -245,7 +245,7 @@ def test_transforms_and_active_triangles(rng):
     moved = impinge.transform_points(matrix, body.vertices)
 
     result = impinge.closest_points(body, points, transform_a=matrix, active_a=active)
-    distance, triangle = by_looking_at_all(points, moved, body.faces, active.tolist())
+    distance, triangle = by_brute_force(points, moved, body.faces, active.tolist())
     np.testing.assert_array_equal(result.triangle, triangle)
     np.testing.assert_array_equal(result.distance, distance)
     assert not result.inside.any()
@@ -272,7 +272,7 @@ def test_edits_are_followed(rng):
     assert not np.isin(added, result.triangle[:-1]).any()
     live = np.flatnonzero(body.alive).tolist()
     np.testing.assert_array_equal(
-        result.triangle, by_looking_at_all(np.vstack([points, [[3.5] * 3]]), body.vertices, body.faces, live)[1]
+        result.triangle, by_brute_force(np.vstack([points, [[3.5] * 3]]), body.vertices, body.faces, live)[1]
     )
 
 
@@ -309,7 +309,7 @@ def test_cancelled_query_says_so():
 
 
 def test_changes_are_of_points():
-    """Tell points that another triangle has become nearest to, by point and triangle, not by triangle alone."""
+    """Report points whose nearest triangle changed, by point and triangle, not by triangle alone."""
     body, above, below = shapes.box(1.0), [0.1, 0.2, 3.0], [0.1, 0.2, -3.0]
     first, second = impinge.closest_points(body, [above, below]), impinge.closest_points(body, [below, above])
     top, bottom = first.triangle

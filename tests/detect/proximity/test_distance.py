@@ -1,4 +1,4 @@
-"""The distance of two surfaces, against a look at all pairs of triangles."""
+"""The distance of two surfaces, against brute force."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 import impinge
 import shared_data
+from cancel_after import CancelAfter
 from distance_judge import root, square_of_triangles
 from impinge import shapes
 from impinge.detect.boxes.tree import TreeOfBoxes
@@ -65,7 +66,7 @@ def test_two_triangles_known_by_hand():
 
 
 def test_soups_against_all_pairs(rng):
-    """Find the pair that a look at all of them finds, and 0 exactly where a pair meets."""
+    """Find the pair that brute force finds, and 0 exactly where a pair meets."""
     met = 0
     for case in range(60):
         a, b = soup(rng, 30, (0, 0, 0)), soup(rng, 30, (rng.uniform(0.5, 5.0), 0, 0))
@@ -136,7 +137,7 @@ def test_soups_against_fractions(rng):
 
 @pytest.mark.parametrize("gap", [0.0, 2.0**-52, 1e-9, 1e-3])
 def test_touching_is_zero_and_next_to_it_is_not(gap):
-    """Tell boxes that touch from boxes that are apart by less than their size can be told from 0 in float32."""
+    """Distinguish touching boxes from boxes separated by less than the float32 resolution of their size."""
     r = impinge.distance(shapes.box(1.0), shapes.box(1.0, (1.0 + gap, 0.0, 0.0)))
 
     assert (r.distance == 0.0) == (gap == 0.0)
@@ -227,7 +228,7 @@ def test_upper_equal_to_the_distance(rng):
 
 
 def test_transforms_active_and_ignored(rng):
-    """Look at moved bodies, at active triangles, and past ignored pairs."""
+    """Respect transforms, active triangles and ignored pairs."""
     a, b = soup(rng, 40, (0, 0, 0)), soup(rng, 40, (0, 0, 0))
     matrix = np.eye(4)
     matrix[:3, 3] = [6.0, 0.5, 0.0]
@@ -292,32 +293,20 @@ def test_nothing_and_nonsense():
         impinge.distance(body, body, max_pairs=3)
 
 
-class Later:
-    """Cancels at the n-th look."""
-
-    def __init__(self, looks):
-        self.looks = looks
-
-    def is_set(self):
-        """Whether there were as many looks."""
-        self.looks -= 1
-        return self.looks < 0
-
-
 def test_cancelled_in_the_middle(monkeypatch):
-    """Look at cancel again and again while threads search; the answer is the same if nobody cancels."""
-    monkeypatch.setattr("impinge.detect.proximity.distance.PAIRS_PER_LOOK", 500)
+    """Check cancel repeatedly while threads search; without cancellation the answer is the same."""
+    monkeypatch.setattr("impinge.detect.proximity.distance.PAIRS_PER_CHECK", 500)
     inner, outer = shapes.icosphere(3), shapes.icosphere(3, radius=1.1)
     expected = impinge.distance(inner, outer)
-    never = Later(10**9)
+    never = CancelAfter(10**9)
     r = impinge.distance(inner, outer, cancel=never)
-    looks = 10**9 - never.looks
+    checks = 10**9 - never.checks
 
-    assert looks > 20
+    assert checks > 20
     assert r.complete
     assert (r.distance, r.triangles.tolist()) == (expected.distance, expected.triangles.tolist())
-    for after in (1, looks // 2, looks - 1):
-        stopped = impinge.distance(inner, outer, cancel=Later(after))
+    for after in (1, checks // 2, checks - 1):
+        stopped = impinge.distance(inner, outer, cancel=CancelAfter(after))
         assert (stopped.complete, stopped.reason, stopped.distance) == (False, "cancelled", np.inf)
 
 

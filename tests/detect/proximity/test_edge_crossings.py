@@ -52,7 +52,7 @@ def random_mesh(rng, *, whole):
 
 @pytest.mark.tiny
 def test_one_edge_through_one_face():
-    """Tell where and which way an edge passes through a face, where the answer is known."""
+    """Find place and direction of an edge through a face for known answers."""
     b = impinge.TriMesh([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
     a = impinge.TriMesh([[1, 1, -1], [1, 1, 3], [9, 9, -1]], [[0, 1, 2]])
     found = impinge.edge_crossings(a, b)
@@ -96,7 +96,7 @@ def test_any_scale(rng, scale):
 
 
 def test_edges_through_closed_surfaces_alternate():
-    """Leave and enter a closed body in turns along each edge."""
+    """Leave and enter a closed body alternately along each edge."""
     a, b = shapes.torus_knot(2, 3, 200, 12), shapes.icosphere(3, radius=1.2)
     found = impinge.edge_crossings(a, b)
     order = np.lexsort((found.parameter, found.edge[:, 1], found.edge[:, 0]))

@@ -152,7 +152,7 @@ def test_joints_are_edge_crossings():
 def test_edges_that_cross_edges_are_joined():
     """Join segments through points where an edge meets an edge, and where a corner meets a face.
 
-    Two quads of two triangles each cross at right angles, so that their diagonals meet in a point.
+    Two quads of two triangles each cross at right angles; their diagonals meet in a point.
     """
     square = np.array([[0.0, 0, 0], [2, 0, 0], [2, 2, 0], [0, 2, 0]])
     a = impinge.TriMesh(square, [[0, 1, 2], [0, 2, 3]])
@@ -202,8 +202,8 @@ def test_touching_and_coplanar_pairs_have_no_segment():
     assert curves.stats["touching"] > 0
 
 
-def test_gaps_are_told():
-    """Tell whether anything may be missing: where a sphere is cut along a ring of its own edges, no pair crosses."""
+def test_gaps_are_reported():
+    """Report that segments may be missing: where a sphere is cut along a ring of its own edges, no pair crosses."""
     sphere, plane = shapes.icosphere(3), shapes.cloth_grid(10, 10, size=4.0)
     assert impinge.intersection_curves(sphere, plane).has_gaps
     plane.update(plane.vertices + np.array([0.0, 0.0, 0.0123]))

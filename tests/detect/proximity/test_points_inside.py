@@ -143,7 +143,7 @@ def test_patches_sewn_together(rng):
 
 
 def test_topology_is_looked_at_once(monkeypatch):
-    """Find pieces anew after edits only, not when a body with open pieces moves."""
+    """Recompute pieces after edits only, not when a body with open pieces moves."""
     calls = []
     original = points_inside.pieces_of
     monkeypatch.setattr(points_inside, "pieces_of", lambda *given: calls.append(given) or original(*given))
@@ -178,7 +178,7 @@ def test_random_points_against_all_triangles(rng):
 
 
 def test_moving_soup_opens_and_closes():
-    """Compare the vertices of a soup anew in every frame: it encloses only while its triangles join."""
+    """Compare the vertices of a soup in every frame: it encloses only while its triangles join."""
     box = shapes.box(1.0)
     closed = box.vertices[box.faces].reshape(-1, 3)
     apart = closed + 0.01 * np.repeat(np.arange(12), 3)[:, None]
@@ -214,8 +214,8 @@ def test_no_points_and_no_triangles():
     assert not impinge.points_inside(shapes.box(1.0), [[0.0, 0.0, 0.0]], active_a=[0, 1]).any()
 
 
-def test_resolution_asks_for_the_sampled_answer():
-    """Look points up in an image of the given resolution: right away from the surface; refuse what has no inside."""
+def test_resolution_selects_the_sampled_answer():
+    """Sample an image of the given resolution: correct away from the surface; refuse open surfaces."""
     ball = shapes.icosphere(4)
     points = np.random.default_rng(0).uniform(-1.2, 1.2, size=(2000, 3))
     sampled, exact = impinge.points_inside(ball, points, 64), impinge.points_inside(ball, points)
@@ -229,7 +229,7 @@ def test_resolution_asks_for_the_sampled_answer():
 
 
 def test_rules_of_sampled_answers():
-    """Leave out what a body covers twice if parity is asked for, which exact answers do not offer."""
+    """Leave out doubly covered regions with rule="parity", which exact answers do not offer."""
     two = joined(shapes.box(1.0), shapes.box(1.0, (0.5, 0.0, 0.0)))
     points = [[0.0, 0.1, 0.2], [-0.3, 0.1, 0.2], [0.3, 0.1, 0.2], [2.0, 0.0, 0.0]]
     assert impinge.points_inside(two, points, 16).tolist() == [True, True, True, False]

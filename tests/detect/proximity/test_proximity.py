@@ -1,4 +1,4 @@
-"""Vertex-face and edge-edge pairs within a margin, against a look at all pairs."""
+"""Vertex-face and edge-edge pairs within a margin, against brute force."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import impinge
 import shared_data
+from cancel_after import CancelAfter
 from distance_judge import root, square_of_segments, square_to_triangle
 from impinge import shapes
 from impinge.detect.proximity.features_kernels import closest_on_segments, closest_on_triangle
@@ -39,7 +40,7 @@ def point(x, v):
 
 
 def near_faces(x, vertices, other, faces, ids, margin, is_self):
-    """Rows (vertex, face), distance and weights by looking at all of them."""
+    """Rows (vertex, face), distance and weights by brute force."""
     rows, distance, weights = [], [], []
     for v in vertices.tolist():
         for f in ids.tolist():
@@ -54,7 +55,7 @@ def near_faces(x, vertices, other, faces, ids, margin, is_self):
 
 
 def near_edges(x_a, edges_a, x_b, edges_b, margin, is_self):
-    """Rows (edge, edge), distance and weights by looking at all of them."""
+    """Rows (edge, edge), distance and weights by brute force."""
     rows, distance, weights = [], [], []
     for e, (p, q) in enumerate(edges_a.tolist()):
         for f, (r, s) in enumerate(edges_b.tolist()):
@@ -69,7 +70,7 @@ def near_edges(x_a, edges_a, x_b, edges_b, margin, is_self):
 
 
 def expected_pairs(a, b, margin, *, ids_a=None, ids_b=None, x_a=None, x_b=None):
-    """All three lists by looking at all pairs; b is None for one body."""
+    """All three lists by brute force; b is None for one body."""
     is_self = b is None
     x_a = a.vertices if x_a is None else x_a
     ids_a = live_faces(a, ids_a)
@@ -90,7 +91,7 @@ def expected_pairs(a, b, margin, *, ids_a=None, ids_b=None, x_a=None, x_b=None):
 
 
 def assert_right(a, b, margin, *, ids_a=None, ids_b=None, x_a=None, x_b=None, **options):
-    """Compare all fields with a look at all pairs; returns how many pairs there are."""
+    """Compare all fields with brute force; return the number of pairs."""
     found = impinge.proximity(a, b, margin=margin, **options)
     expected = expected_pairs(a, b, margin, ids_a=ids_a, ids_b=ids_b, x_a=x_a, x_b=x_b)
     for sort, columns, (rows, distance, weights) in zip(
@@ -120,7 +121,7 @@ def shuffled_mesh(rng, vertex_count, face_count, *, whole=False):
 
 
 def cloth(n):
-    """A square of 2 n² triangles with sides of 1, with waves, folded so that its halves are 0.4 edges apart."""
+    """A square of 2 n² triangles with sides of 1, with waves, folded with its halves 0.4 edges apart."""
     body = shapes.cloth_grid(n, n)
     x, y, _ = body.vertices.T
     z = 0.02 * np.sin(40.0 * abs(x)) * np.cos(30.0 * y) + np.where(x > 0.0, 0.4 / n, 0.0)
@@ -161,7 +162,7 @@ def test_one_vertex_above_one_face():
 
 
 def test_random_bodies_equal_brute_force(rng):
-    """Equal a look at all pairs, bit for bit, on hundreds of random bodies and margins."""
+    """Equal brute force, bit for bit, on hundreds of random bodies and margins."""
     hits = empty = 0
     for _ in range(400):
         a, b = soup(rng, rng.integers(1, 9)), soup(rng, rng.integers(1, 9))
@@ -175,7 +176,7 @@ def test_random_bodies_equal_brute_force(rng):
 
 @pytest.mark.parametrize("whole", [False, True], ids=["generic", "degenerate"])
 def test_random_meshes_equal_brute_force(rng, whole):
-    """Equal a look at all pairs where faces share edges, repeat indices, have no area, are parallel or coplanar."""
+    """Equal brute force where faces share edges, repeat indices, have no area, are parallel or coplanar."""
     hits = 0
     for _ in range(100):
         a, b = (shuffled_mesh(rng, rng.integers(3, 12), rng.integers(1, 16), whole=whole) for _ in range(2))
@@ -243,7 +244,7 @@ def test_margin_of_the_distance_is_never_empty(rng):
 
 
 def test_larger_bodies_equal_brute_force(rng):
-    """Equal a look at all pairs where bodies have several blocks, and sorting and launches come into play."""
+    """Equal brute force where bodies have several blocks, and sorting and launches come into play."""
     a, b = shapes.icosphere(2), shapes.icosphere(2, center=(2.02, 0.1, 0.0))
     assert assert_right(a, b, 0.15) > 50
     assert assert_right(cloth(9), None, 0.06) > 500
@@ -410,7 +411,7 @@ def test_ignored_pairs_of_one_body():
 
 
 def test_cancelled_queries_say_so():
-    """Return nothing and say why when the caller no longer wants an answer."""
+    """Return no pairs and the reason when the query is cancelled."""
     stop = threading.Event()
     stop.set()
     found = impinge.proximity(shapes.box(), margin=0.1, cancel=stop)
@@ -418,33 +419,21 @@ def test_cancelled_queries_say_so():
     assert (len(found), found.complete, found.reason) == (0, False, "cancelled")
 
 
-class Later:
-    """Cancels at the n-th look."""
-
-    def __init__(self, looks):
-        self.looks = looks
-
-    def is_set(self):
-        """Whether there were as many looks."""
-        self.looks -= 1
-        return self.looks < 0
-
-
 def test_cancelled_in_the_middle(monkeypatch):
-    """Look at cancel between stages and parts of them; the answer is the same if nobody cancels."""
-    monkeypatch.setattr("impinge.detect.proximity.proximity.PAIRS_PER_LOOK", 5000)
-    monkeypatch.setattr("impinge.detect.proximity.proximity.LOOK_MS", 0.0)
+    """Check cancel between stages and parts of them; without cancellation the answer is the same."""
+    monkeypatch.setattr("impinge.detect.proximity.proximity.PAIRS_PER_CHECK", 5000)
+    monkeypatch.setattr("impinge.detect.proximity.proximity.CHECK_MS", 0.0)
     body = cloth(20)
     expected = impinge.proximity(body, margin=0.1)
-    never = Later(10**9)
+    never = CancelAfter(10**9)
     found = impinge.proximity(body, margin=0.1, cancel=never)
-    looks = 10**9 - never.looks
+    checks = 10**9 - never.checks
 
     assert found.complete
     assert same_bytes(found, expected)
-    assert looks > 10
-    for after in range(looks):
-        stopped = impinge.proximity(body, margin=0.1, cancel=Later(after))
+    assert checks > 10
+    for after in range(checks):
+        stopped = impinge.proximity(body, margin=0.1, cancel=CancelAfter(after))
         assert (stopped.complete, stopped.reason, len(stopped)) == (False, "cancelled", 0)
 
 
@@ -491,7 +480,7 @@ def test_moving_bodies_are_followed(rng):
 
 
 def test_changes_between_frames():
-    """Tell features that came near and left by vertices, whatever rows their edges have."""
+    """Identify features that came near and left by vertices, whatever rows their edges have."""
     a, b = shapes.icosphere(2), shapes.icosphere(2, center=(2.05, 0.0, 0.0))
     first = impinge.proximity(a, b, margin=0.2)
     a.remove_triangles([0, 1, 2])  # far from b, but the rows of all edges change
@@ -534,7 +523,7 @@ def test_room_grows_with_the_answer(monkeypatch):
 
 
 def count_by_ipctk(body, margin):
-    """Vertex-face and edge-edge pairs within a margin: its candidates, of which each distance is looked at."""
+    """Vertex-face and edge-edge pairs within a margin: its candidates, each distance measured."""
     ipctk = pytest.importorskip("ipctk", reason="ipctk is not installed")
     x, faces = np.asfortranarray(body.vertices), np.asarray(body.faces)
     edges = ipctk.edges(faces)

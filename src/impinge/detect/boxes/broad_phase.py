@@ -1,7 +1,7 @@
-"""Which of many boxes overlap: sweep along one axis, compare the others.
+"""Overlapping pairs of many boxes: sweep and prune along one axis.
 
-1. Sort   boxes by where they begin along the axis on which their middles differ most.
-2. Sweep. A box can meet only those that begin before it ends: a run of the order.
+1. Sort   boxes by their lower end along the axis of largest spread of their centres.
+2. Sweep. A box can overlap only those that begin before it ends: a run of the order.
 3. Test   the run on all three axes, eight boxes at a time; count, scan, fill.
 
 Boxes are closed: touching counts. Cost O(n log n + runs).
@@ -21,7 +21,7 @@ from impinge.detect.boxes import broad_phase_kernels as kernels
 def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
     """Pairs (i < j) of boxes that overlap, sorted, shape (k, 2); ``low`` and ``high`` have shape (n, 3).
 
-    A box that ends before it begins is empty, and overlaps nothing.
+    A box whose low exceeds its high is empty and overlaps nothing.
     """
     count, box = len(low), np.concatenate([low.T, high.T])
     filled = np.flatnonzero((box[:3] <= box[3:]).all(axis=0))
@@ -33,17 +33,11 @@ def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
     by_start = np.argsort(box[axis], kind="stable")
     order, box = filled[by_start], box.take(by_start, axis=1)
     ends, counts = np.searchsorted(box[axis], box[3 + axis], side="right"), np.zeros(len(order), dtype=np.int64)
-    nodes = _in_nodes(box)
-    kernels.count_overlaps.over(len(order))(nodes, ends, counts)
+    room = np.full((6, -(-len(order) // WIDTH) * WIDTH), np.nan)  # NaN overlaps nothing, not even infinite boxes
+    room[:, : len(order)] = box
+    nodes = np.ascontiguousarray(room.reshape(6, -1, WIDTH).transpose(1, 0, 2))  # eight to a node (``backend.simd``)
+    kernels.sweep.over(len(order))(nodes, ends, order, count, counts, np.zeros(0, dtype=np.int64))
     start = exclusive_scan(counts)
     keys = np.zeros(start[-1], dtype=np.int64)
-    kernels.fill_overlaps.over(len(order))(nodes, ends, order, start, count, keys)
+    kernels.sweep.over(len(order))(nodes, ends, order, count, start, keys)
     return np.stack(np.divmod(np.sort(keys), count), axis=1)
-
-
-def _in_nodes(box: Floats) -> Floats:
-    """Boxes (6, n) in nodes of eight, as ``backend.simd`` takes them; NaN fills the last, which infinite boxes miss."""
-    count = box.shape[1]
-    room = np.full((6, -(-count // WIDTH) * WIDTH), np.nan)
-    room[:, :count] = box
-    return np.ascontiguousarray(room.reshape(6, -1, WIDTH).transpose(1, 0, 2))

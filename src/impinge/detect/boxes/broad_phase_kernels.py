@@ -14,8 +14,8 @@ ONE = np.uint64(1)
 
 
 @inlined
-def _met(nodes, node, i):
-    """Bits of the boxes of a node that box ``i`` meets; of its own node those behind it."""
+def _overlaps(nodes, node, i):
+    """Bits of the boxes of a node that overlap box ``i``; of its own node those behind it."""
     own, lane = i // WIDTH, i % WIDTH
     mask = overlap_mask(
         nodes, np.int64(node), nodes[own, 0, lane], nodes[own, 1, lane], nodes[own, 2, lane], nodes[own, 3, lane],
@@ -25,27 +25,21 @@ def _met(nodes, node, i):
 
 
 @kernel(parallel_from=512)
-def count_overlaps(nodes, ends, counts):
-    """How many boxes each box meets, of those behind it that begin before it ends: up to its entry of ``ends``."""
-    for i in prange(len(ends)):
-        count = 0
-        for node in range(i // WIDTH, (ends[i] + WIDTH - 1) // WIDTH):
-            mask = _met(nodes, node, i)
-            while mask != 0:
-                mask &= mask - ONE
-                count += 1
-        counts[i] = count
+def sweep(nodes, ends, order, count, start, keys):
+    """Write the overlaps of each box with those behind it that begin before it ends: up to its entry of ``ends``.
 
-
-@kernel(parallel_from=512)
-def fill_overlaps(nodes, ends, order, start, count, keys):
-    """The pairs, each box's from ``start`` on, as keys: lower number times ``count`` plus higher number."""
+    Pairs go to ``keys`` from ``start[i]`` on, as lower number times ``count`` plus higher number. With empty ``keys``,
+    ``start[i]`` becomes their number.
+    """
     for i in prange(len(ends)):
         at = start[i]
         for node in range(i // WIDTH, (ends[i] + WIDTH - 1) // WIDTH):
-            mask = _met(nodes, node, i)
+            mask = _overlaps(nodes, node, i)
             while mask != 0:
-                j = WIDTH * node + lowest_bit(mask)
+                if len(keys):
+                    j = WIDTH * node + lowest_bit(mask)
+                    keys[at] = min(order[i], order[j]) * count + max(order[i], order[j])
                 mask &= mask - ONE
-                keys[at] = min(order[i], order[j]) * count + max(order[i], order[j])
                 at += 1
+        if not len(keys):
+            start[i] = at

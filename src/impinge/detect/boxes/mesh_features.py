@@ -1,9 +1,9 @@
 """Vertices, edges and faces of a body in the order of its tree, each once, in groups of eight.
 
-A vertex or an edge is given to the first triangle in the order of the tree that has it, so that it is met once however
-many triangles share it. The features of a block are packed into groups of eight, and the groups into nodes, so that
-boxes around them are compared eight by eight (``backend.simd``). All of this depends on the faces only: it is kept with
-the tree, and made anew, in sorting passes over the mesh, after edits.
+The first triangle in tree order that has a vertex or an edge owns it: each feature occurs once, however many triangles
+share it. The features of a block are packed into groups of eight, and the groups into nodes, for comparisons of eight
+boxes at once (``backend.simd``). The layout depends on the faces only. It is kept with the tree and rebuilt after
+edits, in sorting passes over the mesh.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from impinge.detect.boxes.tree_kernels import BLOCK
 from impinge.mesh.adjacency import grouped
 
 Around = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Triangles that have each feature: (start, triangle), a CSR list."""
+"""Triangles of each feature: (start, triangle), a CSR list."""
 
 
 class Layout(NamedTuple):
-    """Features of one sort, by blocks, in groups of eight; see ``proximity_kernels``."""
+    """Features of one kind, by blocks, in groups of eight; see ``proximity_kernels``."""
 
     group_start: NDArray[np.int64]
     top_start: NDArray[np.int64]
@@ -35,51 +35,48 @@ class Layout(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What the live and active triangles of a body consist of."""
+    """Vertices, edges and faces of the live and active triangles of a body."""
 
     edges: Ints
     """Two vertices, the lower first; sorted, shape (e, 2)."""
-    slots: NDArray[np.int64]
-    """Where in the order of the tree the triangles are."""
+    order: NDArray[np.int64]
+    """Positions of the triangles in tree order."""
     of_vertices: Layout
     of_edges: Layout
     of_faces: Layout
 
 
 def features_of(posed: PosedTree) -> Features:
-    """Features of a tree as it is now, kept until an edit or another choice of active triangles."""
-    key = posed.state.mark, None if posed.active is None else posed.active.tobytes()
-    kept = posed.tree.derived.get("features")
-    if kept is None or kept[0] != key:
-        kept = posed.tree.derived["features"] = (key, _make_features(posed))
-    features: Features = kept[1]
-    return features
-
-
-def _make_features(posed: PosedTree) -> Features:
+    """Features of a tree, kept until an edit or another set of active triangles."""
     tree, x = posed.tree, posed.x
-    slots = np.flatnonzero(tree.order_tri >= 0)
+    key = posed.state.mark, None if posed.active is None else posed.active.tobytes()
+    cached: tuple[object, Features] | None = tree.derived.get("features")
+    if cached is not None and cached[0] == key:
+        return cached[1]
+    order = np.flatnonzero(tree.order_tri >= 0)
     if posed.active is not None:
-        slots = slots[posed.active[tree.order_tri[slots]]]
-    faces, block = tree.order_face[slots], slots // BLOCK
+        order = order[posed.active[tree.order_tri[order]]]
+    faces, block = tree.order_face[order], order // BLOCK
     vertices, first_corner = np.unique(faces, return_index=True)
     side, proper = _sides(faces)
     keys, first_side = np.unique(side[:, 0] * len(x) + side[:, 1], return_index=True)
     edges = np.stack(np.divmod(keys, max(len(x), 1)), axis=1).astype(np.int32)
     edges.flags.writeable = False  # results hold it
-    return Features(
+    features = Features(
         edges,
-        slots,
+        order,
         _lay_out(vertices, vertices[:, None][:, [0, 0, 0]], first_corner, block, tree.block_count),
         _lay_out(np.arange(len(edges)), edges[:, [0, 1, 1]], proper[first_side], block, tree.block_count),
-        _lay_out(tree.order_tri[slots], faces, 3 * np.arange(len(slots)), block, tree.block_count),
+        _lay_out(tree.order_tri[order], faces, 3 * np.arange(len(order)), block, tree.block_count),
     )
+    tree.derived["features"] = key, features
+    return features
 
 
-def _lay_out(ids: Any, corner: Ints, owner: Any, block_of_slot: Any, block_count: int) -> Layout:
-    """Put features into the blocks of their owners (corners of listed slots), in the order of these."""
+def _lay_out(ids: Any, corner: Ints, owner: Any, block_of_tri: Any, block_count: int) -> Layout:
+    """Put features into the blocks of their owners (corners of the triangles in tree order), in the order of these."""
     order = np.argsort(owner, kind="stable")
-    block = block_of_slot[owner[order] // 3]
+    block = block_of_tri[owner[order] // 3]
     count = np.bincount(block, minlength=block_count)
     group_start, first = _starts(-(-count // WIDTH)), _starts(count)
     lane = WIDTH * group_start[block] + np.arange(len(order)) - first[block]
@@ -96,8 +93,8 @@ def _starts(count: Any) -> NDArray[np.int64]:
 
 
 def triangles_around(features: Features, posed: PosedTree) -> tuple[Around, Around, Around]:
-    """Triangles that have each vertex, each edge, and each face (itself)."""
-    faces, tri = posed.tree.order_face[features.slots], posed.tree.order_tri[features.slots].astype(np.int64)
+    """Triangles of each vertex, each edge, and each face (itself)."""
+    faces, tri = posed.tree.order_face[features.order], posed.tree.order_tri[features.order].astype(np.int64)
     start, corner = grouped(faces.reshape(-1).astype(np.int64), len(posed.x))
     side, proper = _sides(faces)
     table = features.edges.astype(np.int64)
@@ -108,7 +105,7 @@ def triangles_around(features: Features, posed: PosedTree) -> tuple[Around, Arou
 
 
 def _sides(faces: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sides of all faces, the lower vertex first, and which they are, three per face; not those with one vertex."""
+    """Sides of all faces, the lower vertex first, and their numbers, three per face; without sides of one vertex."""
     side = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1).astype(np.int64)
     proper = np.flatnonzero(side[:, 0] != side[:, 1])
     return side[proper], proper

@@ -1,7 +1,7 @@
-"""The order of triangles that is a balanced tree; shared by the detectors that stand on one.
+"""The order of triangles that forms a balanced tree, shared by several detectors.
 
-Node i at height h covers the triangles i·2^h .. (i + 1)·2^h - 1 of the order, so that a tree needs no pointers and its
-levels have the counts of [GressZachmann2004, 4.1].
+Node i at height h covers the triangles i·2^h .. (i + 1)·2^h - 1 of the order: a tree needs no pointers, and its levels
+have the counts of [GressZachmann2004, 4.1].
 """
 
 # mypy: ignore-errors
@@ -14,9 +14,9 @@ from impinge.backend.simd.boxes import WIDTH
 
 @compiled
 def _select(order, key, start, end, nth):
-    """Quickselect: reorder ``order[start:end]`` so that the entry with rank ``nth`` is in its place."""
+    """Quickselect: reorder ``order[start:end]`` such that the entry with rank ``nth`` is in its place."""
     while end - start > 1:
-        # The median of three as pivot; equal keys are told apart by triangle id, so that a build is repeatable.
+        # The median of three is the pivot; triangle ids break ties of keys: builds are repeatable.
         a, b, c = order[start], order[(start + end) // 2], order[end - 1]
         if (key[b], b) < (key[a], a):
             a, b = b, a
@@ -43,7 +43,7 @@ def _select(order, key, start, end, nth):
 
 @compiled
 def split_by_rank(centre, order, smallest):
-    """Order triangles so that every aligned run of 2^h of them is compact, down to runs of ``smallest``.
+    """Order triangles such that every aligned run of 2^h of them is compact, down to runs of ``smallest``.
 
     ``centre`` has one row per axis, indexed by triangle. The first 2^(h - 1) triangles along the longest axis go left,
     which gives the paper's level counts n(l) = ceil(n(l + 1) / 2).

@@ -1,31 +1,29 @@
-"""The balanced tree of boxes of one body: made once, refitted when the body moves, patched when it is edited.
+"""The balanced tree of boxes of one body: built once, refitted when the body moves, patched when it is edited.
 
-Order.   Triangles are ordered so that every aligned run of 2^h of them is compact [GressZachmann2004, 4.1: level counts
-         n(l) = ceil(n(l + 1) / 2)]. The tree is that order: eight triangles are a group, eight groups a block, eight
-         blocks a node of the lowest level, eight of those a node of the next, and so on; no pointers.
-Nodes.   A node holds the boxes of its eight children side by side, ``box[node, 6, 8]``, so that one box is compared
-         with all eight in a few instructions. All trees have equally many levels; the topmost of a small one hold
-         a single child.
-Refit.   The boxes of blocks come from their distinct vertices, those above from below. What is inside of a block
-         (groups, triangles) is not kept: whoever reaches a block fits its inside then and there
-         [LarssonAkenineMoller2001: lower levels when they are reached], into nodes of its own (``fit_interior``), which
-         stay in the cache of the core that uses them.
-Edits.   A removed triangle leaves an empty slot. Added triangles, ordered in the same way among themselves, fill new
-         blocks at the end of the order: wherever they are, each block of them is compact. When a
-         quarter of the slots is empty or late, the tree is built anew; so too when the blocks have grown to five times
-         the area, measured against the whole body, that they had when it was built.
+Order.   Triangles are ordered such that every aligned run of 2^h of them is compact [GressZachmann2004, 4.1: level
+         counts n(l) = ceil(n(l + 1) / 2)]. The tree is that order: eight triangles are a group, eight groups a block,
+         eight blocks a node of the lowest level, eight of those a node of the next, and so on; no pointers.
+Nodes.   A node holds the boxes of its eight children side by side, ``box[node, 6, 8]``: one box is compared with all
+         eight in a few instructions. All trees have equally many levels; the topmost of a small one hold a single
+         child.
+Refit.   The boxes of blocks come from their distinct vertices, those above from below. Block interiors (groups,
+         triangles) are not kept: the thread that reaches a block fits its interior [LarssonAkenineMoller2001: lower
+         levels when they are reached], into nodes of its own (``fit_interior``), which stay in the cache of its core.
+Edits.   A removed triangle leaves an empty place in the order. Added triangles, ordered in the same way among
+         themselves, fill new blocks at the end of the order, each of them compact. The tree is rebuilt when a quarter
+         of the places is empty or late, or when the blocks have grown to five times their area at build, relative to
+         the whole body.
 
-Boxes of blocks and above are doubles, and need no rounding. Boxes inside of blocks are float32, which compare twice as
-fast, counted from a vertex of a body: the same for both bodies of a query, so that subtracting and rounding, which keep
-the order of numbers, cannot lose an overlap; and a body 1e6 away from the origin is culled as well as any.
+Boxes of blocks and above are doubles and need no rounding. Boxes of block interiors are float32, which compare twice as
+fast, relative to a vertex of a body. Both bodies of a query have the same origin: subtraction and rounding preserve the
+order of numbers and cannot lose an overlap, and a body 1e6 away from the world origin is culled as well as any.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,18 +36,17 @@ from impinge.detect.boxes.tree_kernels import BLOCK
 from impinge.detect.common.pair_query import moved
 from impinge.mesh.tri_mesh import BodyState, TriMesh
 
-Made = TypeVar("Made")
 Lock = AbstractContextManager[bool]
 
 LEVELS = 8
-"""Levels of every tree: 64 times eight to this power is half of all the triangles that a body can have."""
+"""Levels of every tree: 64 · 8^8 triangles are half of the largest number that a body can have."""
 NO_ORIGIN: Floats = np.zeros(3)
-NO_ORIGIN.flags.writeable = False  # as a vertex is: Numba compiles anew for the other kind
+NO_ORIGIN.flags.writeable = False  # as vertices are: Numba specialises kernels on that
 REBUILD_GROWTH = 5.0
-"""Blocks may grow to this times their relative area at build before the tree is built anew. To build costs as much as
-some sixty frames; of 2, 3, 5 and never, 5 was best or near it for bodies that twist, explode and turn inside out."""
+"""Growth of the blocks' relative area since the last build that triggers a rebuild. A build costs as much as some sixty
+frames; of 2, 3, 5 and never, 5 was best or near it for bodies that twist, explode and turn inside out."""
 REBUILD_SHARE = 0.25
-"""Empty and late slots, as a share of the triangles at build, from which the tree is built anew."""
+"""Empty and late places, as a share of the triangles at build, that trigger a rebuild."""
 
 
 class TreeOfBoxes:
@@ -58,13 +55,12 @@ class TreeOfBoxes:
     def __init__(self, body: TriMesh) -> None:
         self.lock = threading.RLock()
         self.builds = 0
-        self._body = body
         self._build(body.state())
 
     # structure: changes with edits -------------------------------------------------------------------
 
     def _build(self, state: BodyState) -> None:
-        """Order the live triangles and cut the order into blocks, with room for triangles that come later."""
+        """Order the live triangles and cut the order into blocks, with room for later triangles."""
         order = np.flatnonzero(state.live()).astype(np.int32)
         _make_runs_compact(order, state)
         self._built = len(order)
@@ -79,12 +75,17 @@ class TreeOfBoxes:
         self._put_count = 0
         self.misplaced = 0
         self.builds += 1
-        self.derived: dict[str, Any] = {}
+        self.derived: dict[str, Any] = {}  # what depends on the order of the triangles
         self.block_count = 0
         self._token: object = None
         self._put(order, state)
         self.block_count = self.built_blocks
-        self._lay_out_levels()
+        counts = [-(-len(self.order_tri) // BLOCK // WIDTH)]
+        while len(counts) < LEVELS:
+            counts.append(-(-counts[-1] // WIDTH))
+        self.level_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.box = np.zeros((self.level_start[-1], 6, WIDTH))
+        self.box[:, :3], self.box[:, 3:] = np.inf, -np.inf
         self._mark = state.mark
         self._growth_base: float | None = None
         self.growth = 1.0
@@ -104,16 +105,8 @@ class TreeOfBoxes:
         self._put_count += block_count - self.block_count
         self.block_count = block_count
 
-    def _lay_out_levels(self) -> None:
-        counts = [-(-len(self.order_tri) // BLOCK // WIDTH)]
-        while len(counts) < LEVELS:
-            counts.append(-(-counts[-1] // WIDTH))
-        self.level_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self.box = np.zeros((self.level_start[-1], 6, WIDTH))
-        self.box[:, :3], self.box[:, 3:] = np.inf, -np.inf
-
     def follow_edits(self, state: BodyState) -> None:
-        """Take over what was added and removed since the last query, at a cost that follows the edit."""
+        """Apply additions and removals since the last query, at a cost proportional to the edit."""
         old, new = self._mark, state.mark
         if old == new:
             return
@@ -123,50 +116,30 @@ class TreeOfBoxes:
         removed = state.removed_since(old)
         added: Ints = np.arange(old.added, new.added, dtype=np.int32)
         added = added[~np.isin(added, removed)]
-        slots = self.tri_order[removed[removed < old.added]]
-        self.misplaced += len(slots) + len(added)
-        if self.misplaced > REBUILD_SHARE * max(self._built, BLOCK) or len(added) > self._room():
+        emptied = self.tri_order[removed[removed < old.added]]
+        self.misplaced += len(emptied) + len(added)
+        room = len(self.order_tri) - (self.block_count + 1) * BLOCK  # one block may be taken back
+        if self.misplaced > REBUILD_SHARE * max(self._built, BLOCK) or len(added) > room:
             self._build(state)
             return
-        self.order_tri[slots] = -1
+        self.order_tri[emptied] = -1
         if len(added):
-            late = np.concatenate([self._take_last_late(), added])
-            _make_runs_compact(late, state)
+            if self.block_count > self.built_blocks:  # take back the last block of late triangles and fill it up
+                self.block_count -= 1
+                last = self.order_tri[self.block_count * BLOCK :][:BLOCK]
+                added = np.concatenate([last[last >= 0], added])
+                last[:] = -1
+            _make_runs_compact(added, state)
             first = self.block_count
-            self._put(late, state)
-            self._fit_late(first, state)
+            self._put(added, state)
+            if self._token == (state.motion, b""):  # the other blocks are fitted to these positions
+                tree = state.vertices, self.vertex_start, self.vertex, self.box, self.level_start
+                for b in range(first, self.block_count):
+                    kernels.fit_block(b, tree)
+                kernels.fit_upper_levels(self.box, self.level_start)
+            else:
+                self._token = None
         self._mark = new
-
-    def _fit_late(self, first: int, state: BodyState) -> None:
-        """Fit the blocks from ``first`` on where the others are fitted to these very positions, else none."""
-        if self._token != (state.motion, b""):
-            self._token = None
-            return
-        tree = state.vertices, self.vertex_start, self.vertex, self.box, self.level_start
-        for b in range(first, self.block_count):
-            kernels.fit_block(b, tree)
-        kernels.fit_upper_levels(self.box, self.level_start)
-
-    def _room(self) -> int:
-        """How many triangles can be added, whatever is taken from the last block."""
-        return len(self.order_tri) - (self.block_count + 1) * BLOCK
-
-    def _take_last_late(self) -> Ints:
-        """Triangles of the last block, if it holds late ones; the block is taken away, to be filled up."""
-        if self.block_count == self.built_blocks:
-            return np.zeros(0, dtype=np.int32)
-        self.block_count -= 1
-        last = self.order_tri[self.block_count * BLOCK :][:BLOCK]
-        live = last[last >= 0]
-        last[:] = -1
-        return live
-
-    def derive(self, name: str, make: Callable[[], Made]) -> Made:
-        """What depends on the order of the triangles and is kept until the tree is built anew."""
-        if name not in self.derived:
-            self.derived[name] = make()
-        made: Made = self.derived[name]
-        return made
 
     # boxes: change with every state ------------------------------------------------------------------
 
@@ -196,42 +169,9 @@ class TreeOfBoxes:
         top = self.box[-1]
         return np.stack([top[:3].min(axis=1), top[3:].max(axis=1)])
 
-    def assert_valid(self) -> None:
-        """Check the structure: every live triangle in one slot, level counts, boxes that contain what is below."""
-        state = self._body.state()
-        live = np.flatnonzero(state.live())
-        filled = np.flatnonzero(self.order_tri >= 0)
-        assert self._mark == state.mark
-        assert np.array_equal(np.sort(self.order_tri[filled]), live)
-        assert np.array_equal(self.tri_order[self.order_tri[filled]], filled)
-        assert np.array_equal(self.order_face[filled], state.faces[self.order_tri[filled]])
-        counts = np.diff(self.level_start)
-        assert counts[-1] == 1
-        assert np.array_equal(counts, -(-np.array([len(self.order_tri) // BLOCK, *counts[:-1]]) // WIDTH))
-        assert (self.order_tri[self.block_count * BLOCK :] < 0).all()
-        for b in range(self.block_count):
-            of_slots = self.order_face[b * BLOCK : (b + 1) * BLOCK][self.order_tri[b * BLOCK : (b + 1) * BLOCK] >= 0]
-            listed = self.vertex[self.vertex_start[b] : self.vertex_start[b + 1]]
-            assert np.isin(of_slots, listed).all()
-            if self._token == (state.motion, b"") and len(listed):
-                x, box = state.vertices[listed], self.box[b // WIDTH, :, b % WIDTH]
-                assert np.array_equal(box, [*x.min(axis=0), *x.max(axis=0)])
-        if self._token is not None:
-            self._assert_boxes_contain()
-
-    def _assert_boxes_contain(self) -> None:
-        """Check that each box is the one around the boxes below it."""
-        lo, hi = (self.box[:, side].transpose(0, 2, 1) for side in (slice(0, 3), slice(3, 6)))  # (node, lane, axis)
-        for level in range(LEVELS - 1):
-            node = np.arange(self.level_start[level], self.level_start[level + 1])
-            above, lane = np.divmod(np.arange(len(node)), WIDTH)
-            above += self.level_start[level + 1]
-            assert np.array_equal(lo[node].min(axis=1), lo[above, lane])
-            assert np.array_equal(hi[node].max(axis=1), hi[above, lane])
-
 
 def _make_runs_compact(order: Ints, state: BodyState) -> None:
-    """Order triangles so that every aligned run of 2^h of them is compact."""
+    """Order triangles such that every aligned run of 2^h of them is compact."""
     corners = state.vertices[state.faces[order]]
     centre = np.zeros((3, len(state.faces)))
     with np.errstate(over="ignore"):
@@ -240,7 +180,7 @@ def _make_runs_compact(order: Ints, state: BodyState) -> None:
 
 
 def _grown(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The same with room for at least ``count`` numbers, new ones -1; doubled, so that small additions are cheap."""
+    """The same with room for at least ``count`` numbers, new ones -1; doubled: small additions are cheap."""
     if count <= len(numbers):
         return numbers
     return np.concatenate([numbers, np.full(max(count, 2 * len(numbers)) - len(numbers), -1, dtype=np.int64)])
@@ -299,7 +239,7 @@ def pose_tree(
 
 
 def with_moved_vertices(posed: PosedTree, letter: str) -> PosedTree:
-    """The same with the vertices moved by the transform, if there is one, and a tree to be fitted to them."""
+    """The same with the vertices moved by the transform, if there is one; the tree has to be fitted to them."""
     if posed.matrix is None:
         return posed
     x = moved(posed.matrix, posed.state.vertices, f"transform_{letter}")

@@ -1,4 +1,4 @@
-"""Cut triangles into blocks and fit boxes around them; see ``tree_of_boxes`` for the layout."""
+"""Cut triangles into blocks and fit boxes around them; see ``tree`` for the layout."""
 
 # mypy: ignore-errors
 
@@ -10,15 +10,15 @@ from impinge.backend.simd.boxes import WIDTH, node_box, triangle_box, vertices_b
 BLOCK = WIDTH * WIDTH
 """Triangles per block: eight groups of eight triangles."""
 INTERIOR = 1 + WIDTH
-"""Nodes inside a block: one with the boxes of its groups, then one for each group, with the boxes of triangles."""
+"""Nodes of a block interior: one with the boxes of its groups, then one per group with the boxes of triangles."""
 EMPTY = (np.float32(np.inf),) * 3 + (np.float32(-np.inf),) * 3
 
 
 @compiled
 def list_block_vertices(order_face, order_tri, first, end, seen_in, stamp, start, vertex):
-    """Write the distinct vertices of blocks ``first`` to ``end`` to ``vertex``, and where they start.
+    """Write the distinct vertices of blocks ``first`` to ``end`` to ``vertex``, and their starts.
 
-    ``seen_in`` tells for each vertex the block that saw it last, counted from ``stamp``, over all calls.
+    ``seen_in`` holds the last block of each vertex, numbered from ``stamp`` over all calls.
     """
     count = start[first]
     for b in range(first, end):
@@ -45,7 +45,7 @@ def fit_block(b, tree):
 
 @kernel(parallel_from=64)
 def fit_blocks(count_a, tree_a, count_b, tree_b):
-    """Fit the boxes of the first blocks of two trees in one launch; a count of 0 leaves a tree alone.
+    """Fit the boxes of the first blocks of two trees in one launch; a count of 0 skips a tree.
 
     A tree is (x, vertex_start, vertex, box, level_start) here.
     """
@@ -83,13 +83,13 @@ def _lane_area(box, node, lane):
 
 
 @compiled
-def fit_interior(b, slots, origin, inside, first):
-    """Fit the boxes of all groups and triangles of block ``b``; an empty slot gets an empty box.
+def fit_interior(b, order, origin, interior, first):
+    """Fit the boxes of all groups and triangles of block ``b``; an empty place has an empty box.
 
-    They go to the nodes of ``inside`` from ``first`` on, as float32 counted from ``origin``. ``slots`` is (x,
-    order_face, order_tri). Subtracting and rounding keep the order of numbers, so that boxes that overlap still do.
+    They are written to the nodes of ``interior`` from ``first`` on, as float32 relative to ``origin``. ``order`` is (x,
+    order_face, order_tri). Subtraction and rounding preserve the order of numbers: no overlap is lost.
     """
-    x, order_face, order_tri = slots
+    x, order_face, order_tri = order
     ox, oy, oz = origin[0], origin[1], origin[2]
     for g in range(WIDTH):
         node = first + 1 + g
@@ -100,15 +100,15 @@ def fit_interior(b, slots, origin, inside, first):
             else:
                 bounds = EMPTY
             for k in range(6):
-                inside[node, k, lane] = bounds[k]
-    for g in range(WIDTH):  # a loop of its own: what was just written lane by lane is slow to read as a vector
-        bounds = node_box(inside, first + 1 + g)
+                interior[node, k, lane] = bounds[k]
+    for g in range(WIDTH):  # a separate loop: reading a vector just after writing its lanes stalls
+        bounds = node_box(interior, first + 1 + g)
         for k in range(6):
-            inside[first, k, g] = bounds[k]
+            interior[first, k, g] = bounds[k]
 
 
 @kernel(parallel_from=16)
-def fit_all_interiors(block_count, slots, origin, inside):
-    """Fit the insides of all blocks; block b has the nodes from ``INTERIOR * b`` on."""
+def fit_all_interiors(block_count, order, origin, interior):
+    """Fit all block interiors; block b has the nodes from ``INTERIOR * b`` on."""
     for b in prange(block_count):
-        fit_interior(b, slots, origin, inside, INTERIOR * b)
+        fit_interior(b, order, origin, interior, INTERIOR * b)

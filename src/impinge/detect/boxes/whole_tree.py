@@ -1,10 +1,10 @@
-"""The boxes of a whole tree, from the root down to single triangles, for queries that may end anywhere.
+"""The boxes of a whole tree, from the root down to single triangles, for best-first queries.
 
-Layout  Level 0 has a node for eight triangles, level 1 one for eight of those (a block), and so on;
-        child ``lane`` of node i is node ``8 i + lane`` of the level below, or that slot. ``node_at`` finds its place.
-Boxes   are float32, counted from a vertex of the body. Subtracting and rounding keep the order of numbers: a point
-        rounded likewise is in every box that it is in. Distances of rounded boxes are off by a share of the largest
-        coordinates (``LEAST_PAD``), which those who compare them add.
+Layout  Level 0 has a node per eight triangles, level 1 one per eight of those (a block), and so on; child ``lane`` of
+        node i is node ``8 i + lane`` of the level below, or that triangle in tree order. ``node_at`` locates a node.
+Boxes   are float32, relative to a vertex of the body. Subtraction and rounding preserve the order of numbers: a point
+        rounded likewise is in every box that contains it. The error of distances of rounded boxes is a share of the
+        largest coordinates (``LEAST_PAD``), which comparisons add.
 Range   Squared distances have to fit into a float32. Bodies or points beyond 2^60 are shrunk by a power of two, and
         those below 2^-60 enlarged, which changes no bit of any other number.
 Cost    one pass over the triangles when the body has moved; kept with the tree until it moves again.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,61 +35,56 @@ class WholeTree(NamedTuple):
     box: NDArray[np.float32]
     """Shape (nodes, 6, 8)."""
     corner: NDArray[np.float32]
-    """Corners of triangles, counted from the origin, shape (slots / 8, 9, 8)."""
+    """Corners of triangles in tree order, relative to the origin, shape (places / 8, 9, 8)."""
     start: NDArray[np.int64]
     """First node of each level, from level 2 on."""
     top: int
     """The lowest level that has a single node."""
     origin: Floats
-    """What boxes are counted from."""
+    """The origin of box coordinates."""
     reach: float
-    """The largest coordinate of all boxes."""
+    """The largest relative coordinate of all boxes."""
     x: Floats
     order_face: Ints
     order_tri: Ints
-    """The triangle in each slot, -1 if there is none."""
+    """The triangle at each place of the tree order, -1 if there is none."""
 
 
 def whole_tree(posed: PosedTree, *, only: Bools | None = None) -> WholeTree:
-    """All boxes of a fitted tree; ``only`` leaves out the other triangles. Use it under the tree's lock."""
+    """All boxes of a fitted tree, of the triangles in the mask ``only``. Use it under the tree's lock."""
     tree = posed.tree
     key = posed.token, posed.state.mark
-    kept: tuple[Any, WholeTree] | None = tree.derived.get("whole") if only is None else None
-    if kept is not None and kept[0] == key:
-        return kept[1]
+    cached: tuple[object, WholeTree] | None = tree.derived.get("whole") if only is None else None
+    if cached is not None and cached[0] == key:
+        return cached[1]
     order_tri = tree.order_tri
     if only is not None:
-        is_there = order_tri >= 0  # a body without triangles has empty slots only
+        is_there = order_tri >= 0  # a body without triangles has empty places only
         is_there[is_there] = only[order_tri[is_there]]
         order_tri = np.where(is_there, order_tri, np.int32(-1))
-    start = _first_nodes(tree.block_count)
-    if kept is not None and len(kept[1].box) == start[-1] + 1:
-        box, corner = kept[1].box, kept[1].corner
+    counts = [-(-tree.block_count // WIDTH)]
+    while len(counts) < LEVELS:
+        counts.append(-(-counts[-1] // WIDTH))
+    start = INTERIOR * tree.block_count + np.concatenate([[0, 0, 0], np.cumsum(counts[:-1])]).astype(np.int64)
+    if cached is not None and len(cached[1].box) == start[-1] + 1:
+        box, corner = cached[1].box, cached[1].corner
     else:
         box = np.zeros((start[-1] + 1, 6, WIDTH), dtype=np.float32)
         corner = np.zeros((len(order_tri) // WIDTH, 9, WIDTH), dtype=np.float32)
     origin = posed.origin().copy()
-    slots = posed.x, tree.order_face, order_tri
-    fit_all_interiors.over(tree.block_count)(tree.block_count, slots, origin, box)
+    order = posed.x, tree.order_face, order_tri
+    fit_all_interiors.over(tree.block_count)(tree.block_count, order, origin, box)
     kernels.fit_corners.over(len(corner))(len(corner), tree.order_face, order_tri, posed.x, origin, corner)
     reach = kernels.fit_above(box, start, tree.block_count)
     top = 2 + int(np.argmax(np.diff(start[2:], append=start[-1] + 1) == 1))
-    whole = WholeTree(box, corner, start, top, origin, reach, *slots)
+    whole = WholeTree(box, corner, start, top, origin, reach, *order)
     if only is None:
         tree.derived["whole"] = key, whole
     return whole
 
 
-def _first_nodes(block_count: int) -> NDArray[np.int64]:
-    """First node of each level, nothing for the lowest two; all trees have equally many levels."""
-    counts = [-(-block_count // WIDTH)]
-    while len(counts) < LEVELS:
-        counts.append(-(-counts[-1] // WIDTH))
-    return INTERIOR * block_count + np.concatenate([[0, 0, 0], np.cumsum(counts[:-1])]).astype(np.int64)
-
-
 def fit_in_range(posed: Sequence[PosedTree], size: float = 0.0) -> tuple[list[PosedTree], float]:
-    """Fit trees to their vertices, all times one power of two if that is needed; ``size`` is that of other input.
+    """Fit trees to their vertices, scaled by a power of two where needed; ``size`` is that of other input.
 
     The vertices have to be moved already. Returns the factor too.
     """
@@ -101,18 +96,13 @@ def fit_in_range(posed: Sequence[PosedTree], size: float = 0.0) -> tuple[list[Po
     if size == 0.0 or abs(math.frexp(size)[1]) <= LARGEST_EXPONENT:
         return list(posed), 1.0
     factor = factor_for(size)
-    scaled = [one._replace(x=_read_only(factor * one.x), token=(one.token, factor)) for one in posed]
+    scaled = [one._replace(x=factor * one.x, token=(one.token, factor)) for one in posed]
     for one in scaled:
+        one.x.flags.writeable = False  # as positions of a body are: Numba specialises kernels on that
         fit_trees(one)
     return scaled, factor
 
 
 def factor_for(size: float) -> float:
-    """The power of two that brings numbers of this size near to 1."""
+    """The power of two that scales numbers of this size to about 1."""
     return math.ldexp(1.0, max(min(-math.frexp(size)[1], 1000), -1000))
-
-
-def _read_only(x: Floats) -> Floats:
-    """Positions as those of a body are: Numba compiles anew for the other kind."""
-    x.flags.writeable = False
-    return x

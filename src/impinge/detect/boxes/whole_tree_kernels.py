@@ -9,14 +9,14 @@ from impinge.backend.simd.boxes import WIDTH, node_box
 from impinge.detect.boxes.tree_kernels import EMPTY, INTERIOR
 
 LEAST_PAD = 2.0**-20
-"""More than what float32 may add to the distance of boxes or triangles, relative to the largest coordinates."""
+"""Bound on the float32 error of distances of boxes or triangles, relative to the largest coordinates."""
 LARGEST_KEY = np.int32(0x7F7FFFFF)
-"""The bits of the largest finite float32: boxes that are empty are farther."""
+"""The bits of the largest finite float32: empty boxes have larger keys."""
 
 
 @inlined
 def node_at(level, i, start):
-    """Where node ``i`` of a level is: the lowest two levels lie together, block by block."""
+    """Row of node ``i`` of a level: the lowest two levels are stored together, block by block."""
     if level == 0:
         return i + i // WIDTH + 1
     return INTERIOR * i if level == 1 else start[level] + i
@@ -24,7 +24,7 @@ def node_at(level, i, start):
 
 @compiled
 def fit_above(box, start, block_count):
-    """Fit the levels above the blocks, bottom-up. Returns the largest coordinate, counted from the origin."""
+    """Fit the levels above the blocks, bottom-up. Returns the largest coordinate relative to the origin."""
     count = block_count
     for level in range(2, len(start)):
         for parent in range((count + WIDTH - 1) // WIDTH):
@@ -43,7 +43,7 @@ def fit_above(box, start, block_count):
 
 @kernel(parallel_from=1024)
 def fit_corners(node_count, order_face, order_tri, x, origin, corner):
-    """Write the corners of all triangles, eight by eight; those of an empty slot are left as they are."""
+    """Write the corners of all triangles, eight by eight; those of an empty place stay unchanged."""
     for node in prange(node_count):
         for lane in range(WIDTH):
             s = WIDTH * node + lane
@@ -55,7 +55,7 @@ def fit_corners(node_count, order_face, order_tri, x, origin, corner):
 
 @inlined
 def key_within(square, pad):
-    """The largest key of a box that may hold something as near as the root of ``square``."""
+    """The largest key of a box that may contain a point as near as the root of ``square``."""
     reach = np.sqrt(square) * (1.0 + LEAST_PAD) + pad
     largest = np.float32(reach * reach * (1.0 + LEAST_PAD))
     return min(largest.view(np.int32) | np.int32(WIDTH - 1), LARGEST_KEY)

@@ -22,7 +22,7 @@ from impinge.detect.depth.surface_normals_kernels import (
     unit,
     write,
 )
-from impinge.detect.proximity.closest_points_kernels import nearest_slot
+from impinge.detect.proximity.closest_points_kernels import nearest_in_order
 from impinge.detect.proximity.features_kernels import closest_on_triangle, mixed
 from impinge.exact.orientation import point
 from impinge.exact.triangle_triangle import dot, minus
@@ -166,7 +166,7 @@ def _step_to_foot(p, depth, direction, steps, outward, surface, tree, keys, inde
     slot = np.int64(-1)
     for _ in range(steps):
         goal = plus(p, times(direction, depth))
-        slot = nearest_slot(
+        slot = nearest_in_order(
             goal, box, corner, start, top, origin, reach, x, order_face, order_tri, slot, keys, index, cursor
         )  # fmt: skip
         corners = order_face[slot, 0], order_face[slot, 1], order_face[slot, 2]

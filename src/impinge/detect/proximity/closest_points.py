@@ -1,28 +1,27 @@
-"""For each point the nearest point of a surface: down the tree of boxes, nearest first.
+"""The nearest point of a surface for each query point: best-first descent of the tree of boxes.
 
-1. Fit    the boxes of all levels (``whole_tree``).
-2. Order  the points along a curve that stays local, so that each is near the one before.
+1. Fit     the boxes of all levels (``whole_tree``).
+2. Order   the points along a Morton curve: consecutive points are near each other.
 3. Descend from the root. The eight children of a node are sorted by their distance to the point in a few instructions
-          (``backend.nearest``); a child that is farther than the best triangle so far ends its node. So are eight
-          triangles, by float32 bounds, before the few that may be nearest are measured in doubles. The search starts
-          from the triangle of the point before, which bounds it but cannot change its answer.
-4. Far    points, whose squared distance has no room in a float32, are answered apart, those of about one size together,
-          with the body scaled to them: they change no bit of the answers for the others.
-5. Inside closed bodies or not: by the exact test of ``points_inside``.
+           (``backend.simd.nearest``); a child farther than the nearest triangle so far ends its node. Eight triangles
+           are sorted likewise, by float32 bounds, before the few that may be nearest are measured in doubles. The
+           search starts from the triangle of the previous point, which bounds it but cannot change its answer.
+4. Far     points, whose squared distance overflows float32, are answered separately, in bands of similar size, with
+           the body scaled to them: they change no bit of the other answers.
+5. Inside  closed bodies or not: by the exact test of ``points_inside``.
 
-Answer    The triangle with the least distance as computed (``features_kernels``); of triangles whose computed distances
-          are equal the lowest id. That does not depend on the order of the search, since boxes at equal distance are
-          always opened: the same bits for any number of threads. A point over an edge or a vertex may be over the
-          inside of one of the triangles there by a rounding, and the last bit of its distance then decides.
-Error     of the distance: about 1e-14 of the distance to the triangle's farthest corner; of the point: that, and a
-          rounding of its coordinates.
-Cost      refit, then O(log n) per point; nothing is built.
+Answer     The triangle with the least computed distance (``features_kernels``); of triangles with equal computed
+           distances the lowest id. The order of the search has no influence, since boxes at equal distance are always
+           opened: the same bits for any number of threads. A point above an edge or a vertex may project into the
+           interior of an adjacent triangle by rounding; then the last bit of its distance decides.
+Error      of the distance: about 1e-14 of the distance to the triangle's farthest corner; of the point: that, and a
+           rounding of its coordinates.
+Cost       refit, then O(log n) per point; nothing is built.
 """
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import Stages, start_stages
 from impinge.checks import Bools, Cancel, Floats, Ints, Stats, as_positions
-from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
+from impinge.detect.boxes.tree import TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import WholeTree, fit_in_range, whole_tree
 from impinge.detect.common.nearest_results import ClosestPoints
 from impinge.detect.common.pair_query import PairOptions
@@ -39,21 +38,16 @@ from impinge.detect.proximity.points_inside import inside_posed
 from impinge.mesh.body import SurfaceLike, as_surface
 
 PER_LAUNCH = 1 << 16
-"""Points answered between two looks at ``cancel``."""
+"""Points answered between two checks of ``cancel``."""
 FARTHEST = 2.0**61
-"""Coordinates up to which squares of differences have room in a float32."""
+"""Largest coordinate for which squares of differences fit into a float32."""
 BAND = 32
 """Far points whose sizes differ by less than this power of two are answered together."""
-NO_BAND = np.iinfo(np.int64).max
+NEAR = -(2**31)
+"""The band of all other points."""
 
-
-class _Rows(NamedTuple):
-    """The answer, a row per point; what a row holds that got none."""
-
-    distance: Floats
-    point: Floats
-    triangle: Ints
-    barycentric: Floats
+Rows = tuple[Floats, Floats, Ints, Floats]
+"""Distance, nearest point, triangle and weights of each point."""
 
 
 def closest_points(
@@ -87,21 +81,40 @@ def closest_points(
     began = perf_counter()
     body, options = as_surface(a, name="a"), PairOptions(transform_a, active_a=active_a, cancel=cancel)
     stages = start_stages()
-    asked = as_positions(points, name="points")
+    p = as_positions(points, name="points")
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
         posed = with_moved_vertices(pose_tree(body, tree, options.transform_a, options.active_a, "a"), "a")
-        rows, whole = _answer(posed, asked, options, stages)
+        (fitted,), factor = fit_in_range([posed])
+        whole = whole_tree(fitted, only=fitted.active)
+        stages.done("refit")
+        with np.errstate(over="ignore"):
+            scaled = factor * p
+        if np.abs(scaled).max(initial=0.0) <= FARTHEST:
+            rows = _search(scaled, factor, whole, options, stages)
+        else:
+            rows, size = _no_rows(len(p)), np.abs(p).max(axis=1)
+            band = np.where(np.abs(scaled).max(axis=1) <= FARTHEST, NEAR, np.frexp(size)[1] // BAND)
+            for number in np.unique(band):
+                which = np.flatnonzero(band == number)
+                if number != NEAR:
+                    (fitted,), factor = fit_in_range([posed], float(size[which].max()))
+                    whole = whole_tree(fitted, only=fitted.active)
+                found = _search(factor * p[which], factor, whole, options, stages)
+                rows[0][which], rows[1][which], rows[2][which], rows[3][which] = found
         cancelled = options.cancelled
         is_inside: Bools | None = None
         if inside and not cancelled:
-            if whole is None:
+            if fitted is not posed:
                 fit_trees(posed)
                 whole = whole_tree(posed, only=posed.active)
-            is_inside = inside_posed(posed, whole, 1.0 * asked)  # a copy: Numba compiles anew for read-only ones
+            is_inside = inside_posed(posed, whole, 1.0 * p)  # a copy: Numba specialises kernels on read-only arrays
             stages.done("inside")
     return ClosestPoints(
-        **rows._asdict(),
+        distance=rows[0],
+        point=rows[1],
+        triangle=rows[2],
+        barycentric=rows[3],
         inside=is_inside,
         complete=not cancelled,
         reason="cancelled" if cancelled else None,
@@ -111,70 +124,27 @@ def closest_points(
     )
 
 
-def _answer(posed: PosedTree, asked: Floats, options: PairOptions, stages: Stages) -> tuple[_Rows, WholeTree | None]:
-    """Answers for all points, far ones apart, and the tree, unless it is fitted to a scaled body now."""
-    (fitted,), factor = fit_in_range([posed])
-    whole = whole_tree(fitted, only=fitted.active)
-    stages.done("refit")
-    with np.errstate(over="ignore"):
-        points = factor * asked
-    size = float(np.abs(points).max(initial=0.0))
-    if size <= FARTHEST:
-        return _unscaled(_answer_near(points, whole, options, stages), factor), whole if factor == 1.0 else None
-    size_of_each = np.abs(asked).max(axis=1)
-    is_near = np.abs(points).max(axis=1) <= FARTHEST
-    near = _unscaled(_answer_near(points[is_near], whole, options, stages), factor)
-    rows = _no_rows(len(asked))
-    _put(rows, np.flatnonzero(is_near), near)
-    band = np.where(is_near, NO_BAND, np.frexp(size_of_each)[1] // BAND)
-    for number in np.unique(band[~is_near]):
-        which = np.flatnonzero(band == number)
-        (fitted,), factor = fit_in_range([posed], float(size_of_each[which].max()))
-        whole = whole_tree(fitted, only=fitted.active)
-        _put(rows, which, _unscaled(_answer_near(factor * asked[which], whole, options, stages), factor))
-    return rows, None
+def _no_rows(count: int) -> Rows:
+    nothing = np.full(count, np.inf), np.full((count, 3), np.nan)
+    return *nothing, np.full(count, -1, np.int32), np.full((count, 3), np.nan)
 
 
-def _no_rows(count: int) -> _Rows:
-    return _Rows(
-        np.full(count, np.inf), np.full((count, 3), np.nan), np.full(count, -1, np.int32), np.full((count, 3), np.nan)
-    )
-
-
-def _put(rows: _Rows, which: NDArray[np.int64], found: _Rows) -> None:
-    rows.distance[which], rows.point[which] = found.distance, found.point
-    rows.triangle[which], rows.barycentric[which] = found.triangle, found.barycentric
-
-
-def _unscaled(rows: _Rows, factor: float) -> _Rows:
-    return rows if factor == 1.0 else rows._replace(distance=rows.distance / factor, point=rows.point / factor)
-
-
-def _answer_near(points: Floats, whole: WholeTree, options: PairOptions, stages: Stages) -> _Rows:
-    """Answers for points that float32 has room for beside the body."""
+def _search(points: Floats, factor: float, whole: WholeTree, options: PairOptions, stages: Stages) -> Rows:
+    """Answers for points that fit into float32 beside the body; both are scaled by ``factor``."""
     count = len(points)
-    rows = _no_rows(count)
-    codes = _in_order(points)
-    stages.done("order")
-    for first in range(0, count, PER_LAUNCH):
-        if options.cancelled:
-            break
-        end = min(first + PER_LAUNCH, count)
-        counter = np.zeros(1, dtype=np.int64)
-        kernels.answer_points.over(end - first)(
-            first, end, points, codes, tuple(whole), thread_count(), counter, tuple(rows)
-        )
-    stages.done("search")
-    return rows
-
-
-def _in_order(points: Floats) -> NDArray[np.int64]:
-    """The points in an order in which neighbours are near, as numbers whose low 32 bits are those of the points."""
-    codes = np.arange(len(points), dtype=np.int64)
-    if len(points) > kernels.RUN:
+    codes: NDArray[np.int64] = np.arange(count)
+    if count > kernels.RUN:
         low = points.min(axis=0)
         extent = points.max(axis=0) - low
         per_unit = (1 << kernels.BITS) / np.where(extent > 0.0, extent, np.inf)
-        kernels.code_points.over(len(points))(points, low, per_unit, codes)
+        kernels.code_points.over(count)(points, low, per_unit, codes)
         codes.sort()
-    return codes
+    stages.done("order")
+    rows = _no_rows(count)
+    for first in range(0, count, PER_LAUNCH):
+        if options.cancelled:
+            break
+        end, counter = min(first + PER_LAUNCH, count), np.zeros(1, dtype=np.int64)
+        kernels.answer_points.over(end - first)(first, end, points, codes, tuple(whole), thread_count(), counter, rows)
+    stages.done("search")
+    return rows if factor == 1.0 else (rows[0] / factor, rows[1] / factor, rows[2], rows[3])

@@ -1,19 +1,19 @@
 """The smallest distance of two surfaces: branch and bound over two trees of boxes.
 
 1. Meet    If triangles meet, the distance is 0, and the first pair that ``BoxTree`` finds is the answer. That is exact.
-2. Descend both trees together, the nearest pair of nodes first. Pairs of boxes that are farther than the nearest pair
-           of triangles so far are left out. The 64 pairs of children of two nodes are compared eight at once.
+2. Descend both trees together, the nearest pair of nodes first. Pairs of boxes farther apart than the nearest pair of
+           triangles so far are pruned. The 64 pairs of children of two nodes are compared eight at once.
 3. Measure a pair of triangles by its six corners against triangles and nine pairs of edges (``features_kernels``),
-           unless they are too far apart along the normal of one of them.
-4. Share   Most bodies are done after a few thousand pairs. Where surfaces follow each other over a long way, the pairs
-           that are left are claimed by threads, which tell each other the least distance so far. If the query can be
-           cancelled, they come back after some thousand pairs each, to see whether it was.
+           unless the gap along the normal of either exceeds the least distance so far.
+4. Share   Most searches end after a few thousand pairs. Where surfaces run parallel over a long way, threads claim the
+           remaining pairs and share the least distance so far. In a query with ``cancel`` each thread returns after
+           some thousand pairs for a check.
 
-Answer     The pair with the least distance as computed; of pairs whose computed distances are equal the one with the
-           lowest ids: the same bits for any number of threads. ``proximity`` measures features by the same functions.
-Error      About 1e-14 of the size of the triangles and their distance. The distance is 0 only if triangles meet: one
-           that is too small to be told from 0 is given as the smallest number above it.
-Cost       refit, then little more than the pairs of triangles that are about as near as the nearest.
+Answer     The pair with the least computed distance; of pairs with equal computed distances the one with the lowest
+           ids: the same bits for any number of threads. ``proximity`` measures features by the same functions.
+Error      About 1e-14 of the size of the triangles and their distance. The distance is 0 only if triangles meet: a
+           positive distance that underflows is returned as the smallest positive number.
+Cost       refit, then little more than the pairs of triangles about as near as the nearest.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from impinge.mesh.body import SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh
 
 SERIAL_PAIRS = 4096
-"""Pairs of nodes and triangles looked at before threads are asked to help."""
-PAIRS_PER_LOOK = 1 << 16
-"""Pairs that a thread looks at between two looks at ``cancel``: some ten milliseconds."""
+"""Pairs of nodes and triangles that one thread processes before the others join."""
+PAIRS_PER_CHECK = 1 << 16
+"""Pairs per thread between two checks of ``cancel``: some ten milliseconds."""
 SLACK = 1.0 + 2.0**-50
-"""What the square of a limit is enlarged by: the square of its root may be less than a square."""
+"""Enlargement of the square of a limit: the square of a rounded root may be less than the square."""
 NO_LIMIT = 2**62
 NOWHERE: Floats = np.full(3, np.nan)
 SMALLEST = math.ulp(0.0)
 
 
-class _Found(NamedTuple):
+class _Nearest(NamedTuple):
     """The nearest pair of triangles."""
 
     distance: float = math.inf
@@ -91,12 +91,12 @@ def distance(
     limit = math.inf
     if upper is not None:
         limit = as_number(upper, "upper", "a distance, 0 or more, or None for no limit", least=0.0)
-    found, stats, reason = _find(as_surface(a, name="a"), as_surface(b, name="b"), options, limit)
+    nearest, stats, reason = _find(as_surface(a, name="a"), as_surface(b, name="b"), options, limit)
     return Distance(
-        distance=found.distance,
-        point_a=found.point_a,
-        point_b=found.point_b,
-        triangles=np.array(found.triangles, dtype=np.int32),
+        distance=nearest.distance,
+        point_a=nearest.point_a,
+        point_b=nearest.point_b,
+        triangles=np.array(nearest.triangles, dtype=np.int32),
         complete=reason is None,
         reason=reason,
         method=BoxTree.name,
@@ -105,85 +105,79 @@ def distance(
     )
 
 
-def _find(a: TriMesh, b: TriMesh, options: PairOptions, upper: float) -> tuple[_Found, Stats, Reason | None]:
-    """The answer about one state of both bodies; repeated if another thread has changed them meanwhile."""
+def _find(a: TriMesh, b: TriMesh, options: PairOptions, upper: float) -> tuple[_Nearest, Stats, Reason | None]:
+    """The answer for one state of both bodies; repeated if another thread changed them meanwhile."""
     tree_a = a.structure("boxes", TreeOfBoxes)
     tree_b = TreeOfBoxes(b) if b is a else b.structure("boxes", TreeOfBoxes)
-    locks = lock_both(tree_a, tree_b)
+    first, second = lock_both(tree_a, tree_b)
     detector = BoxTree(a, b)
     while True:
         versions = a.version, b.version
         pairs = detector.find(options)
         if not pairs.complete or options.cancelled:
-            return _Found(), pairs.stats, "cancelled"
-        with locks[0], locks[1]:
+            return _Nearest(), pairs.stats, "cancelled"
+        with first, second:
             posed_a = with_moved_vertices(pose_tree(a, tree_a, options.transform_a, options.active_a, "a"), "a")
             posed_b = with_moved_vertices(pose_tree(b, tree_b, options.transform_b, options.active_b, "b"), "b")
             if versions != (posed_a.state.version, posed_b.state.version):
                 continue
-            if len(pairs):
-                return _where_they_meet(posed_a, posed_b, *pairs.pairs[0]), pairs.stats, None
-            return _nearest(posed_a, posed_b, options, upper)
-
-
-def _where_they_meet(a: PosedTree, b: PosedTree, i: int, j: int) -> _Found:
-    """The common point of two triangles, which are scaled by a power of two: products stay in range."""
-    corners = [side.x[side.state.faces[t]] for side, t in ((a, i), (b, j))]
-    factor = factor_for(float(np.abs(corners).max()))
-    point_a, point_b = kernels.common_points(*(_rows(factor * side) for side in corners))
-    return _Found(0.0, np.array(point_a) / factor, np.array(point_b) / factor, (int(i), int(j)))
+            if not len(pairs):
+                return _nearest(posed_a, posed_b, options, upper)
+            # A common point of the first pair, scaled by a power of two: products stay in range.
+            i, j = (int(t) for t in pairs.pairs[0])
+            corners = np.stack([posed_a.x[posed_a.state.faces[i]], posed_b.x[posed_b.state.faces[j]]])
+            factor = factor_for(float(np.abs(corners).max()))
+            points = np.array(kernels.common_points(*map(_rows, factor * corners))) / factor
+            return _Nearest(0.0, points[0], points[1], (i, j)), pairs.stats, None
 
 
 def _rows(corners: Floats) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, corners.tolist()))
 
 
-def _nearest(a: PosedTree, b: PosedTree, options: PairOptions, upper: float) -> tuple[_Found, Stats, Reason | None]:
+def _nearest(a: PosedTree, b: PosedTree, options: PairOptions, upper: float) -> tuple[_Nearest, Stats, Reason | None]:
+    """The nearest triangles of two bodies that do not meet, if they are no farther apart than ``upper``."""
     (a, b), factor = fit_in_range([a, b])
-    whole_a, whole_b = whole_tree(a, only=a.active), whole_tree(b, only=b.active)
+    trees = whole_tree(a, only=a.active), whole_tree(b, only=b.active)
     ignored = NO_KEYS if options.ignore is None else sorted_unique(ignored_keys(options.ignore, is_self=False))
-    row, stats = _search(whole_a, whole_b, ignored, factor * upper, options)
-    if row is None:
-        return _Found(), stats, "cancelled"
-    if row[3] < 0.0:
-        return _Found(), stats, None
-    i, j, slot_a, slot_b = (int(value) for value in row[1:5])
-    faces = whole_a.order_face[slot_a], whole_b.order_face[slot_b]
-    s, t = (_rows(whole.x[face]) for whole, face in zip((whole_a, whole_b), faces))
-    square, point_a, point_b = kernels.closest_on_triangles(s, tuple(faces[0]), t, tuple(faces[1]))
+    best, stats = _search(*trees, ignored, factor * upper, options)
+    if best is None:
+        return _Nearest(), stats, "cancelled"
+    i, j, *at = (int(value) for value in best[1:5])
+    if at[0] < 0:
+        return _Nearest(), stats, None
+    faces = [tree.order_face[k] for tree, k in zip(trees, at)]
+    s, t = (_rows(tree.x[face]) for tree, face in zip(trees, faces))
+    square, *points = kernels.closest_on_triangles(s, tuple(faces[0]), t, tuple(faces[1]))
     length = max(math.sqrt(square) / factor, SMALLEST)
     if length > upper:
-        return _Found(), stats, None
-    return _Found(length, np.array(point_a) / factor, np.array(point_b) / factor, (i, j)), stats, None
+        return _Nearest(), stats, None
+    return _Nearest(length, np.array(points[0]) / factor, np.array(points[1]) / factor, (i, j)), stats, None
 
 
 def _search(
     a: WholeTree, b: WholeTree, ignored: Keys, upper: float, options: PairOptions
 ) -> tuple[Floats | None, Stats]:
-    """Squared distance, triangles and slots of the nearest pair; slots of -1 if there is none; None if cancelled."""
+    """Squared distance, triangles and their positions in tree order; positions -1 without a pair, None if cancelled."""
     bound = np.array([upper * upper * SLACK])
-    best = np.array([[bound[0], kernels.FARTHEST_ID, kernels.FARTHEST_ID, -1.0, -1.0]])
-    top = max(a.top, b.top)
+    top, threads = max(a.top, b.top), thread_count()
     room = (top + 2) * kernels.STEP
-    threads = thread_count()
     stack_key, stack_pair = np.zeros((threads, room), dtype=np.int32), np.zeros((threads, room, 3), dtype=np.int64)
+    best = np.array([[bound[0], kernels.FARTHEST_ID, kernels.FARTHEST_ID, -1.0, -1.0]])
     entry_key, entry_pair = np.zeros(1, dtype=np.int32), np.array([[top, 0, 0]])
-    more = (tuple(a), tuple(b), ignored, bound)
-    left = kernels.search_parts.over(1)(
-        *more, best, entry_key, entry_pair, SERIAL_PAIRS, stack_key[:1], stack_pair[:1], np.zeros(1, dtype=np.int64)
-    )[0]
-    parts = int(left)
-    entry_key, entry_pair = stack_key[0, :left].copy(), stack_pair[0, :left].copy()
-    best = np.tile(best, (threads, 1))
-    most = NO_LIMIT if options.cancel is None else PAIRS_PER_LOOK
+    count, most, parts = 1, SERIAL_PAIRS, -1  # one thread first
     while len(entry_key):
-        if options.cancelled:
+        if parts >= 0 and options.cancelled:
             return None, {"parts": parts}
         counter = np.zeros(1, dtype=np.int64)
         left = kernels.search_parts.over(len(entry_key))(
-            *more, best, entry_key, entry_pair, most, stack_key, stack_pair, counter
-        )
+            tuple(a), tuple(b), ignored, bound, best, entry_key, entry_pair, most, stack_key[:count],
+            stack_pair[:count], counter,
+        )  # fmt: skip
         rest = max(len(entry_key) - int(counter[0]), 0)
-        entry_key = np.concatenate([entry_key[:rest], *(keys[:count] for keys, count in zip(stack_key, left))])
-        entry_pair = np.concatenate([entry_pair[:rest], *(pairs[:count] for pairs, count in zip(stack_pair, left))])
+        entry_key = np.concatenate([entry_key[:rest], *(keys[:n] for keys, n in zip(stack_key, left))])
+        entry_pair = np.concatenate([entry_pair[:rest], *(pairs[:n] for pairs, n in zip(stack_pair, left))])
+        if parts < 0:
+            count, most, parts = threads, NO_LIMIT if options.cancel is None else PAIRS_PER_CHECK, len(entry_key)
+            best = np.tile(best, (threads, 1))
     return best[np.lexsort(best.T[2::-1])[0]], {"parts": parts}

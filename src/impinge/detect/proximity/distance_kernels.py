@@ -1,4 +1,4 @@
-"""Pairs of nodes of two trees, nearest first, down to the nearest pair of triangles; see ``distance``."""
+"""Best-first search of two trees for the nearest pair of triangles; see ``distance``."""
 
 # mypy: ignore-errors
 
@@ -9,6 +9,7 @@ from impinge.backend.jit import compiled, inlined, kernel, prange
 from impinge.backend.simd.boxes import WIDTH
 from impinge.backend.simd.nearest import nearest_boxes
 from impinge.detect.boxes.whole_tree_kernels import LARGEST_KEY, LEAST_PAD, key_within, node_at
+from impinge.detect.common.narrow_phase_kernels import face
 from impinge.detect.common.pair_query_kernels import KIND_BITS, pair_key
 from impinge.detect.proximity.features_kernels import closest_on_segments, closest_on_triangle, mixed
 from impinge.exact.orientation import point
@@ -18,17 +19,12 @@ STEP = WIDTH * WIDTH
 """Pairs of children of two nodes."""
 FARTHEST_ID = np.int64(2**31)
 FLAT_PAD = 2.0**-45
-"""More than rounding may add to a distance along a direction, relative to the largest coordinates."""
+"""Bound on the rounding of a distance along a direction, relative to the largest coordinates."""
 
 NEXT = (1, 2, 0)
 
 
 # Two triangles ----------------------------------------------------------------------------------------
-
-
-@inlined
-def _face(order_face, s):
-    return order_face[s, 0], order_face[s, 1], order_face[s, 2]
 
 
 @inlined
@@ -38,14 +34,14 @@ def _corners(x, face):
 
 @inlined
 def _edge(triangle, face, i):
-    """The ends of edge i, the one with the lower vertex id first, as ``proximity`` has them."""
+    """The ends of edge i, the lower vertex id first, as in ``proximity``."""
     j = NEXT[i]
     return (triangle[i], triangle[j]) if face[i] < face[j] else (triangle[j], triangle[i])
 
 
 @compiled
 def closest_on_triangles(s, face_s, t, face_t):
-    """Where two triangles that do not meet are nearest: a point of each, and the squared distance.
+    """Squared distance of two triangles that do not meet, and the nearest point of each.
 
     Either a corner of one is nearest to the other, or an edge of one to an edge of the other.
     """
@@ -70,7 +66,7 @@ def closest_on_triangles(s, face_s, t, face_t):
 
 @compiled
 def _through(s, t):
-    """The best point where an edge of s passes through the plane of t: squared distance, point of s, point of t."""
+    """The point of an edge of s on the plane of t that is nearest to t: squared distance, point of s, point of t."""
     best, on_s, on_t = np.inf, s[0], t[0]
     normal = cross(minus(t[1], t[0]), minus(t[2], t[0]))
     for i in range(3):
@@ -87,7 +83,7 @@ def _through(s, t):
 
 @compiled
 def common_points(s, t):
-    """A point of each of two triangles that meet, the same but for rounding."""
+    """A point of each of two triangles that meet, equal up to rounding."""
     best, on_s, on_t = closest_on_triangles(s, (0, 1, 2), t, (0, 1, 2))
     square, p, q = _through(s, t)
     if square < best:
@@ -101,33 +97,27 @@ def common_points(s, t):
 # The search -------------------------------------------------------------------------------------------
 
 
-@inlined
-def _is_ignored(a, b, ignored):
-    """Whether a pair is among sorted keys without a kind."""
-    if len(ignored) == 0:
-        return False
-    key = pair_key(a, b, 0) >> np.uint64(KIND_BITS)
-    place = np.searchsorted(ignored, key)
-    return place < len(ignored) and ignored[place] == key
+@compiled
+def _are_farther(s, t, limit):
+    """Whether the gap of two triangles along either normal exceeds the root of ``limit``; prunes parallel surfaces."""
+    for g in (cross(minus(s[1], s[0]), minus(s[2], s[0])), cross(minus(t[1], t[0]), minus(t[2], t[0]))):
+        a0, a1, a2 = 0.0, dot(g, minus(s[1], s[0])), dot(g, minus(s[2], s[0]))
+        b0, b1, b2 = dot(g, minus(t[0], s[0])), dot(g, minus(t[1], s[0])), dot(g, minus(t[2], s[0]))
+        gap = max(min(b0, b1, b2) - max(a0, a1, a2), min(a0, a1, a2) - max(b0, b1, b2))
+        if gap > 0.0 and gap * gap > limit * dot(g, g):
+            return True
+    return False
 
 
 @inlined
-def _open_pair(
-    box_a, node_a, box_b, node_b, shift, farthest, keys, stack_key, stack_pair, top, first_a, first_b, level
-):
-    """Push the pairs of children that are near enough, the nearest on top; returns how many entries there are then."""
+def _open_pair(box_a, node_a, box_b, node_b, shift, farthest, keys, stack_key, stack_pair, top, level, a, b):
+    """Push the pairs of children that are near enough, the nearest on top; returns the number of entries."""
     base = top
+    sx, sy, sz = shift
     for i in range(WIDTH):
-        lo_x, lo_y, lo_z = (
-            box_a[node_a, 0, i] + shift[0],
-            box_a[node_a, 1, i] + shift[1],
-            box_a[node_a, 2, i] + shift[2],
-        )
-        hi_x, hi_y, hi_z = (
-            box_a[node_a, 3, i] + shift[0],
-            box_a[node_a, 4, i] + shift[1],
-            box_a[node_a, 5, i] + shift[2],
-        )
+        lo_x, hi_x = box_a[node_a, 0, i] + sx, box_a[node_a, 3, i] + sx
+        lo_y, hi_y = box_a[node_a, 1, i] + sy, box_a[node_a, 4, i] + sy
+        lo_z, hi_z = box_a[node_a, 2, i] + sz, box_a[node_a, 5, i] + sz
         if not lo_x <= hi_x:
             continue
         nearest_boxes(box_b, node_b, lo_x, lo_y, lo_z, hi_x, hi_y, hi_z, keys, 0)
@@ -142,42 +132,27 @@ def _open_pair(
                     stack_pair[at, column] = stack_pair[at - 1, column]
                 at -= 1
             stack_key[at] = key
-            stack_pair[at, 0], stack_pair[at, 1], stack_pair[at, 2] = level, first_a + i, first_b + (key & (WIDTH - 1))
+            stack_pair[at, 0] = level - 1
+            stack_pair[at, 1], stack_pair[at, 2] = WIDTH * a + i, WIDTH * b + (key & (WIDTH - 1))
             top += 1
     return top
 
 
-@inlined
-def _is_farther(s, t, g, limit):
-    """Whether two triangles are farther apart along direction g than the root of ``limit``."""
-    a0, a1, a2 = 0.0, dot(g, minus(s[1], s[0])), dot(g, minus(s[2], s[0]))
-    b0, b1, b2 = dot(g, minus(t[0], s[0])), dot(g, minus(t[1], s[0])), dot(g, minus(t[2], s[0]))
-    gap = max(min(b0, b1, b2) - max(a0, a1, a2), min(a0, a1, a2) - max(b0, b1, b2))
-    return gap > 0.0 and gap * gap > limit * dot(g, g)
-
-
-@compiled
-def _are_farther(s, t, limit):
-    """The same along their normals, which tells apart what lies flat above each other."""
-    if _is_farther(s, t, cross(minus(s[1], s[0]), minus(s[2], s[0])), limit):
-        return True
-    return _is_farther(s, t, cross(minus(t[1], t[0]), minus(t[2], t[0])), limit)
-
-
 @compiled
 def _search(tree_a, tree_b, ignored, bound, best, stack_key, stack_pair, top, most):
-    """Follow the ``top`` entries of a stack, at most ``most`` of them; returns how many are left, and of ``most`` too.
+    """Process at most ``most`` entries of a stack of ``top``; returns the remaining entries, and those of ``most``.
 
-    An entry is a level and a node of each tree on it; level -1 means two slots. ``best`` holds the least squared
-    distance so far, its triangles and their slots, and is updated; ``bound`` is that of all threads, which may lag.
+    An entry is a level and a node of each tree on it; level -1 means two triangles, by their positions in tree order.
+    ``best`` holds the least squared distance so far, its triangles and their positions, and is updated; ``bound`` is
+    the least of all threads and may lag. ``ignored`` holds sorted keys without a kind.
     """
-    box_a, _, start_a, _, origin_a, reach_a, x_a, slot_face_a, slot_tri_a = tree_a
-    box_b, _, start_b, _, origin_b, reach_b, x_b, slot_face_b, slot_tri_b = tree_b
+    box_a, _, start_a, _, origin_a, reach_a, x_a, order_face_a, order_tri_a = tree_a
+    box_b, _, start_b, _, origin_b, reach_b, x_b, order_face_b, order_tri_b = tree_b
     dx, dy, dz = origin_a[0] - origin_b[0], origin_a[1] - origin_b[1], origin_a[2] - origin_b[2]
     shift = np.float32(dx), np.float32(dy), np.float32(dz)
     size = reach_a + reach_b + max(abs(dx), abs(dy), abs(dz))
     keys = np.empty(WIDTH, np.int32)
-    square, tri_a, tri_b, slot_a, slot_b = best[0], np.int64(best[1]), np.int64(best[2]), np.int64(-1), np.int64(-1)
+    square, tri_a, tri_b, at_a, at_b = best[0], np.int64(best[1]), np.int64(best[2]), np.int64(-1), np.int64(-1)
     known = limit = np.inf
     farthest = LARGEST_KEY
     while top > 0 and most > 0:
@@ -193,30 +168,33 @@ def _search(tree_a, tree_b, ignored, bound, best, stack_key, stack_pair, top, mo
         if level >= 0:
             node_a, node_b = node_at(level, a, start_a), node_at(level, b, start_b)
             top = _open_pair(
-                box_a, node_a, box_b, node_b, shift, farthest, keys, stack_key, stack_pair, top,
-                WIDTH * a, WIDTH * b, level - 1,
-            )  # fmt: skip
+                box_a, node_a, box_b, node_b, shift, farthest, keys, stack_key, stack_pair, top, level, a, b
+            )
             continue
-        face_s, face_t = _face(slot_face_a, a), _face(slot_face_b, b)
+        face_s, face_t = face(order_face_a, a), face(order_face_b, b)
         s, t = _corners(x_a, face_s), _corners(x_b, face_t)
         if _are_farther(s, t, limit):
             continue
         found = closest_on_triangles(s, face_s, t, face_t)[0]
-        i, j = np.int64(slot_tri_a[a]), np.int64(slot_tri_b[b])
-        is_less = found < square or (found == square and (i < tri_a or (i == tri_a and j < tri_b)))
-        if is_less and not _is_ignored(i, j, ignored):
-            square, tri_a, tri_b, slot_a, slot_b = found, i, j, a, b
-    if slot_a >= 0:
-        best[0], best[1], best[2], best[3], best[4] = square, tri_a, tri_b, slot_a, slot_b
+        i, j = np.int64(order_tri_a[a]), np.int64(order_tri_b[b])
+        if found < square or (found == square and (i < tri_a or (i == tri_a and j < tri_b))):
+            if len(ignored) > 0:
+                key = pair_key(i, j, 0) >> np.uint64(KIND_BITS)
+                place = np.searchsorted(ignored, key)
+                if place < len(ignored) and ignored[place] == key:
+                    continue
+            square, tri_a, tri_b, at_a, at_b = found, i, j, a, b
+    if at_a >= 0:
+        best[0], best[1], best[2], best[3], best[4] = square, tri_a, tri_b, at_a, at_b
     return top, most
 
 
 @kernel(parallel_from=2)
 def search_parts(tree_a, tree_b, ignored, bound, best, entry_key, entry_pair, most, stack_key, stack_pair, counter):
-    """Follow entries, the last one first, each thread over at most ``most`` pairs, and no more once these are spent.
+    """Process entries, the last one first; each thread processes at most ``most`` pairs.
 
-    A thread has a row of ``best`` and a stack. Returns how many pairs are left on each stack; ``counter`` tells how
-    many entries were claimed.
+    A thread owns a row of ``best`` and a stack. Returns the number of pairs left on each stack; ``counter`` counts
+    claimed entries.
     """
     left = np.zeros(len(stack_key), np.int64)
     for thread in prange(len(stack_key)):

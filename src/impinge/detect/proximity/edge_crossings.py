@@ -1,24 +1,24 @@
 """Edges of one body through faces of the other, by exact signs: where surfaces enter and leave each other.
 
-1. Pairs.  An edge can pass through a face only if a triangle that it belongs to meets that face, so the pairs of
-           triangles that meet are found first (``BoxTree``, on the kept trees).
+1. Pairs.  An edge can pass through a face only if one of its triangles meets that face. The pairs of triangles that
+           meet come from ``BoxTree``.
 2. Signs.  An edge uv passes through face pqr iff u and v do not lie on the same side of its plane, and line uv passes
-           all three edges of the face on the same side: five signs (``exact.orientation``), always right.
-3. Places. Parameter and weights are quotients of the same determinants in doubles; where a sign is zero, so is
-           the weight, and the parameter is exactly 0 or 1.
-4. Once.   An edge is reached from each of its triangles; it is tested once.
+           all three edges of the face on the same side: five exact signs (``exact.orientation``).
+3. Places. Parameter and weights are quotients of the same determinants in doubles; where a sign is zero, the weight is
+           zero, and the parameter is exactly 0 or 1.
+4. Once.   Each pair of an edge and a face is tested once, however many triangles have the edge.
 
-Ends       count: an edge that passes through an edge or a corner of a face, or ends on it, is of kind TOUCHING, and
-           is listed with every face that it meets there; one through the insides of both is CROSSING.
-Left out   are edges that lie in the plane of the face, and faces without an area: they pass through nothing.
+Ends       count: an edge that passes through an edge or a corner of a face, or ends on it, is of kind TOUCHING and
+           listed with every face that it meets there; an edge through the interiors of both is CROSSING.
+Left out   are edges that lie in the plane of the face, and faces without area.
 Guarantee  complete and exact, each crossing once, the same bits for any number of threads. Parameter and weights are
-           for drawing and for forces: of edges nearly parallel to a face they may have few correct digits.
+           meant for drawing and for forces: for edges nearly parallel to a face they may have few correct digits.
 """
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,16 +32,8 @@ from impinge.detect.proximity import edge_crossings_kernels as kernels
 from impinge.mesh.body import SurfaceLike, as_surface
 
 
-class Meeting(NamedTuple):
-    """Triangles that meet, and the bodies as they were when they met."""
-
-    pairs: TrianglePairs
-    a: QueryBody
-    b: QueryBody
-
-
-def meeting_of(a: SurfaceLike, b: SurfaceLike, options: PairOptions) -> Meeting:
-    """All pairs of triangles that meet; repeated if another thread has changed a body meanwhile."""
+def meeting_of(a: SurfaceLike, b: SurfaceLike, options: PairOptions) -> tuple[TrianglePairs, QueryBody, QueryBody]:
+    """All pairs of triangles that meet, and both bodies; repeated if another thread changed a body meanwhile."""
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
     detector = BoxTree(a, b)
     while True:
@@ -49,7 +41,7 @@ def meeting_of(a: SurfaceLike, b: SurfaceLike, options: PairOptions) -> Meeting:
         bodies = options.query_bodies(a, b)
         pairs = detector.find(options)
         if (a.version, b.version) == versions:
-            return Meeting(pairs, *bodies)
+            return pairs, *bodies
 
 
 def edge_crossings(
@@ -80,29 +72,29 @@ def edge_crossings(
         Sorted by (edge, face), each once.
     """
     began = perf_counter()
-    met = meeting_of(a, b, PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel))
-    pairs = met.pairs.pairs
-    edge, face = unique_rows(edges_of(met.a.faces[pairs[:, 0]]), np.repeat(pairs[:, 1], 3))
-    edge, face, how = crossings_of(met.a.vertices, edge, met.b.vertices, met.b.faces, face)
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel)
+    met, body_a, body_b = meeting_of(a, b, options)
+    edge, face = unique_rows(edges_of(body_a.faces[met.pairs[:, 0]]), np.repeat(met.pairs[:, 1], 3))
+    edge, face, how = crossings_of(body_a.vertices, edge, body_b.vertices, body_b.faces, face)
     return EdgeCrossings(
         edge=edge,
         face=face,
         **how,
-        complete=met.pairs.complete,
-        reason=met.pairs.reason,
-        method=met.pairs.method,
-        stats=met.pairs.stats,
+        complete=met.complete,
+        reason=met.reason,
+        method=met.method,
+        stats=met.stats,
         elapsed_ms=1e3 * (perf_counter() - began),
     )
 
 
 def edges_of(faces: Ints) -> Ints:
-    """The three edges of each triangle, the lower vertex first: one direction, whichever triangle they belong to."""
+    """The three edges of each triangle, the lower vertex first: the same direction for all triangles of an edge."""
     return np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
 
 
 def unique_rows(edge: Ints, face: Ints) -> tuple[Ints, Ints]:
-    """Pairs of edges and faces, sorted, each once."""
+    """Pairs of an edge and a face, sorted, each once."""
     order = np.lexsort((face, edge[:, 1], edge[:, 0]))
     edge, face = edge[order], face[order]
     is_new = np.ones(len(face), dtype=np.bool_)
@@ -111,7 +103,7 @@ def unique_rows(edge: Ints, face: Ints) -> tuple[Ints, Ints]:
 
 
 def crossings_of(x_a: Floats, edge: Ints, x_b: Floats, faces_b: Ints, face: Ints) -> tuple[Ints, Ints, dict[str, Any]]:
-    """Those edges that pass through their faces, the faces, and how: kind, sign, parameter, weights."""
+    """Edges that pass through the face in the same row, these faces, and kind, sign, parameter and weights."""
     kind, sign = np.zeros((2, len(face)), dtype=np.int8)
     along, weights = np.zeros(len(face)), np.zeros((len(face), 3))
     kernels.cross_edges(x_a, edge, x_b, faces_b, face, kind, sign, along, weights)

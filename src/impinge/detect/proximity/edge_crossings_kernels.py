@@ -1,4 +1,4 @@
-"""Where edges pass through faces: the exact signs, and coordinates in doubles; see ``edge_crossings``."""
+"""Edges through faces: exact signs, and coordinates in doubles; see ``edge_crossings``."""
 
 # mypy: ignore-errors
 
@@ -20,7 +20,7 @@ def _scaled(u, factor):
 
 @compiled
 def _unit(u, v):
-    """Two vectors, shrunk together so that no product of them leaves the range of doubles."""
+    """Two vectors, scaled by one factor: their products stay in the range of doubles."""
     size = max(_size(u), _size(v))
     if size == 0.0:
         return u, v
@@ -29,7 +29,7 @@ def _unit(u, v):
 
 @compiled
 def parameter(u, v, p, q, r, side_u, side_v):
-    """Where segment uv meets plane pqr, 0 at u to 1 at v; the ends lie on different sides, or one of them on it."""
+    """Parameter where segment uv meets plane pqr, 0 at u to 1 at v; the ends are not on the same side."""
     if side_u == 0:
         return 0.0
     if side_v == 0:
@@ -50,19 +50,17 @@ def on_segment(u, v, t):
 
 
 @compiled
-def _volume(d, a, b, side):
-    """How far the line along ``d`` passes beside the segment ab, times its length; exactly 0 if it meets it."""
-    return 0.0 if side == 0 else abs(dot(d, cross(a, b)))
-
-
-@compiled
 def _weights(u, v, p, q, r, sides):
     """Weights of the corners of face pqr where line uv passes through it."""
     d, _ = _unit(minus(v, u), minus(v, u))
-    factor = max(_size(minus(p, u)), _size(minus(q, u)), _size(minus(r, u)))
-    factor = 1.0 / factor if factor > 1e-300 else 1.0
-    p, q, r = _scaled(minus(p, u), factor), _scaled(minus(q, u), factor), _scaled(minus(r, u), factor)
-    wp, wq, wr = _volume(d, q, r, sides[1]), _volume(d, r, p, sides[2]), _volume(d, p, q, sides[0])
+    p, q, r = minus(p, u), minus(q, u), minus(r, u)
+    size = max(_size(p), _size(q), _size(r))
+    factor = 1.0 / size if size > 1e-300 else 1.0
+    p, q, r = _scaled(p, factor), _scaled(q, factor), _scaled(r, factor)
+    # Volumes spanned by the line and each opposite edge; exactly 0 where the line meets that edge.
+    wp = 0.0 if sides[1] == 0 else abs(dot(d, cross(q, r)))
+    wq = 0.0 if sides[2] == 0 else abs(dot(d, cross(r, p)))
+    wr = 0.0 if sides[0] == 0 else abs(dot(d, cross(p, q)))
     total = wp + wq + wr
     if total > 0.0:
         return wp / total, wq / total, wr / total
@@ -71,7 +69,7 @@ def _weights(u, v, p, q, r, sides):
 
 @compiled
 def crossing(u, v, p, q, r):
-    """How segment uv passes through face pqr: kind, direction along the face's normal, parameter, weights."""
+    """Crossing of segment uv and face pqr: kind, direction along the face's normal, parameter, weights."""
     nowhere = NONE, 0, 0.0, (0.0, 0.0, 0.0)
     side_u, side_v = orient3d(p, q, r, u), orient3d(p, q, r, v)
     if side_u == side_v:
@@ -79,15 +77,14 @@ def crossing(u, v, p, q, r):
     sides = orient3d(u, v, p, q), orient3d(u, v, q, r), orient3d(u, v, r, p)
     if min(sides) < 0 < max(sides):
         return nowhere
-    is_inside = side_u * side_v != 0 and sides[0] * sides[1] * sides[2] != 0
-    kind = CROSSING if is_inside else TOUCHING
+    kind = CROSSING if side_u * side_v != 0 and sides[0] * sides[1] * sides[2] != 0 else TOUCHING
     t = parameter(u, v, p, q, r, side_u, side_v)
     return kind, 1 if side_v > side_u else -1, t, _weights(u, v, p, q, r, sides)
 
 
 @compiled
 def cross_edges(x_a, edge, x_b, faces_b, face, kind, sign, along, weights):
-    """Each edge of a, two vertices, through the face of b in the same row."""
+    """Test each edge of a, two vertices, against the face of b in the same row."""
     for i in range(len(face)):
         f = face[i]
         p, q, r = point(x_b, faces_b[f, 0]), point(x_b, faces_b[f, 1]), point(x_b, faces_b[f, 2])

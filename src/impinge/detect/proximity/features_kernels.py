@@ -1,23 +1,22 @@
 """Closest points of points, segments and triangles, in doubles; degenerate ones included.
 
-Triangle  [Ericson2005, 5.1.5] asks for the region that the point lies in by products of dot products, which cancel on
-          thin triangles. Here the point is first projected into the plane, by cross products. If its weights are
-          not negative, that is the answer. Otherwise the answer lies on an edge that the point sees, one with a
-          negative weight, and the nearest of these is taken.
-Thin      triangles, those with a small sine s at corner a, have a poor normal: the projection is off by 2^-53 / s of
-          the distance to a. It is projected again, which multiplies the error by as much, and compared with all
-          edges: as the triangle becomes a segment or a point, its edges take over.
-Edge      Weights and distance come out with the same bits whichever end comes first, so that triangles that share an
-          edge or a corner are equally near where that is the nearest.
+Triangle  [Ericson2005, 5.1.5] finds the Voronoi region of the point by products of dot products, which cancel on thin
+          triangles. Here cross products project the point into the plane. If its weights are not negative, the
+          projection is the answer. Otherwise the answer is the nearest point on the edges with a negative weight.
+Thin      triangles, with a small sine s at corner a, have an inaccurate normal: the error of the projection is
+          2^-53 / s of the distance to a. Each further projection multiplies the error by that factor. The result is
+          compared with all edges, which take over as the triangle degenerates to a segment or a point.
+Edge      Weights and distance have the same bits for either order of the ends: triangles that share an edge or a
+          corner are equally near where that is the nearest.
 Segments  [Ericson2005, 5.1.9] The closest points of the two lines, if they are within both segments, otherwise the best
-          of the four ends against the other segment. Nearly parallel segments, at an angle of s, have a poor common
-          normal n, and with it shares that are off by 2^-53 / s. What is left of the gap beside n is brought to zero
-          again, which multiplies the error by as much, and the result is compared with that of the ends.
-Order     The distance of two segments has the same bits whichever comes first. Those who ask put the end with the lower
-          vertex id first, so that all queries agree on it to the last bit.
-Error     The distance is that of a point of the triangle or segment, up to 2^-53 of the coordinates; it is larger than
-          the least by no more than about 1e-14 of the distance to the farthest corner (1e-13 for triangles that are
-          thinner than 1e-12 of their length). Products of four coordinates must neither over- nor underflow.
+          of the four ends against the other segment. Nearly parallel segments, at an angle of s, have an inaccurate
+          common normal n; the error of the parameters is 2^-53 / s. The component of the gap perpendicular to n is
+          brought to zero again, which multiplies the error by that factor, and the result is compared with the ends.
+Order     The distance of two segments has the same bits for either order. Callers put the end with the lower vertex id
+          first: all queries agree to the last bit.
+Error     The distance is that of a point of the triangle or segment, up to 2^-53 of the coordinates; it exceeds the
+          least by no more than about 1e-14 of the distance to the farthest corner (1e-13 for triangles thinner than
+          1e-12 of their length). Products of four coordinates must neither over- nor underflow.
 """
 
 # mypy: ignore-errors
@@ -30,11 +29,11 @@ from impinge.exact.triangle_triangle import cross, dot, minus
 THIN = 2.0**-8
 """Square of the sine below which a corner, or the angle of two segments, is thin."""
 REPEATS = 3
-"""Projections that a thin triangle, or a pair of nearly parallel segments, gets after its first."""
+"""Further projections for a thin triangle or a pair of nearly parallel segments."""
 NEARLY_PARALLEL = 2.0**-46
-"""Square of the sine of two segments above which one more projection does: the error was below 2^-30 already."""
+"""Square of the sine of two segments above which one more projection suffices: the first error is below 2^-30."""
 CLEARLY = 2.0**-20
-"""More than that error: shares that are farther outside of a segment are outside."""
+"""More than that error: parameters farther outside of a segment are outside."""
 
 
 @compiled
@@ -45,7 +44,7 @@ def mixed(u, a, v, b, w, c):
 
 @compiled
 def closest_on_edge(a, b):
-    """Weights of a and b at the point of segment ab that is nearest to the origin, and its squared distance."""
+    """Weights of a and b at the point of segment ab nearest to the origin, and its squared distance."""
     along = minus(b, a)
     past_a, before_b = -dot(a, along), dot(b, along)
     if past_a <= 0.0:
@@ -60,7 +59,7 @@ def closest_on_edge(a, b):
 
 @compiled
 def closest_on_triangle(p, a, b, c):
-    """Weights of a, b and c at the point of triangle abc that is nearest to p, and its squared distance."""
+    """Weights of a, b and c at the point of triangle abc nearest to p, and its squared distance."""
     a, b, c = minus(a, p), minus(b, p), minus(c, p)
     ab, ac = minus(b, a), minus(c, a)
     n = cross(ab, ac)
@@ -76,17 +75,17 @@ def closest_on_triangle(p, a, b, c):
 
 
 @compiled
-def _closest_on_edges(a, b, c, sees_bc, sees_ca, sees_ab):
-    """Weights and squared distance of what is nearest to the origin on those edges of abc that it sees."""
+def _closest_on_edges(a, b, c, on_bc, on_ca, on_ab):
+    """Weights and squared distance of the point nearest to the origin on the marked edges of abc."""
     u, v, w, best = 1.0, 0.0, 0.0, math.inf
-    if sees_ab:
+    if on_ab:
         of_a, of_b, square = closest_on_edge(a, b)
         u, v, w, best = of_a, of_b, 0.0, square
-    if sees_ca:
+    if on_ca:
         of_c, of_a, square = closest_on_edge(c, a)
         if square < best:
             u, v, w, best = of_a, 0.0, of_c, square
-    if sees_bc:
+    if on_bc:
         of_b, of_c, square = closest_on_edge(b, c)
         if square < best:
             u, v, w, best = 0.0, of_b, of_c, square
@@ -95,7 +94,7 @@ def _closest_on_edges(a, b, c, sees_bc, sees_ca, sees_ab):
 
 @compiled
 def _closest_on_thin(a, b, c, ab, ac, n, square):
-    """As ``closest_on_triangle``, seen from the origin, for a triangle that has little area or none."""
+    """As ``closest_on_triangle`` with p in the origin, for a triangle with little or no area."""
     edges = _closest_on_edges(a, b, c, True, True, True)
     if not square > 0.0:
         return edges
@@ -113,13 +112,13 @@ def _closest_on_thin(a, b, c, ab, ac, n, square):
 
 @compiled
 def _gap(ac, s, ab, t, cd):
-    """The vector ac + t cd - s ab, of which every bit but the sign stays the same if the two segments change places."""
+    """The vector ac + t cd - s ab; swapping the two segments changes its sign only."""
     return ac[0] + (t * cd[0] - s * ab[0]), ac[1] + (t * cd[1] - s * ab[1]), ac[2] + (t * cd[2] - s * ab[2])
 
 
 @compiled
 def closest_on_segments(a, b, c, d):
-    """Where segments ab and cd are nearest, as shares s of ab and t of cd, and the squared distance."""
+    """Parameters s on ab and t on cd of the nearest points of two segments, and the squared distance."""
     ab, cd, ac = minus(b, a), minus(d, c), minus(c, a)
     n = cross(ab, cd)
     square = dot(n, n)
@@ -135,7 +134,7 @@ def closest_on_segments(a, b, c, d):
 
 @compiled
 def _closest_on_parallel(a, b, c, d, ab, cd, ac, n, square, lengths):
-    """As ``closest_on_segments``, for segments that are nearly parallel, or one of which is a point."""
+    """As ``closest_on_segments``, for segments that are nearly parallel or degenerate to a point."""
     ends = _closest_at_ends(a, b, c, d)
     if not square > 0.0:
         return ends
@@ -158,13 +157,13 @@ def _closest_at_ends(a, b, c, d):
     """As ``closest_on_segments``, where one of the two points is an end."""
     _, t, best = closest_on_edge(minus(c, a), minus(d, a))
     s = 0.0
-    _, share, square = closest_on_edge(minus(c, b), minus(d, b))
+    _, along, square = closest_on_edge(minus(c, b), minus(d, b))
     if square < best:
-        s, t, best = 1.0, share, square
-    _, share, square = closest_on_edge(minus(a, c), minus(b, c))
+        s, t, best = 1.0, along, square
+    _, along, square = closest_on_edge(minus(a, c), minus(b, c))
     if square < best:
-        s, t, best = share, 0.0, square
-    _, share, square = closest_on_edge(minus(a, d), minus(b, d))
+        s, t, best = along, 0.0, square
+    _, along, square = closest_on_edge(minus(a, d), minus(b, d))
     if square < best:
-        s, t, best = share, 1.0, square
+        s, t, best = along, 1.0, square
     return s, t, best

@@ -1,25 +1,25 @@
 """The curves in which two surfaces cross: a segment per pair of triangles, joined by exact topology.
 
-1. Pairs.    The pairs of triangles of kind CROSSING (``BoxTree``, on the kept trees).
+1. Pairs.    The pairs of triangles of kind CROSSING (``BoxTree``).
 2. Ends.     The planes of two triangles meet in a line, and each triangle covers an interval of it, from one of its
-             edges (or corners) to another; what the intervals share is the segment. Which edges bound it is decided
-             by two more signs of the kind that told that they overlap [GuigueDevillers2003].
-3. Identity. An end is named by the features that it lies inside of, one of each body: mostly an edge of one and a
-             face of the other; where signs are zero an edge and an edge, a corner and a face, and so on. Two
-             segments are joined iff they have an end of the same name: no coordinates are compared.
-4. Curves.   Segments are walked from end to end: first from ends that belong to one segment (the border of a surface)
-             or to more than two (branches), then around.
+             edges (or corners) to another; the segment is the intersection of the intervals. Two more signs of the kind
+             that prove the overlap decide which edges bound it [GuigueDevillers2003].
+3. Identity. An end is identified by the features in whose interiors it lies, one of each body: mostly an edge of one
+             and a face of the other; where signs are zero an edge and an edge, a corner and a face, and so on. Two
+             segments are joined iff they have a common end: no coordinates are compared.
+4. Curves.   Segments are traversed from end to end: first from ends of one segment (the border of a surface) or of more
+             than two (branches), then around.
 
 Closed     generic surfaces have closed curves only: each end is an edge through a face, the edge has two triangles, and
            each of them has a segment there.
 Touching   and coplanar pairs have no segment, even where they share a line (an edge that lies in a face): the curve is
-           open there. So surfaces that cross along edges of a mesh, such as a sphere and a plane through a ring of its
-           edges, have touching pairs and no curve there. ``has_gaps`` tells whether there are such pairs, ``stats``
-           how many; if there are none, nothing is missing. A triangle without an area that crosses another does so in
-           a point, and has no segment either (``pairs_without_segment``).
+           open there. Surfaces that cross along edges of a mesh, such as a sphere and a plane through a ring of its
+           edges, have touching pairs and no curve there. ``has_gaps`` is True if there are such pairs, ``stats`` counts
+           them; without them, nothing is missing. A triangle without area crosses another in a point and has no segment
+           either (``pairs_without_segment``).
 Soups      whose triangles do not share vertices by index have no common edges, and their curves stay open: weld first.
-Guarantee  pairs and joints are exact; coordinates are doubles, computed once per end from its edge and its face, so
-           that joined segments have the same bits there. The same bits for any number of threads.
+Guarantee  pairs and connections are exact; coordinates are doubles, computed once per end from its edge and its face:
+           joined segments have the same bits there. The same bits for any number of threads.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Bools, Cancel, Floats, Ints, distinct_rows
+from impinge.checks import Cancel, distinct_rows
 from impinge.detect.common.nearest_results import Curves
 from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.common.results import Kind
 from impinge.detect.proximity import intersection_curves_kernels as kernels
-from impinge.detect.proximity.edge_crossings import Meeting, meeting_of
+from impinge.detect.proximity.edge_crossings import meeting_of
 from impinge.mesh.adjacency import grouped
 from impinge.mesh.body import SurfaceLike
 
@@ -66,48 +66,34 @@ def intersection_curves(
         Triangles that only touch, or lie in one plane, have no segment; ``has_gaps`` says whether there are any.
     """
     began = perf_counter()
-    met = meeting_of(a, b, PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel))
-    crossing = met.pairs.pairs[met.pairs.kind == Kind.CROSSING]
-    pairs, feature, place = _segments(met, crossing)
-    place, ends = _join_ends(feature, place)
-    loops, closed = _trace(ends, len(place))
-    stats = {**met.pairs.stats, **met.pairs.count_by_kind(), "pairs_without_segment": len(crossing) - len(pairs)}
+    options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel)
+    met, body_a, body_b = meeting_of(a, b, options)
+    crossing = met.pairs[met.kind == Kind.CROSSING]
+    has_segment = np.zeros(len(crossing), dtype=np.bool_)
+    feature, place = np.zeros((len(crossing), 2, 4), dtype=np.int32), np.zeros((len(crossing), 2, 3))
+    kernels.cross_pairs.over(len(crossing))(
+        body_a.vertices, body_a.faces, body_b.vertices, body_b.faces, crossing, has_segment, feature, place
+    )
+    pairs = crossing[has_segment]
+    first, number = distinct_rows(feature[has_segment].reshape(-1, 4))
+    place, ends = place[has_segment].reshape(-1, 3)[first], number.reshape(-1, 2).astype(np.int32)
+    start, position = grouped(number, len(place))
+    segment: NDArray[np.int64] = position // 2
+    order, closed = np.zeros(len(ends), dtype=np.int32), np.zeros(len(ends), dtype=np.bool_)
+    loop_start = np.zeros(len(ends) + 1, dtype=np.int64)
+    count = kernels.trace_curves(ends, start, segment, order, loop_start, closed)
+    stats = {**met.stats, **met.count_by_kind(), "pairs_without_segment": len(crossing) - len(pairs)}
     return Curves(
         segments=place[ends],
         pairs=pairs,
         ends=ends,
-        loops=loops,
-        closed=closed,
-        has_gaps=bool((met.pairs.kind != Kind.CROSSING).any()),
-        bodies=(met.a, met.b),
-        complete=met.pairs.complete,
-        reason=met.pairs.reason,
-        method=met.pairs.method,
+        loops=np.split(order, loop_start[1:count]) if count else [],
+        closed=closed[:count].copy(),
+        has_gaps=bool((met.kind != Kind.CROSSING).any()),
+        bodies=(body_a, body_b),
+        complete=met.complete,
+        reason=met.reason,
+        method=met.method,
         stats=stats,
         elapsed_ms=1e3 * (perf_counter() - began),
     )
-
-
-def _segments(met: Meeting, pairs: Ints) -> tuple[Ints, Ints, Floats]:
-    """Pairs that have a segment, and of its ends the features, shape (k, 2, 4), and coordinates, shape (k, 2, 3)."""
-    has_segment = np.zeros(len(pairs), dtype=np.bool_)
-    feature, place = np.zeros((len(pairs), 2, 4), dtype=np.int32), np.zeros((len(pairs), 2, 3))
-    bodies = (met.a.vertices, met.a.faces, met.b.vertices, met.b.faces)
-    kernels.cross_pairs.over(len(pairs))(*bodies, pairs, has_segment, feature, place)
-    return pairs[has_segment], feature[has_segment], place[has_segment]
-
-
-def _join_ends(feature: Ints, place: Floats) -> tuple[Floats, Ints]:
-    """Coordinates of all different ends, and the numbers of both ends of each segment."""
-    first, number = distinct_rows(feature.reshape(-1, 4))
-    return place.reshape(-1, 3)[first], number.reshape(-1, 2).astype(np.int32)
-
-
-def _trace(ends: Ints, end_count: int) -> tuple[list[Ints], Bools]:
-    """Segments of each curve, and which curves are closed."""
-    start, position = grouped(ends.reshape(-1).astype(np.int64), end_count)
-    order, loop_start = np.zeros(len(ends), dtype=np.int32), np.zeros(len(ends) + 1, dtype=np.int64)
-    closed = np.zeros(len(ends), dtype=np.bool_)
-    segment: NDArray[np.int64] = position // 2
-    count = kernels.trace_curves(ends, start, segment, order, loop_start, closed)
-    return np.split(order, loop_start[1:count]) if count else [], closed[:count].copy()

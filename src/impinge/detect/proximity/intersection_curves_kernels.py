@@ -1,4 +1,4 @@
-"""Ends of the segments in which triangles cross, and the curves that they form; see ``intersection_curves``."""
+"""Ends of the segments in which triangles cross, and their curves; see ``intersection_curves``."""
 
 # mypy: ignore-errors
 
@@ -15,34 +15,16 @@ NO_FEATURE = -1
 
 
 @compiled
-def _sides(p, q, r, u, v, w):
-    """Sides of u, v, w of plane pqr."""
-    return orient3d(p, q, r, u), orient3d(p, q, r, v), orient3d(p, q, r, w)
-
-
-@compiled
-def _straddles(sides):
-    return min(sides) < 0 < max(sides)
-
-
-@compiled
 def _tip(sides):
-    """The corner that is alone on its side of a plane, strictly; the triangle has corners on both."""
+    """The single corner strictly on its side of a plane; the triangle has corners on both sides."""
     if sides[0] != 0 and sides[1] != sides[0] and sides[2] != sides[0]:
         return 0
     return 1 if sides[1] != 0 and sides[2] != sides[1] and sides[0] != sides[1] else 2
 
 
 @compiled
-def _turned(tip, swapped):
-    """Corners from the tip on, the other two swapped if asked for."""
-    second, third = (tip + 1) % 3, (tip + 2) % 3
-    return (tip, third, second) if swapped else (tip, second, third)
-
-
-@compiled
 def _feature(ends, face, corner, tip, foot, sides, out):
-    """Write where an end lies on one triangle: (v, v) a vertex, (v, w) an edge, (face, -1) inside of it."""
+    """Write the feature of a triangle that an end lies on: (v, v) a vertex, (v, w) an edge, (face, -1) its interior."""
     if not ends:
         out[0], out[1] = face, NO_FEATURE
     elif sides[foot] == 0:
@@ -53,7 +35,7 @@ def _feature(ends, face, corner, tip, foot, sides, out):
 
 @compiled
 def _place(on_a, on_b, x_a, corner_a, x_b, corner_b):
-    """The point that an end is, from one edge and one face, or the vertex itself."""
+    """Coordinates of an end, from one edge and one face, or of a vertex."""
     if on_a[0] == on_a[1]:
         return point(x_a, on_a[0])
     if on_b[0] == on_b[1]:
@@ -65,6 +47,7 @@ def _place(on_a, on_b, x_a, corner_a, x_b, corner_b):
 
 @compiled
 def _pierced(x, edge, x_other, corner):
+    """The point where an edge passes through a face of the other body."""
     u, v = point(x, edge[0]), point(x, edge[1])
     p, q, r = point(x_other, corner[0]), point(x_other, corner[1]), point(x_other, corner[2])
     return on_segment(u, v, parameter(u, v, p, q, r, 1, -1))
@@ -72,16 +55,17 @@ def _pierced(x, edge, x_other, corner):
 
 @compiled
 def _cross_pair(x_a, face_a, corner_a, x_b, face_b, corner_b, feature, place):
-    """Write both ends of the segment that two crossing triangles share; False if one of them has no plane."""
+    """Write both ends of the segment of two crossing triangles; False if one of them has no plane."""
     a = point(x_a, corner_a[0]), point(x_a, corner_a[1]), point(x_a, corner_a[2])
     b = point(x_b, corner_b[0]), point(x_b, corner_b[1]), point(x_b, corner_b[2])
-    of_a, of_b = _sides(b[0], b[1], b[2], a[0], a[1], a[2]), _sides(a[0], a[1], a[2], b[0], b[1], b[2])
-    if not (_straddles(of_a) and _straddles(of_b)):
+    of_a = orient3d(b[0], b[1], b[2], a[0]), orient3d(b[0], b[1], b[2], a[1]), orient3d(b[0], b[1], b[2], a[2])
+    of_b = orient3d(a[0], a[1], a[2], b[0]), orient3d(a[0], a[1], a[2], b[1]), orient3d(a[0], a[1], a[2], b[2])
+    if not (min(of_a) < 0 < max(of_a) and min(of_b) < 0 < max(of_b)):
         return False
-    tip_a, tip_b = _tip(of_a), _tip(of_b)
-    flip_a, flip_b = of_b[tip_b] < 0, of_a[tip_a] < 0
-    p1, q1, r1 = _turned(tip_a, flip_a)
-    p2, q2, r2 = _turned(tip_b, flip_b)
+    p1, p2 = _tip(of_a), _tip(of_b)
+    flip_a, flip_b = of_b[p2] < 0, of_a[p1] < 0
+    q1, r1 = ((p1 + 2) % 3, (p1 + 1) % 3) if flip_a else ((p1 + 1) % 3, (p1 + 2) % 3)
+    q2, r2 = ((p2 + 2) % 3, (p2 + 1) % 3) if flip_b else ((p2 + 1) % 3, (p2 + 2) % 3)
     # Names of [GuigueDevillers2003]. Edge p1 s1 meets the common line before (after) edge p2 s2 does iff
     # orient3d(p1, s1, p2, s2) > 0 (< 0). The later of p1 r1 and p2 q2 begins the segment, the earlier of p1 q1 and
     # p2 r2 ends it; where they are equal, the end lies on both.
@@ -93,14 +77,14 @@ def _cross_pair(x_a, face_a, corner_a, x_b, face_b, corner_b, feature, place):
         row = end if flip_a == flip_b else 1 - end  # along the cross product of the normals
         _feature(ahead >= 0, face_a, corner_a, p1, foot_a, of_a, feature[row, :2])
         _feature(ahead <= 0, face_b, corner_b, p2, foot_b, of_b, feature[row, 2:])
-        posed = _place(feature[row, :2], feature[row, 2:], x_a, corner_a, x_b, corner_b)
-        place[row, 0], place[row, 1], place[row, 2] = posed
+        p = _place(feature[row, :2], feature[row, 2:], x_a, corner_a, x_b, corner_b)
+        place[row, 0], place[row, 1], place[row, 2] = p
     return True
 
 
 @kernel(parallel_from=128)
 def cross_pairs(x_a, faces_a, x_b, faces_b, pairs, has_segment, feature, place):
-    """Ends of the segment of each crossing pair: features of a and b that they lie on, and coordinates."""
+    """Write the ends of the segment of each crossing pair: features of a and b, and coordinates."""
     for i in prange(len(pairs)):
         t, f = pairs[i, 0], pairs[i, 1]
         has_segment[i] = _cross_pair(x_a, t, faces_a[t], x_b, f, faces_b[f], feature[i], place[i])
@@ -111,37 +95,29 @@ def cross_pairs(x_a, faces_a, x_b, faces_b, pairs, has_segment, feature, place):
 
 @compiled
 def trace_curves(ends, node_start, node_segment, order, start, closed):
-    """Walk through all segments, from branches and loose ends first, then around; returns how many curves there are.
+    """Traverse all segments, from branches and open ends first, then around; returns the number of curves.
 
-    Curve c has the segments ``order[start[c]:start[c + 1]]``.
+    Curve c has the segments ``order[start[c]:start[c + 1]]``; it ends where it branches or meets itself.
     """
     seen = np.zeros(len(ends), np.bool_)
     count = done = np.int64(0)
     for from_branches in (True, False):
         for first in range(len(ends)):
             for side in range(2):
-                node = ends[first, side]
+                segment, node = np.int64(first), ends[first, side]
                 if seen[first] or (from_branches and node_start[node + 1] - node_start[node] == 2):
                     continue
                 start[count] = done
-                done, last = _walk(first, node, ends, node_start, node_segment, seen, order, done)
-                closed[count] = last == node
+                while not seen[segment]:
+                    seen[segment] = True
+                    order[done] = segment
+                    done += 1
+                    node = ends[segment, 1] if ends[segment, 0] == node else ends[segment, 0]
+                    at = node_start[node]
+                    if node_start[node + 1] - at != 2:
+                        break
+                    segment = node_segment[at + 1] if node_segment[at] == segment else node_segment[at]
+                closed[count] = node == ends[first, side]
                 count += 1
     start[count] = done
     return count
-
-
-@compiled
-def _walk(segment, node, ends, node_start, node_segment, seen, order, done):
-    """Follow a curve from ``node`` along ``segment`` while it does not branch; returns where it came to."""
-    while True:
-        seen[segment] = True
-        order[done] = segment
-        done += 1
-        node = ends[segment, 1] if ends[segment, 0] == node else ends[segment, 0]
-        first = node_start[node]
-        if node_start[node + 1] - first != 2:
-            return done, node
-        segment = node_segment[first + 1] if node_segment[first] == segment else node_segment[first]
-        if seen[segment]:
-            return done, node

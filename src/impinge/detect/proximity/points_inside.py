@@ -1,23 +1,20 @@
-"""Which points are inside a closed surface: rays upwards through the tree of boxes, with exact signs.
+"""Points inside a closed surface: vertical rays through the tree of boxes, with exact signs.
 
 1. Fit   the boxes of all levels (``whole_tree``).
-2. Close What encloses are the closed pieces of the body, as in ``containment``. Which pieces there are is found once
-         per topology; where they are open, the ends of their open edges are compared once per update.
-3. Count the crossings of a ray from each point upwards (``exact.point_surface``), of those triangles only
-         whose boxes it meets.
+2. Close Closed pieces of the body enclose points, as in ``containment``. Pieces are found once per topology; where they
+         have open edges, the ends of these are compared once per update.
+3. Count the crossings of a ray from each point upwards (``exact.point_surface``) with the triangles whose boxes it
+         meets.
 
-Meaning  Inside is where the winding number is not zero, or, of pieces whose triangles do not agree on which side is
-         outside, where the number of crossings is odd. A point on a closed piece is inside. An open surface has no
-         inside.
-Exact    for all input: boxes are rounded as the point is, so that no triangle is missed, and the crossings are found by
-         exact signs, rays through edges and vertices included.
+Meaning  Inside is where the winding number is not zero; for pieces with inconsistent orientation, where the number of
+         crossings is odd. A point on a closed piece is inside. An open surface has no inside.
+Exact    for all input: boxes are rounded like the point, hence no triangle is missed, and exact signs decide the
+         crossings, rays through edges and vertices included.
 Cost     refit, then O(log n + crossings) per point. Soups, all of whose edges are open, sort their vertices once per
          update.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,20 +32,20 @@ def points_inside(
     body: TriMesh, points: ArrayLike, *, transform: Floats | None = None, active: ArrayLike | None = None
 ) -> Bools:
     """Mask of the points inside ``body`` or on it; see ``impinge.points_inside``."""
-    asked = np.array(as_positions(points, name="points"))  # Numba compiles anew for read-only ones
+    p = np.array(as_positions(points, name="points"))  # a copy: Numba specialises kernels on read-only arrays
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
         posed = with_moved_vertices(pose_tree(body, tree, transform, active, "a"), "a")
-        if not _closed(posed).closed.any():
-            return np.zeros(len(asked), dtype=np.bool_)
+        if not _closed_triangles(posed)[0].any():
+            return np.zeros(len(p), dtype=np.bool_)
         fit_trees(posed)
-        return inside_posed(posed, whole_tree(posed, only=posed.active), asked)
+        return inside_posed(posed, whole_tree(posed, only=posed.active), p)
 
 
 def inside_posed(posed: PosedTree, whole: WholeTree, points: Floats) -> Bools:
-    """Which points are inside a fitted tree, whose boxes of active triangles are ``whole``."""
+    """Mask of the points inside a fitted tree, whose boxes of active triangles are ``whole``."""
     inside = np.zeros(len(points), dtype=np.bool_)
-    closed, oriented, is_all = _closed(posed)
+    closed, oriented, is_all = _closed_triangles(posed)
     if not closed.any():
         return inside
     if not is_all:
@@ -58,16 +55,11 @@ def inside_posed(posed: PosedTree, whole: WholeTree, points: Floats) -> Bools:
     return inside
 
 
-class _Closed(NamedTuple):
-    """By triangle: whether its piece is closed, and oriented; and whether all active triangles are in closed pieces."""
+def _closed_triangles(posed: PosedTree) -> tuple[Bools, Bools, bool]:
+    """Masks of the triangles in closed and in oriented pieces, and whether all active triangles are in closed pieces.
 
-    closed: Bools
-    oriented: Bools
-    is_all: bool
-
-
-def _closed(posed: PosedTree) -> _Closed:
-    """The closed pieces, kept with the tree while they hold: for positions only if there are open edges."""
+    Cached with the tree: per topology, and per positions if there are open edges.
+    """
     state, derived = posed.state, posed.tree.derived
     topology = state.mark, None if posed.active is None else posed.active.tobytes()
     kept = derived.get("pieces")
@@ -78,9 +70,9 @@ def _closed(posed: PosedTree) -> _Closed:
         derived.pop("closed", None)
     _, ids, pieces = kept
     token = posed.token if len(pieces.open_edge) else None
-    known: tuple[object, _Closed] | None = derived.get("closed")
-    if known is None or known[0] != token:
-        closed, oriented = np.zeros(len(state.faces), dtype=np.bool_), np.zeros(len(state.faces), dtype=np.bool_)
+    cached: tuple[object, tuple[Bools, Bools, bool]] | None = derived.get("closed")
+    if cached is None or cached[0] != token:
+        closed, oriented = np.zeros((2, len(state.faces)), dtype=np.bool_)
         closed[ids], oriented[ids] = closed_pieces(pieces, posed.x)
-        known = derived["closed"] = token, _Closed(closed, oriented, bool(closed[ids].all()))
-    return known[1]
+        cached = derived["closed"] = token, (closed, oriented, bool(closed[ids].all()))
+    return cached[1]

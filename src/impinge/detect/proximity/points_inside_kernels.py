@@ -1,4 +1,4 @@
-"""Rays upwards through the tree of a closed surface; see ``points_inside``."""
+"""Vertical rays through the tree of a closed surface; see ``points_inside``."""
 
 # mypy: ignore-errors
 
@@ -12,23 +12,16 @@ from impinge.exact.orientation import point
 from impinge.exact.point_surface import ON_SURFACE, ray_meets_triangle
 
 RUN = 64
-"""Points that one task answers."""
+"""Points per task."""
 ONE = np.uint64(1)
 TOP = np.float32(np.inf)
-
-
-@compiled
-def _crossing(p, x, order_face, s):
-    a, b, c = order_face[s, 0], order_face[s, 1], order_face[s, 2]
-    return ray_meets_triangle(p, point(x, a), point(x, b), point(x, c))
 
 
 @compiled
 def _is_inside(p, box, start, top, origin, x, order_face, order_tri, oriented, mask, index):
     """Whether p is inside or on the surface: by winding number of ``oriented`` triangles, or by parity of the others.
 
-    Each level has a frame: the node that is open there, and those of its children that the ray meets and that are
-    still to be looked at.
+    Each level has an entry on the stack: its open node, and the children that the ray meets and that are not visited.
     """
     px, py, pz = np.float32(p[0] - origin[0]), np.float32(p[1] - origin[1]), np.float32(p[2] - origin[2])
     winding = crossings = 0
@@ -41,7 +34,8 @@ def _is_inside(p, box, start, top, origin, x, order_face, order_tri, oriented, m
             s = WIDTH * node + lowest_bit(mask[0])
             mask[0] &= mask[0] - ONE
             if order_tri[s] >= 0:
-                answer = _crossing(p, x, order_face, s)
+                a, b, c = order_face[s, 0], order_face[s, 1], order_face[s, 2]
+                answer = ray_meets_triangle(p, point(x, a), point(x, b), point(x, c))
                 on_surface |= answer == ON_SURFACE
                 if oriented[order_tri[s]]:
                     winding += answer
