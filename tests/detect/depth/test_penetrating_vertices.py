@@ -227,8 +227,6 @@ def test_mixed_bodies_are_refused():
             impinge.MeshError, match=r"got 2 bodies one by one, expected them in one list, like \[a, b\]"
         ):
             ask(shapes.tet_box(1, 1, 1), shapes.tet_box(1, 1, 1))
-    with pytest.raises(impinge.OptionError, match=r"unknown option cell_size; .* up to SpatialHash\(bodies, \.\.\.\)"):
-        impinge.penetrating_vertices([shapes.tet_box(1, 1, 1)], cell_size=1.0)
     with pytest.raises(impinge.OptionError, match="depth is 'deep', expected False, True or 'local'"):
         impinge.penetrating_vertices([shapes.tet_box(1, 1, 1)], depth="deep")
     with pytest.raises(impinge.OptionError, match="depth is 'deep', expected False, True or 'local'"):
