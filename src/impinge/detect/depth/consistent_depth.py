@@ -59,7 +59,7 @@ from impinge.detect.common.results import VertexContacts
 from impinge.detect.depth import consistent_depth_kernels as kernels
 from impinge.detect.depth.body_states import State, ask, surface_arrays
 from impinge.detect.depth.consistent_depth_kernels import EXIT_REACH, OPPOSED, UNKNOWN
-from impinge.detect.depth.inside_vertices import Found, Group, Links, groups_in, links_of, nodes_of
+from impinge.detect.depth.inside_vertices import Links, NodeDepths, Nodes, links_of, nodes_of
 from impinge.detect.depth.nearest_exit import leave_by_nearest_point
 from impinge.detect.depth.surface_meeting_kernels import meet_surface
 from impinge.detect.depth.surface_normals_kernels import outward_sign
@@ -74,92 +74,88 @@ def consistent_depth(
 ) -> tuple[Floats, Floats]:
     """Depth (k,) and unit direction out of the penetrated body (k, 3) of each contact.
 
-    ``contacts.body`` and ``.in_body`` are positions in ``states``. Contacts of one vertex in several tets of a body get
-    the same. ``foot_steps=0`` is the method as published.
+    ``contacts.body`` and ``.in_body`` are positions in ``states``. Contacts of one vertex in several tets of a body are
+    equal. ``foot_steps=0`` is the method as published.
     """
-    nodes = nodes_of(states, contacts)
-    links = links_of(states, nodes)
-    node_count = len(nodes.key)
-    found = Found(np.zeros(node_count), np.zeros((node_count, 3)), np.zeros(node_count, dtype=np.int32))
-    for group, first, end in groups_in(nodes, found):
-        state, near = states[group.in_body], links.of_nodes(first, end)
-        ask(state, partial(_find_depths, state, group, near, foot_steps))
-    return found.depth[nodes.of_contact], found.direction[nodes.of_contact]
+    nodes, of_contact = nodes_of(states, contacts)
+    links, many = links_of(states, nodes), len(nodes.key)
+    depths = NodeDepths(np.zeros(many), np.zeros((many, 3)), np.zeros(many, dtype=np.int32))
+    for in_body, rows, part, part_depths in nodes.by_body(depths):
+        state, near = states[in_body], links.of_nodes(rows)
+        ask(state, partial(_find_depths, state, part, part_depths, near, foot_steps))
+    return depths.depth[of_contact], depths.direction[of_contact]
 
 
 def _find_depths(
-    state: State, group: Group, links: Links, foot_steps: int, body: TriMesh, transform: Floats | None
-) -> None:
+    state: State, nodes: Nodes, depths: NodeDepths, links: Links, foot_steps: int, body: TriMesh,
+    transform: Floats | None,
+) -> None:  # fmt: skip
     """All steps for the nodes inside of one body, whose tree is that of ``body``."""
-    found, counter = group.found, np.zeros(2, dtype=np.int64)
-    found.round[:] = UNKNOWN
+    node_count, counter = len(nodes.key), np.zeros(3, dtype=np.int64)
+    depths.round[:] = UNKNOWN
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
         posed = with_moved_vertices(pose_tree(body, tree, transform, None, "a"), "a")
-        size = max(float(np.abs(group.points).max()), float(np.abs(links.x).max(initial=0.0)))
+        size = max(float(np.abs(nodes.x).max()), float(np.abs(links.x).max(initial=0.0)))
         (fitted,), factor = fit_in_range([posed], size)
-        surface = surface_arrays(state, fitted.x)
-        points, links = group.points if factor == 1.0 else factor * group.points, links.times(factor)
+        points, surface, threads = nodes.x, surface_arrays(state, fitted.x), thread_count()
+        if factor != 1.0:
+            points, links = factor * points, links._replace(x=factor * links.x)
         outward = outward_sign(surface[0], surface[1])
 
-        own = np.where(group.is_own, group.vertex, np.int32(NONE))
-        touches, hits = rows_for_touches(len(own)), rows_for_hits(len(links.node))
-        whole = tuple(whole_tree(fitted))
-        meet_surface.over(len(own))(
-            own, points, tuple(links), whole, thread_count(), counter[:1], touches, hits
+        own = np.where(nodes.is_own, nodes.vertex, np.int32(NONE))
+        touches, hits = _rows_for_touches(node_count), _rows_for_hits(len(links.node))
+        meet_surface.over(node_count)(
+            own, points, tuple(links), tuple(whole_tree(fitted)), threads, counter[:1], touches, hits
         )  # fmt: skip
-        kernels.start_at_border.over(len(own))(
-            points, tuple(links), touches, hits, np.zeros((len(links.node), 3)), outward, surface, tuple(found)
+        kernels.start_at_border.over(node_count)(
+            points, tuple(links), touches, hits, np.zeros((len(links.node), 3)), outward, surface, tuple(depths)
         )  # fmt: skip
-        is_opposed = found.round == OPPOSED
-        leave_by_nearest_point(state, group, is_opposed, factor)
-        reach_inwards(points, links, found)
+        is_opposed = depths.round == OPPOSED
+        leave_by_nearest_point(state, nodes, depths, is_opposed, factor)
+        reach_inwards(points, links, depths)
         if foot_steps > 0:
-            is_inside = (found.round >= 0) & ~is_opposed & ~group.is_own & (touches[0] < 0)
-            walking = np.flatnonzero(is_inside & (found.depth > 0.0))
-            whole = tuple(whole_tree(fitted))  # again: a search for nearest points may have fitted it to another scale
+            is_inside = (depths.round >= 0) & ~is_opposed & ~nodes.is_own & (touches[0] < 0)
+            walking = np.flatnonzero(is_inside & (depths.depth > 0.0))
+            whole = tuple(whole_tree(fitted))  # again: the search for nearest points may fit it to another scale
             kernels.step_to_feet.over(len(walking))(
-                walking, points, foot_steps, outward, surface, whole, thread_count(), counter[1:], tuple(found)
+                walking, points, foot_steps, outward, surface, whole, threads, counter[1:2], tuple(depths)
             )  # fmt: skip
-            found.round[is_inside & (found.depth <= 0.0)] = UNKNOWN
-            found.round[_not_leaving(walking[found.depth[walking] > 0.0], points, whole, found)] = UNKNOWN
-        leave_by_nearest_point(state, group, found.round < 0, factor)
-    found.depth[:] /= factor
+            depths.round[is_inside & (depths.depth <= 0.0)] = UNKNOWN
+            # Exit: depth becomes the length of the way along direction, where that leads out.
+            rows = walking[depths.depth[walking] > 0.0]
+            many, reach = len(rows), EXIT_REACH * depths.depth[rows]
+            ends = points[rows] + reach[:, None] * depths.direction[rows]
+            none, hits = np.full(many, NONE, dtype=np.int32), _rows_for_hits(many)
+            rays = np.arange(many + 1), none, np.full(many, NONE), ends
+            meet_surface.over(many)(
+                none, points[rows], rays, whole, threads, counter[2:], _rows_for_touches(many), hits
+            )  # fmt: skip
+            is_out = hits[0] > 0.0
+            depths.depth[rows[is_out]] = (hits[0] * reach)[is_out]
+            depths.round[rows[~is_out]] = UNKNOWN
+        leave_by_nearest_point(state, nodes, depths, depths.round < 0, factor)
+    depths.depth[:] /= factor
 
 
-def _not_leaving(rows: NDArray[np.int64], points: Floats, whole: tuple[Any, ...], found: Found) -> NDArray[np.int64]:
-    """Step 4: let depth be the way to the surface along direction; nodes whose way does not lead out are returned."""
-    many, reach = len(rows), EXIT_REACH * found.depth[rows]
-    ends = points[rows] + reach[:, None] * found.direction[rows]
-    none, ways = np.full(many, NONE, dtype=np.int32), np.arange(many + 1)
-    hits = rows_for_hits(many)
-    meet_surface.over(many)(
-        none, points[rows], (ways, none, np.full(many, NONE), ends), whole, thread_count(), np.zeros(1, dtype=np.int64),
-        rows_for_touches(many), hits,
-    )  # fmt: skip
-    is_out = hits[0] > 0.0
-    found.depth[rows[is_out]] = (hits[0] * reach)[is_out]
-    return rows[~is_out]
-
-
-def rows_for_touches(count: int) -> tuple[NDArray[Any], ...]:
+def _rows_for_touches(count: int) -> tuple[NDArray[Any], ...]:
     """Triangle, corners, weights; see ``meet_surface``."""
     return np.zeros(count, np.int32), np.zeros((count, 3), np.int32), np.zeros((count, 3))
 
 
-def rows_for_hits(count: int) -> tuple[NDArray[Any], ...]:
+def _rows_for_hits(count: int) -> tuple[NDArray[Any], ...]:
     """Share, triangle, corners, weights, sign; see ``meet_surface``."""
-    return np.zeros(count), *rows_for_touches(count), np.zeros(count, np.int8)
+    return np.zeros(count), *_rows_for_touches(count), np.zeros(count, np.int8)
 
 
-def reach_inwards(points: Floats, links: Links, found: Found) -> None:
-    """Step 2: rounds, until one reaches nobody."""
-    waiting = np.flatnonzero(found.round == UNKNOWN)
+def reach_inwards(points: Floats, links: Links, depths: NodeDepths) -> None:
+    """Step 2: rounds, until one reaches no node."""
+    waiting = np.flatnonzero(depths.round == UNKNOWN)
     for this_round in count(1):
         kernels.reach_neighbours.over(len(waiting))(
-            waiting, links.start, links.node, points, this_round, tuple(found)
+            waiting, links.start, links.node, points, this_round, tuple(depths)
         )  # fmt: skip
-        is_waiting = found.round[waiting] == UNKNOWN
+        is_waiting = depths.round[waiting] == UNKNOWN
         if is_waiting.all():
             break
         waiting = waiting[is_waiting]
