@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -1066,7 +1068,7 @@ def test_bad_constructor_options(options, message):
     [
         ({"max_pairs": 0}, "max_pairs is 0, expected a whole number from 1, or None"),
         ({"cancel": 7}, "cancel is 7, expected an object with is_set"),
-        ({"depth": "deep"}, "depth is 'deep', expected False, True or 'local'"),
+        ({"depth": "deep"}, "depth is 'deep', expected one of False, True, 'local'"),
         ({"transforms": [None]}, "transforms has 1 entries, expected one for each of the 2 bodies"),
         ({"transforms": np.eye(4)}, "transforms has 4 entries, expected one for each of the 2 bodies"),
         ({"transforms": 7}, "transforms is .*7.*, expected"),
@@ -1087,6 +1089,45 @@ def test_bad_query_options(options, message):
     with pytest.raises(ImpingeError, match=message):
         detector.query(**options)
     assert len(detector.query()) > 0
+
+
+@small
+@pytest.mark.parametrize("option", ["colour", "cell_size", "transform_a"])
+def test_unknown_options_are_type_errors(option):
+    """Refuse unknown options of a query by Python itself."""
+    with pytest.raises(TypeError, match=option):
+        SpatialHash(two()).query(**{option: None})
+
+
+@small
+def test_detector_is_pickled_and_copied_without_buffers(rng):
+    """Copy bodies and options by pickle and ``copy``, not the buffers; count bodies and elements in ``repr``."""
+    bodies = overlapping(rng)
+    detector = SpatialHash(bodies, cell_size=0.5)
+    expected = detector.query(depth=True)
+    for twin in (pickle.loads(pickle.dumps(detector)), copy.copy(detector), copy.deepcopy(detector)):
+        assert twin.cell_size == 0.5
+        assert twin._cached is None
+        result = twin.query(depth=True)
+        np.testing.assert_array_equal(rows_of(result), rows_of(expected))
+        np.testing.assert_array_equal(result.depth, expected.depth)
+    assert repr(detector) == f"<SpatialHash: 3 tet meshes, {sum(map(len, bodies)):,} tets>"
+
+    pair = SpatialHash([sphere()], neighbours="skip")
+    assert pickle.loads(pickle.dumps(pair)).neighbours == "skip"
+    assert repr(pair) == f"<SpatialHash: 1 triangle mesh, {len(sphere()):,} triangles>"
+
+
+@small
+def test_results_are_pickled_without_bodies(rng):
+    """Pickle contacts, depths and edges, and not the bodies."""
+    result = SpatialHash(overlapping(rng)).query(depth=True, edges=True)
+    twin = pickle.loads(pickle.dumps(result))
+
+    np.testing.assert_array_equal(rows_of(twin), rows_of(result))
+    np.testing.assert_array_equal(twin.depth, result.depth)
+    np.testing.assert_array_equal(twin.edges.parameter, result.edges.parameter)
+    assert (len(result.bodies), twin.bodies) == (3, ())
 
 
 @small

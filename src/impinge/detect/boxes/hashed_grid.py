@@ -63,14 +63,8 @@ def overlapping_pairs(
     kernels.choose_levels.over(len(box))(box, 1.0 / size, lowest, level)
     found, cell_count, threads = [np.zeros(0, dtype=np.uint64)], 0, thread_count()
     for each in np.unique(level).tolist():
-        inverse, rows = 1.0 / size / LEVEL_STEP**each, np.flatnonzero(level == each)
-        entries = kernels.count_entries(box, rows, inverse)
-        bits = max(int(1.5 * entries), 2).bit_length()
-        table, shift = np.full(1 << bits, -1, dtype=np.int32), np.uint64(64 - bits)
-        cell_key, cell_start = np.zeros(entries, dtype=np.int64), np.zeros(entries + 1, dtype=np.int64)
-        entry = np.zeros(entries, dtype=np.int32)
-        cell_count += kernels.enter_boxes(box, rows, inverse, table, shift, cell_key, cell_start, entry)
-        grid, room = (inverse, table, shift, cell_key, cell_start, entry), LEAST_ROOM
+        grid = kernels.enter_boxes(box, np.flatnonzero(level == each), 1.0 / size / LEVEL_STEP**each)
+        cell_count, room = cell_count + len(grid[4]) - 1, LEAST_ROOM
         while True:
             keys, (counts, counter) = np.zeros((threads, room), np.uint64), np.zeros((2, threads), dtype=np.int64)
             kernels.find_pairs.over(len(box))(box, level, split, each, grid, threads, counter, keys, counts)

@@ -135,19 +135,17 @@ def _cells(box, t, inverse):
 
 
 @compiled
-def count_entries(box, rows, inverse):
-    """Number of cells that the boxes of ``rows`` cover, in total."""
+def enter_boxes(box, rows, inverse):
+    """A grid with boxes in all cells that they cover: (inverse, table, shift, cell_key, cell_start, entry).
+
+    Cell c holds the boxes ``entry[cell_start[c]:cell_start[c + 1]]``.
+    """
     count = 0
     for t in rows:
-        _, _, _, m, n, o = _cells(box, t, inverse)
-        count += m * n * o
-    return count
-
-
-@compiled
-def enter_boxes(box, rows, inverse, table, shift, cell_key, cell_start, entry):
-    """Enter boxes into all cells that they cover, ``entry[cell_start[c]:cell_start[c + 1]]``; the number of cells."""
-    keys, item, n = np.empty(len(entry), np.int64), np.empty(len(entry), np.int32), 0
+        _, _, _, across_i, across_j, across_k = _cells(box, t, inverse)
+        count += across_i * across_j * across_k
+    keys, item, item_cell = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int32)
+    n = 0
     for t in rows:
         i0, j0, k0, across_i, across_j, across_k = _cells(box, t, inverse)
         for i in range(across_i):
@@ -155,31 +153,28 @@ def enter_boxes(box, rows, inverse, table, shift, cell_key, cell_start, entry):
                 for k in range(across_k):
                     keys[n], item[n] = pack_cell(i0 + i, j0 + j, k0 + k), t
                     n += 1
-    item_cell = np.empty(len(entry), np.int32)
+    bits = 1
+    while (1 << bits) <= 1.5 * count:
+        bits += 1
+    table, shift = np.full(1 << bits, -1, np.int32), np.uint64(64 - bits)
+    cell_key, cell_start, entry = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(count, np.int32)
     cells = fill_table(keys, table, shift, cell_key, cell_start, item_cell)
-    for n in range(len(entry) - 1, -1, -1):
+    for n in range(count - 1, -1, -1):
         cell_start[item_cell[n]] -= 1
         entry[cell_start[item_cell[n]]] = item[n]
-    return cells
+    return inverse, table, shift, cell_key, cell_start[: cells + 1], entry
 
 
 @inlined
-def _overlap(box, s, t):
-    return (
-        box[s, 0] <= box[t, 3] and box[s, 3] >= box[t, 0]
-        and box[s, 1] <= box[t, 4] and box[s, 4] >= box[t, 1]
-        and box[s, 2] <= box[t, 5] and box[s, 5] >= box[t, 2]
-    )  # fmt: skip
-
-
-@inlined
-def _starts_here(box, s, t, inverse, i, j, k):
-    """Whether (i, j, k) is the first cell that both boxes cover: a pair counts in that cell only."""
-    return (
-        np.floor(max(box[s, 0], box[t, 0]) * inverse) == i
-        and np.floor(max(box[s, 1], box[t, 1]) * inverse) == j
-        and np.floor(max(box[s, 2], box[t, 2]) * inverse) == k
-    )
+def _overlap_first_in(box, s, t, inverse, cell):
+    """Whether two boxes overlap, and ``cell`` is the first that both cover: a pair counts in that cell only."""
+    for axis in range(3):
+        if box[s, axis] > box[t, 3 + axis] or box[s, 3 + axis] < box[t, axis]:
+            return False
+    for axis in range(3):
+        if np.floor(max(box[s, axis], box[t, axis]) * inverse) != cell[axis]:
+            return False
+    return True
 
 
 @kernel(parallel_from=8 * TASK)
@@ -211,7 +206,7 @@ def find_pairs(box, level, split, wanted_level, grid, threads, counter, keys, co
                                     continue
                                 if split > 0 and (s < split) == (t < split):
                                     continue
-                                if _overlap(box, s, t) and _starts_here(box, s, t, inverse, i0 + i, j0 + j, k0 + k):
+                                if _overlap_first_in(box, s, t, inverse, (i0 + i, j0 + j, k0 + k)):
                                     if found < len(own_keys):
                                         low, high = np.uint64(min(s, t)), np.uint64(max(s, t))
                                         own_keys[found] = (low << np.uint64(32)) | high

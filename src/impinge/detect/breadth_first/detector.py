@@ -132,20 +132,17 @@ class BreadthFirst(PairDetector):
         if self.b is not None:
             b = pose(device, self.b, self.b.snapshot(), options.transform_b, options.active_b, "b", volume)
         stages.done("refit")
-        top = max(a.tree.height, b.tree.height)
-        height = top
+        trees = a.tree.level[None], a.tree.box, b.tree.level[None], b.tree.box
+        traversal = Traversal(device, trees, self.block_pairs, stages, lambda: options.cancelled, is_self=is_self)
+        top = height = max(a.tree.height, b.tree.height)
         # Entry (5): the kept level, or the deepest above it whose node pairs fit into a block.
-        while top - height < min(self._entry_level, top) and _pair_count(a, b, height - 1) <= self.block_pairs:
+        while top - height < min(self._entry_level, top) and traversal.pair_count[0, height - 1] <= self.block_pairs:
             height -= 1
-        traversal = Traversal(
-            device, a.tree.level[None], a.tree.box, b.tree.level[None], b.tree.box, is_self=is_self,
-            block_pairs=self.block_pairs, stages=stages, is_cancelled=lambda: options.cancelled,
-        )  # fmt: skip
         skip_neighbours = self._skip_neighbours if is_self else None
         for _, keys in _find_hits(device, [(a, b)], traversal, height, stats, stages, skip_neighbours):
             yield keys
         stats.update(_level_stats(traversal, top), entry_level=top - height)
-        possible = _pair_count(a, b, height)
+        possible = int(traversal.pair_count[0, height])
         if is_self:
             possible = (possible + int(a.tree.level[height, 1])) // 2  # pairs s <= t
         if options.cancelled or self.entry_threshold is None or not possible:
@@ -205,10 +202,7 @@ def query_many(
     first_row = np.cumsum([0, *(len(tree.box) for tree in trees.values())])
     level = {key: tree.level + np.array([first, 0]) for (key, tree), first in zip(trees.items(), first_row)}
     level_a, level_b = (np.stack([level[id(body.tree)] for body in side]) for side in zip(*jobs))
-    traversal = Traversal(
-        where, level_a, box, level_b, box, is_self=False, block_pairs=block_pairs, stages=stages,
-        is_cancelled=lambda: False,
-    )  # fmt: skip
+    traversal = Traversal(where, (level_a, box, level_b, box), block_pairs, stages)
     top = max(tree.height for tree in trees.values())
     for q, keys in _find_hits(where, jobs, traversal, top, stats, stages):
         found[q].append(keys)
@@ -252,7 +246,7 @@ def _find_hits(
         if not keep.all():
             job, pair = job[keep], np.ascontiguousarray(pair[:, keep])
         if skip_neighbours is not None:
-            pair.sort(axis=0)
+            pair = np.stack([np.minimum(*pair), np.maximum(*pair)])
         kind, uncertain = _classify(device, jobs, job, pair[0], pair[1], bound, skip_neighbours)
         triangle_tests, exact_tests = triangle_tests + len(kind), exact_tests + uncertain
         stages.done("triangles")
@@ -296,10 +290,6 @@ def _runs(job: Ints) -> Iterator[tuple[int, slice]]:
     first = np.flatnonzero(np.diff(job, prepend=-1)).tolist()
     for start, end in zip(first, [*first[1:], len(job)]):
         yield int(job[start]), slice(start, end)
-
-
-def _pair_count(a: PosedBody, b: PosedBody, height: int) -> int:
-    return int(a.tree.level[height, 1] * b.tree.level[height, 1])
 
 
 def _level_stats(traversal: Traversal, top: int) -> Stats:

@@ -20,25 +20,24 @@ WHOLE_LEVEL = 1 << 31
 class Traversal:
     """All pairs of leaves whose boxes overlap, level by level in blocks of bounded size.
 
-    ``level_a[q]``, ``level_b[q]`` are the level tables of object pair q, ``box_a``, ``box_b`` the volumes of all nodes.
+    ``trees`` is (level_a, box_a, level_b, box_b): the level tables of each object pair, and the volumes of all nodes.
     """
 
     def __init__(
         self,
         device: Device,
-        level_a: NDArray[np.int64],
-        box_a: Any,
-        level_b: NDArray[np.int64],
-        box_b: Any,
-        *,
-        is_self: bool,
+        trees: tuple[NDArray[np.int64], Any, NDArray[np.int64], Any],
         block_pairs: int,
         stages: Stages,
-        is_cancelled: Callable[[], bool],
+        is_cancelled: Callable[[], bool] = lambda: False,
+        *,
+        is_self: bool = False,
     ) -> None:
         self._device, self._stages = device, stages
         self._block_pairs, self._is_cancelled = block_pairs, is_cancelled
-        self._pair_count = level_a[:, :, 1] * level_b[:, :, 1]
+        level_a, box_a, level_b, box_b = trees
+        self.pair_count = level_a[:, :, 1] * level_b[:, :, 1]
+        """Node pairs of each object pair at each height."""
         self._trees = (device.upload(level_a), box_a, device.upload(level_b), box_b, is_self)
         self.tests = [0] * level_a.shape[1]
         """Node pairs tested at each height."""
@@ -47,9 +46,9 @@ class Traversal:
 
     def overlapping_leaves(self, height: int) -> Iterator[Ints]:
         """Rows (object pair, leaf of a, leaf of b) whose boxes overlap, starting from all node pairs at ``height``."""
-        parents = np.zeros((len(self._pair_count), 3), dtype=np.int32)
+        parents = np.zeros((len(self.pair_count), 3), dtype=np.int32)
         parents[:, 0] = np.arange(len(parents))
-        children = np.ascontiguousarray(self._pair_count[:, height])
+        children = np.ascontiguousarray(self.pair_count[:, height])
         yield from self._descend(height, self._device.upload(parents), self._device.upload(children), WHOLE_LEVEL)
 
     def _descend(self, height: int, parents: Any, children: Any, fan: int = 2) -> Iterator[Ints]:

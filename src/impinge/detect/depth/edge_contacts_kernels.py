@@ -15,9 +15,9 @@ def size(u):
 
 @inlined
 def _is_apart(x, m, n, face):
-    """Whether the edge from m to n surely does not reach a face: it shares a vertex, or lies beside its box or plane.
+    """Whether edge mn certainly misses a face: it shares a vertex, or lies beside its box or plane.
 
-    Heights over the plane are off by less than 2^-44 of the sizes that they are made of.
+    Heights over the plane have errors below 2^-44 of the product of the sizes involved.
     """
     a, b, c = face[0], face[1], face[2]
     if m in (a, b, c) or n in (a, b, c):

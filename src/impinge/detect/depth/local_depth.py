@@ -31,7 +31,7 @@ def local_depth(states: Sequence[State], contacts: VertexContacts) -> tuple[Floa
     depth, direction, source = np.zeros(count), np.zeros((count, 3)), np.full(count, BY_NOTHING, dtype=np.int8)
     for in_body, rows in groups(contacts.in_body):
         state, topology = states[in_body], states[in_body].topology
-        if topology.has_tets:
+        if topology.elements.shape[1] == 4:
             x, factor = in_range(state.positions)
             out = np.zeros(len(rows)), np.zeros((len(rows), 3)), np.zeros(len(rows), dtype=np.int8)
             kernels.estimate_at_tets.over(len(rows))(

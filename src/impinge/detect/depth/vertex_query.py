@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, cast
+from typing import Literal, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.stages import Stages, start_stages
 from impinge.checks import (
@@ -22,6 +22,7 @@ from impinge.checks import (
     Floats,
     Ints,
     Stats,
+    as_choice,
     as_flag,
     as_ids,
     as_indices,
@@ -55,17 +56,6 @@ class RawHits(NamedTuple):
     is_self: Bools
 
 
-class QueryState(NamedTuple):
-    """All bodies at one moment."""
-
-    bodies: Sequence[Snapshot]
-    """Positions after the transforms, and the live and active elements."""
-    surfaces: Sequence[Snapshot]
-    """Surfaces, if edges are wanted."""
-    depth_states: Sequence[State]
-    """What depths are measured in, if they are wanted."""
-
-
 class VertexQuery:
     """Bodies and options of a query for vertices, checked; see ``penetrating_vertices`` for their meaning."""
 
@@ -89,11 +79,12 @@ class VertexQuery:
             self.max_pairs = as_whole(max_pairs, "max_pairs", remedy=", or None for all contacts")
         check_cancel(cancel)
         self.cancel = cancel
-        self.depth, self.edges = as_depth(depth), as_flag(edges, "edges")
+        self.depth: Depth = as_choice(depth, "depth", (False, True, "local"))
+        self.edges = as_flag(edges, "edges")
         if (depth or edges) and any(chosen is not None for chosen in self.active):
             name = "depth" if depth else "edges"
             raise OptionError(f"{name} is about the whole surface of a body; leave active out, or {name}")
-        self._ignored = None
+        self._ignored: NDArray[np.int64] | None = None
         if ignore is not None:
             rows = [ignore] if np.shape(ignore) == (2,) else ignore
             pairs = np.sort(as_indices(rows, name="ignore", columns=2, of="body"), axis=1).astype(np.int64)
@@ -111,25 +102,25 @@ class VertexQuery:
         """Search the bodies as they are now; edges and depths are of the same moment, whatever changes meanwhile."""
         began = perf_counter()
         stages, stats = start_stages(), Stats()
-        state = self._state()
+        bodies, surfaces, states = self._snapshots()
         stages.done("bodies")
         reason: Reason | None = None
         if self.cancelled:
             reason, none = "cancelled", np.zeros(0, dtype=np.int32)
             hits = RawHits(none, none, none, none, np.zeros((0, 4)), none == 0)
         else:
-            hits = search(state.bodies, stats, stages)
+            hits = search(bodies, stats, stages)
         stages.done("search")
-        edges = self._edges(state) if self.edges else None
+        contacts = VertexContacts(**hits._asdict(), bodies=self.bodies)
+        contacts = contacts.rows(self._is_wanted(contacts.body, contacts.in_body))
+        if self.edges:
+            contacts = replace(contacts, edges=self._edges(bodies, surfaces))
         stages.done("edges")
-        contacts = VertexContacts(**hits._asdict(), edges=edges, bodies=self.bodies)
-        if self._ignored is not None:
-            contacts = contacts.rows(~self._is_ignored(contacts.body, contacts.in_body))
         if self.depth and self.cancelled:
             reason = "cancelled"
         elif self.depth:  # of all contacts: depths depend on neighbours
             measure = local_depth if self.depth == "local" else consistent_depth
-            depth, direction = measure(state.depth_states, contacts)
+            depth, direction = measure(states, contacts)
             contacts = replace(contacts, depth=depth, direction=direction)
         stages.done("depth")
         if self.max_pairs is not None and len(contacts) > self.max_pairs:
@@ -140,43 +131,41 @@ class VertexQuery:
             contacts, complete=reason is None, reason=reason, method=method, stats=stats, elapsed_ms=elapsed_ms
         )
 
-    def _state(self) -> QueryState:
-        """Snapshots of one moment; taken again if another thread changes a body meanwhile."""
+    def _snapshots(self) -> tuple[list[Snapshot], list[Snapshot], list[State]]:
+        """Bodies after transforms with active elements only; surfaces, for edges; states, for depths: of one moment."""
         while True:
             bodies = [body.snapshot() for body in self.bodies]
             surfaces = [as_surface(body).snapshot() for body in self.bodies] if self.edges else []
-            depth_states = [*map(state_of, self.bodies, self.transforms)] if self.depth else []
+            states = [*map(state_of, self.bodies, self.transforms)] if self.depth else []
             versions = [snapshot.version for snapshot in bodies]
-            if all([each.version for each in rows] == versions for rows in (surfaces, depth_states) if rows):
-                break
+            if all([each.version for each in rows] == versions for rows in (surfaces, states) if rows):
+                break  # no other thread has changed a body meanwhile
         for b, (seen, matrix, active) in enumerate(zip(bodies, self.transforms, self.active)):
             if matrix is not None:
                 bodies[b] = seen._replace(vertices=moved(matrix, seen.vertices, f"transforms[{b}]"))
             if active is not None:
                 chosen = as_ids(active, name=f"active[{b}]", count=len(seen.elements))
                 bodies[b] = bodies[b]._replace(live=np.intersect1d(chosen, seen.live, assume_unique=True))
-        return QueryState(bodies, surfaces, depth_states)
+        return bodies, surfaces, states
 
-    def _edges(self, state: QueryState) -> EdgeContacts:
+    def _edges(self, bodies: Sequence[Snapshot], surfaces: Sequence[Snapshot]) -> EdgeContacts:
         """Edges through faces of bodies that are not ignored; none if the query is cancelled."""
-        positions = [snapshot.vertices for snapshot in state.bodies]
-        x, start = np.concatenate(positions), np.cumsum([0, *map(len, positions)])
+        x, start = (
+            np.concatenate([seen.vertices for seen in bodies]),
+            np.cumsum([0, *(len(b.vertices) for b in bodies)]),
+        )
         x.flags.writeable = False  # as positions of bodies are: Numba specialises kernels on that
         if self.cancelled:
             return replace(edge_contacts([], x, start), complete=False, reason="cancelled")
-        edges = edge_contacts(state.surfaces, x, start)
-        return edges if self._ignored is None else edges.rows(~self._is_ignored(edges.body, edges.in_body))
+        edges = edge_contacts(surfaces, x, start)
+        return edges.rows(self._is_wanted(edges.body, edges.in_body))
 
-    def _is_ignored(self, body: Ints, in_body: Ints) -> Bools:
+    def _is_wanted(self, body: Ints, in_body: Ints) -> Bools | slice:
+        """Which rows are of pairs of bodies that are not ignored."""
+        if self._ignored is None:
+            return slice(None)
         low, high = np.minimum(body, in_body).astype(np.int64), np.maximum(body, in_body)
-        return np.isin(low * len(self.bodies) + high, cast(Any, self._ignored))
-
-
-def as_depth(depth: Depth) -> Depth:
-    """Refuse what is no way to measure depths."""
-    if not (isinstance(depth, bool) or (isinstance(depth, str) and depth == "local")):
-        raise OptionError(f"depth is {depth!r}, expected False, True or 'local'")
-    return depth
+        return np.isin(low * len(self.bodies) + high, self._ignored, invert=True)
 
 
 def per_body(values: Sequence[ArrayLike | None] | None, name: str, count: int) -> Sequence[ArrayLike | None]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -141,7 +142,7 @@ class SpatialHash:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy bodies and options; buffers are allocated again."""
-        return _rebuild, (type(self), self.bodies, self.cell_size, self.neighbours)
+        return partial(type(self), cell_size=self.cell_size, neighbours=self.neighbours), (self.bodies,)
 
     def __repr__(self) -> str:
         noun, elements = ("triangle", "triangles") if self._triangles else ("tet", "tets")
@@ -177,7 +178,3 @@ class SpatialHash:
         x = self._positions.view()
         x.flags.writeable = False  # as positions of bodies are: Numba specialises kernels on that
         return x, batch
-
-
-def _rebuild(kind: Any, bodies: Any, cell_size: float | None, neighbours: Neighbours) -> Any:
-    return kind(bodies, cell_size=cell_size, neighbours=neighbours)
