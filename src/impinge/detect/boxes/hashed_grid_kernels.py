@@ -166,15 +166,16 @@ def enter_boxes(box, rows, inverse):
 
 
 @inlined
-def _overlap_first_in(box, s, t, inverse, cell):
-    """Whether two boxes overlap, and ``cell`` is the first that both cover: a pair counts in that cell only."""
-    for axis in range(3):
-        if box[s, axis] > box[t, 3 + axis] or box[s, 3 + axis] < box[t, axis]:
-            return False
-    for axis in range(3):
-        if np.floor(max(box[s, axis], box[t, axis]) * inverse) != cell[axis]:
-            return False
-    return True
+def _overlap_first_in(box, s, t, inverse, i, j, k):
+    """Whether two boxes overlap, and (i, j, k) is the first cell that both cover: a pair counts in that cell only."""
+    return (
+        box[s, 0] <= box[t, 3] and box[s, 3] >= box[t, 0]
+        and box[s, 1] <= box[t, 4] and box[s, 4] >= box[t, 1]
+        and box[s, 2] <= box[t, 5] and box[s, 5] >= box[t, 2]
+        and np.floor(max(box[s, 0], box[t, 0]) * inverse) == i
+        and np.floor(max(box[s, 1], box[t, 1]) * inverse) == j
+        and np.floor(max(box[s, 2], box[t, 2]) * inverse) == k
+    )  # fmt: skip
 
 
 @kernel(parallel_from=8 * TASK)
@@ -206,7 +207,7 @@ def find_pairs(box, level, split, wanted_level, grid, threads, counter, keys, co
                                     continue
                                 if split > 0 and (s < split) == (t < split):
                                     continue
-                                if _overlap_first_in(box, s, t, inverse, (i0 + i, j0 + j, k0 + k)):
+                                if _overlap_first_in(box, s, t, inverse, i0 + i, j0 + j, k0 + k):
                                     if found < len(own_keys):
                                         low, high = np.uint64(min(s, t)), np.uint64(max(s, t))
                                         own_keys[found] = (low << np.uint64(32)) | high

@@ -141,7 +141,6 @@ class BreadthFirst(PairDetector):
         skip_neighbours = self._skip_neighbours if is_self else None
         for _, keys in _find_hits(device, [(a, b)], traversal, height, stats, stages, skip_neighbours):
             yield keys
-        stats.update(_level_stats(traversal, top), entry_level=top - height)
         possible = int(traversal.pair_count[0, height])
         if is_self:
             possible = (possible + int(a.tree.level[height, 1])) // 2  # pairs s <= t
@@ -194,7 +193,7 @@ def query_many(
         for (a, b), (_, _, move_a, move_b) in zip(bodies, pairs)
     ]
     stages.done("refit")
-    stats: Stats = {"entry_level": 0}
+    stats: Stats = {}
     found: list[list[Keys]] = [[NO_KEYS] for _ in jobs]
     # Each tree is stored once, in one array; the level tables of each job say where.
     trees = {id(body.tree): body.tree for body in posed.values()}
@@ -206,7 +205,7 @@ def query_many(
     top = max(tree.height for tree in trees.values())
     for q, keys in _find_hits(where, jobs, traversal, top, stats, stages):
         found[q].append(keys)
-    stats.update(_level_stats(traversal, top), **stages.times())
+    stats.update(stages.times())
     return [
         finish_pairs(
             np.concatenate(keys), PairOptions(), method=BreadthFirst.name, stats=stats.copy(), reason=None,
@@ -254,7 +253,12 @@ def _find_hits(
         keys = pack(pair[0, hit], pair[1, hit], kind[hit])
         for q, rows in _runs(job[hit]):
             yield q, keys[rows]
-    stats.update(triangle_tests=triangle_tests, exact_tests=exact_tests)
+    top = max(body.tree.height for job in jobs for body in job)
+    stats.update(
+        triangle_tests=triangle_tests, exact_tests=exact_tests, entry_level=top - height,
+        box_tests=sum(traversal.tests), tests_per_level=traversal.tests[top::-1],
+        overlaps_per_level=traversal.overlaps[top::-1],
+    )  # fmt: skip
 
 
 def _classify(
@@ -290,12 +294,3 @@ def _runs(job: Ints) -> Iterator[tuple[int, slice]]:
     first = np.flatnonzero(np.diff(job, prepend=-1)).tolist()
     for start, end in zip(first, [*first[1:], len(job)]):
         yield int(job[start]), slice(start, end)
-
-
-def _level_stats(traversal: Traversal, top: int) -> Stats:
-    """Counts of the work on each level, from the root down."""
-    return {
-        "box_tests": sum(traversal.tests),
-        "tests_per_level": traversal.tests[top::-1],
-        "overlaps_per_level": traversal.overlaps[top::-1],
-    }

@@ -20,6 +20,8 @@ CORNERS = 4 * WIDTH
 """Corners of a cluster."""
 INSIDE, OUTSIDE, UNSURE = range(3)
 """Position of a vertex relative to a tet, decided in doubles."""
+HIGH, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+"""A key is (vertex << HIGH) | tet."""
 UNKNOWN = -9999
 """The level of a cluster before its first visit."""
 
@@ -41,13 +43,11 @@ def mean_half_edge(x, corner, tet, stride):
             for m in range(4):
                 for n in range(m):
                     p, q = corner_of(corner, slot, m), corner_of(corner, slot, n)
-                    u = 0.5 * x[p, 0] - 0.5 * x[q, 0]
-                    v = 0.5 * x[p, 1] - 0.5 * x[q, 1]
-                    w = 0.5 * x[p, 2] - 0.5 * x[q, 2]
-                    longest = max(abs(u), abs(v), abs(w))
+                    u = minus(times(point(x, p), 0.5), times(point(x, q), 0.5))
+                    longest = size(u)
                     if longest > 0.0:
-                        u, v, w = u / longest, v / longest, w / longest
-                        total += longest * np.sqrt(u * u + v * v + w * w)
+                        u = u[0] / longest, u[1] / longest, u[2] / longest
+                        total += longest * np.sqrt(dot(u, u))
                     count += 1
     return min(total, 1e308) / max(count, 1)
 
@@ -90,50 +90,49 @@ def sort_into_cells(x, vertex, inverse, cell_start, vertex_cell, place_x, place_
 
 
 @inlined
-def _load_cluster(x, slot_corner, first, inverse, lo_x, lo_y, lo_z, corner):
-    """Corners of eight tets as float32, in cells, counted from the lowest corner of their box."""
+def _fit_cluster(x, slot_corner, slot_tet, c, inverse, lo, length, corner, tet):
+    """Fit eight tets, in cells from the lowest corner of their box; bits of all tets, of unsure and of inverted ones.
+
+    A tet whose volume has an unsure sign accepts every vertex.
+    """
+    valid = np.uint64(0)
+    for lane in range(WIDTH):
+        valid |= np.uint64(slot_tet[c * WIDTH + lane] >= 0) << np.uint64(lane)
     for k in range(4):
         for lane in range(WIDTH):
-            v = slot_corner[first + k * WIDTH + lane]
-            corner[3 * k * WIDTH + lane] = x[v, 0] * inverse - lo_x
-            corner[(3 * k + 1) * WIDTH + lane] = x[v, 1] * inverse - lo_y
-            corner[(3 * k + 2) * WIDTH + lane] = x[v, 2] * inverse - lo_z
-
-
-@inlined
-def _fit_cluster(corner, tet, reach, valid, tally):
-    """Prepare eight tets; bits of those whose volume has an unsure sign, which accept every vertex."""
-    positive, negative = fit_tets(corner, tet, reach)
-    inverted = valid & negative
-    while inverted != 0:
-        tally[0] += 1
-        inverted &= inverted - np.uint64(1)
-    unsure = valid & ~(positive | negative)
-    bits = unsure
+            v = slot_corner[c * CORNERS + k * WIDTH + lane]
+            for axis in range(3):
+                corner[(3 * k + axis) * WIDTH + lane] = x[v, axis] * inverse - lo[axis]
+    positive, negative = fit_tets(corner, tet, np.float32(2.0**-14 * length * (length + 1.0)))
+    unsure = bits = valid & ~(positive | negative)
     while bits != 0:
         tet[(TET_ROWS - 1) * WIDTH + lowest_bit(bits)] = -np.inf
         bits &= bits - np.uint64(1)
-    return unsure
+    return valid, unsure, valid & negative
 
 
 @inlined
-def _search_cell(place, start, end, box, shift_x, shift_y, shift_z, tet, lanes, slot_corner, slot_tet, c, keys, found):
-    """Vertices of one cell against eight tets; ``box`` is that of the tets, counted from the corner of the cell."""
+def _as_floats(u, pad):
+    return np.float32(u[0] + pad), np.float32(u[1] + pad), np.float32(u[2] + pad)
+
+
+@inlined
+def _search_cell(place, start, end, low, high, shift, tet, lanes, slot_corner, slot_tet, c, keys, found):
+    """Vertices of one cell against eight tets, whose box is ``low`` to ``high`` from the corner of the cell."""
     place_x, place_y, place_z, place_id = place
-    lo_x, lo_y, lo_z, hi_x, hi_y, hi_z = box
     for at in range(start, end, WIDTH):
-        near = points_in_box(place_x, place_y, place_z, at, lo_x, lo_y, lo_z, hi_x, hi_y, hi_z)
+        near = points_in_box(place_x, place_y, place_z, at, low[0], low[1], low[2], high[0], high[1], high[2])
         if end - at < WIDTH:
             near &= (np.uint64(1) << np.uint64(end - at)) - np.uint64(1)
         while near != 0:
             n = at + lowest_bit(near)
             near &= near - np.uint64(1)
-            bits = lanes & tets_around(tet, place_x[n] + shift_x, place_y[n] + shift_y, place_z[n] + shift_z)
+            bits = lanes & tets_around(tet, place_x[n] + shift[0], place_y[n] + shift[1], place_z[n] + shift[2])
             bits &= ~tets_with_corner(slot_corner, c * CORNERS, place_id[n])
             while bits != 0:
                 if found < len(keys):
                     of_tet = np.uint64(slot_tet[c * WIDTH + lowest_bit(bits)])
-                    keys[found] = (np.uint64(place_id[n]) << np.uint64(32)) | of_tet
+                    keys[found] = (np.uint64(place_id[n]) << HIGH) | of_tet
                 found += 1
                 bits &= bits - np.uint64(1)
     return found
@@ -152,10 +151,8 @@ def search(x, tets, levels, grid, threads, counter, keys, counts, unsure, invert
         cluster_level, level, least_level, base = levels
         inverse, table, shift, cell_key, cell_start, place_x, place_y, place_z, place_id = grid
         place = place_x, place_y, place_z, place_id
-        corner = np.zeros(CORNER_ROWS * WIDTH, dtype=np.float32)
-        tet = np.zeros(TET_ROWS * WIDTH, dtype=np.float32)
-        own_keys, tally = keys[thread], np.zeros(1, dtype=np.int64)
-        found = 0
+        corner, tet = np.zeros(CORNER_ROWS * WIDTH, dtype=np.float32), np.zeros(TET_ROWS * WIDTH, dtype=np.float32)
+        own_keys, found, inverted_count = keys[thread], 0, 0
         task = claim(counter)
         while task * TASK < len(cluster_level):
             for c in range(task * TASK, min((task + 1) * TASK, len(cluster_level))):
@@ -168,52 +165,34 @@ def search(x, tets, levels, grid, threads, counter, keys, counts, unsure, invert
                     cluster_level[c] = level_of(extent, least_level)
                     if cluster_level[c] != level:
                         continue
-                lo_x, lo_y, lo_z = a * inverse, b * inverse, d * inverse
-                hi_x, hi_y, hi_z = e * inverse, f * inverse, g * inverse
-                length = max(hi_x - lo_x, hi_y - lo_y, hi_z - lo_z)
-                _load_cluster(x, slot_corner, first, inverse, lo_x, lo_y, lo_z, corner)
-                valid = np.uint64(0)
-                for lane in range(WIDTH):
-                    valid |= np.uint64(slot_tet[c * WIDTH + lane] >= 0) << np.uint64(lane)
-                reach = np.float32(2.0**-14 * length * (length + 1.0))
-                unsure[c] = _fit_cluster(corner, tet, reach, valid, tally)
+                lo, hi = (a * inverse, b * inverse, d * inverse), (e * inverse, f * inverse, g * inverse)
+                length = max(hi[0] - lo[0], hi[1] - lo[1], hi[2] - lo[2])
+                lanes, unsure[c], bits = _fit_cluster(
+                    x, slot_corner, slot_tet, c, inverse, lo, length, corner, tet
+                )  # fmt: skip
+                while bits != 0:
+                    inverted_count += 1
+                    bits &= bits - np.uint64(1)
                 pad = 2.0**-20 * (length + 1.0)
-                i0, j0, k0 = np.floor(lo_x), np.floor(lo_y), np.floor(lo_z)
-                for i in range(cells_between(i0, hi_x)):
-                    for j in range(cells_between(j0, hi_y)):
-                        for k in range(cells_between(k0, hi_z)):
+                i0, j0, k0 = np.floor(lo[0]), np.floor(lo[1]), np.floor(lo[2])
+                for i in range(cells_between(i0, hi[0])):
+                    for j in range(cells_between(j0, hi[1])):
+                        for k in range(cells_between(k0, hi[2])):
                             at = i0 + i, j0 + j, k0 + k
                             cell = table[find_slot(table, shift, cell_key, pack_cell(*at))]
                             if cell < 0:
                                 continue
-                            box = (
-                                np.float32(lo_x - at[0] - pad), np.float32(lo_y - at[1] - pad),
-                                np.float32(lo_z - at[2] - pad), np.float32(hi_x - at[0] + pad),
-                                np.float32(hi_y - at[1] + pad), np.float32(hi_z - at[2] + pad),
-                            )  # fmt: skip
                             found = _search_cell(
-                                place, cell_start[cell], cell_start[cell + 1], box,
-                                np.float32(at[0] - lo_x), np.float32(at[1] - lo_y), np.float32(at[2] - lo_z),
-                                tet, valid, slot_corner, slot_tet, c, own_keys, found,
+                                place, cell_start[cell], cell_start[cell + 1], _as_floats(minus(lo, at), -pad),
+                                _as_floats(minus(hi, at), pad), _as_floats(minus(at, lo), 0.0), tet, lanes, slot_corner,
+                                slot_tet, c, own_keys, found,
                             )  # fmt: skip
             task = claim(counter)
         counts[thread] = found
-        inverted[thread] = tally[0]
+        inverted[thread] = inverted_count
 
 
 # the answer -----------------------------------------------------------------------------------------------
-
-
-@inlined
-def vertex_of(key):
-    """The vertex that a key names."""
-    return np.int64(key >> np.uint64(32))
-
-
-@inlined
-def tet_of(key):
-    """The tet that a key names."""
-    return np.int64(key & np.uint64(0xFFFFFFFF))
 
 
 @kernel(parallel_from=1024)
@@ -224,10 +203,10 @@ def filter_candidates(x, corner, slot_of, keys, known, barycentric):
     2^-44 max(1, q): nine roundings of 2^-53, of at most six products of three numbers no greater than 2, 2 and 2 q.
     """
     for i in prange(len(keys)):
-        slot = np.int64(slot_of[tet_of(keys[i])])
+        slot = np.int64(slot_of[np.int64(keys[i] & LOW)])
         a, b = point(x, corner_of(corner, slot, 0)), point(x, corner_of(corner, slot, 1))
         c, d = point(x, corner_of(corner, slot, 2)), point(x, corner_of(corner, slot, 3))
-        p = point(x, vertex_of(keys[i]))
+        p = point(x, np.int64(keys[i] >> HIGH))
         u, v, w, q = minus(b, a), minus(c, a), minus(d, a), minus(p, a)
         factor = 1.0 / max(size(u), size(v), size(w), 1e-300)
         e, f, g = times(minus(c, b), factor), times(minus(d, b), factor), times(minus(p, b), factor)
@@ -261,25 +240,12 @@ def exact_sides(x, corner, slots, vertices, sides):
             sides[i, k] = orient3d(e, f, g, h)
 
 
-@compiled
-def _owner(start, i):
-    """The body of number ``i``; those of body b begin at ``start[b]``."""
-    low, high = 0, len(start) - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if start[middle] <= i:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 @kernel(parallel_from=1024)
 def unpack_keys(keys, vertex_start, tet_start, body, vertex, in_body, tet, is_self):
     """Bodies, and numbers within bodies, from numbers in the batch."""
     for i in prange(len(keys)):
-        v, t = vertex_of(keys[i]), tet_of(keys[i])
-        body[i], in_body[i] = _owner(vertex_start, v), _owner(tet_start, t)
+        v, t = np.int64(keys[i] >> HIGH), np.int64(keys[i] & LOW)
+        body[i], in_body[i] = np.searchsorted(vertex_start, v, "right") - 1, np.searchsorted(tet_start, t, "right") - 1
         vertex[i], tet[i] = v - vertex_start[body[i]], t - tet_start[in_body[i]]
         is_self[i] = body[i] == in_body[i]
 
