@@ -305,12 +305,12 @@ def memory_note(detector: SpatialHash, primitives: int) -> str:
 
 def kept_bytes(detector: SpatialHash) -> dict[str, int]:
     """Memory of the search, of all tets in clusters, of the clusters of each body, and of joint positions."""
-    kept, positions = detector._kept, detector._positions
-    assert kept is not None
-    orders, arena = kept
+    cached, positions = detector._cached, detector._positions
+    assert cached is not None
+    orders, batch = cached
     return {
-        "scratch": int(detector._search.scratch.bytes),
-        "arena": _bytes_of([arena]),
+        "scratch": sum(array.nbytes for array in detector._search.arrays.values()),
+        "batch": _bytes_of([batch]),
         "orders": _bytes_of(orders),
         "positions": 0 if positions is None else positions.nbytes,
     }

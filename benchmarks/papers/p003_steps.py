@@ -20,8 +20,8 @@ from benchmarks.measure import Candidate as TimedCandidate
 from benchmarks.measure import Row, interleave, row_of
 from benchmarks.papers.p003_scenes import tet_bodies
 from impinge.detect.common.results import VertexContacts
+from impinge.detect.depth.edge_contacts import edge_contacts
 from impinge.detect.spatial_hash.detector import SpatialHash
-from impinge.detect.spatial_hash.triangles import edge_contacts
 from impinge.published.spatial_hash import Collisions, SpatialHashing
 from impinge.scenes.registry import Scene
 

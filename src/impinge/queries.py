@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,8 @@ from impinge.detect.common.pair_detector import PairDetector
 from impinge.detect.common.pair_query import PairOptions, QueryBody
 from impinge.detect.common.relation import Relation, pieces_in, relation_of
 from impinge.detect.common.results import TrianglePairs, VertexContacts
-from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
+from impinge.detect.depth.vertex_query import Depth, VertexQuery, bodies_of_one_kind
+from impinge.detect.depth.vertices_in_surfaces import find_in_surfaces, vertices_in_surfaces
 from impinge.detect.gjk_cut.detector import GjkCut
 from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Rule
 from impinge.detect.layered_depth.points import points_inside_sampled
@@ -35,7 +36,7 @@ from impinge.detect.proximity.edge_crossings import edge_crossings
 from impinge.detect.proximity.intersection_curves import intersection_curves
 from impinge.detect.proximity.points_inside import points_inside as find_points_inside
 from impinge.detect.proximity.proximity import proximity
-from impinge.detect.spatial_hash.detector import Depth, SpatialHash, bodies_of_one_sort
+from impinge.detect.spatial_hash.detector import SpatialHash
 from impinge.detect.spatial_hash.triangles import HashedTriangles
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.detect.sphere_tree.detector import QUEUE_LIMIT, Order, SphereTree
@@ -43,7 +44,7 @@ from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree.search.tracked_spheres import EmbeddedBody
 from impinge.detect.sphere_tree.track.tracking import Tracking
 from impinge.errors import MeshError, OptionError
-from impinge.mesh.body import SurfaceLike, as_surface
+from impinge.mesh.body import BodyLike, SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
 from impinge.world.auto import choose_pairs
 
@@ -428,24 +429,44 @@ def overlap_volume(
 
 
 def penetrating_vertices(
-    bodies: Sequence[Any], *others: Any, depth: Depth = False, edges: bool = False, **options: Any
+    bodies: Sequence[BodyLike],
+    *others: NoReturn,
+    depth: Depth = False,
+    edges: bool = False,
+    transforms: Sequence[ArrayLike | None] | None = None,
+    active: Sequence[ArrayLike | None] | None = None,
+    ignore: ArrayLike | None = None,
+    max_pairs: int | None = None,
+    cancel: Cancel | None = None,
 ) -> VertexContacts:
     """Find all vertices inside tetrahedra of any number of bodies, their own included; or inside closed surfaces.
 
-    Bodies are all tet meshes or all triangle meshes; for closed surfaces, the tet is -1.
+    Parameters
+    ----------
+    bodies : sequence of TetMesh or of TriMesh
+        The bodies, all of one kind; also tuples (vertices, elements), meshes of other libraries, paths.
+    depth : {False, True, "local"}
+        Fill ``depth`` and ``direction``: True by consistent penetration depth, "local" from the border of the
+        penetrated tet alone. Not with ``active``.
+    edges : bool
+        Add the edges that pass through faces of the surfaces, which coarse meshes need. Not with ``active``.
+    transforms : sequence of array_like, shape (4, 4), or None, optional
+        Affine matrices that move the bodies for this query, one entry for each body.
+    active : sequence of array_like or None, optional
+        Ids or masks of the tets or triangles that take part, one entry for each body.
+    ignore : array_like, shape (k, 2), optional
+        Pairs of bodies to leave out, in either order; a body twice for itself.
+    max_pairs, cancel
+        As in ``triangle_pairs``.
 
-    depth        True fills ``depth`` and ``direction`` by consistent penetration depth, "local" by the border of the
-                 penetrated tet alone
-    edges        True adds the edges that pass through faces of the surfaces, which coarse meshes need
-    transforms   affine matrices, shape (4, 4), or None: one entry for each body
-    active       ids or masks of tets or triangles, or None: one entry for each body
-    ignore       pairs of bodies to leave out
-    max_pairs, cancel   as in ``triangle_pairs``
+    Returns
+    -------
+    VertexContacts
+        Sorted by (body, vertex, in_body, tet); the tet is -1 for closed surfaces.
     """
-    made = bodies_of_one_sort(bodies, *others)
-    if isinstance(made[0], TriMesh):
-        return vertices_in_surfaces(cast(Any, made), depth=depth, edges=edges, **options)
-    return cast(VertexContacts, SpatialHash(made).query(depth=depth, edges=edges, **options))
+    tets, surfaces = bodies_of_one_kind(bodies, *others)
+    query = VertexQuery(tets or surfaces, transforms, active, ignore, max_pairs, cancel, depth, edges)
+    return SpatialHash(tets).find(query) if tets else find_in_surfaces(surfaces, query)
 
 
 def sphere_contacts(

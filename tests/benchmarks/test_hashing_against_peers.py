@@ -82,8 +82,8 @@ def test_memory_counts_every_array_of_the_detector():
     detector.query()
     kept = kept_bytes(detector)
 
-    assert set(kept) == {"scratch", "arena", "orders", "positions"}
+    assert set(kept) == {"scratch", "batch", "orders", "positions"}
     assert kept["positions"] == 24 * 1936
-    assert kept["arena"] >= 4 * (4 * 4000 + 4000)
+    assert kept["batch"] >= 4 * (4 * 4000 + 4000)
     assert kept["orders"] >= 4 * 1936
     assert kept["scratch"] > 4 * 1936

@@ -20,7 +20,7 @@ from impinge.backend.jit import thread_count
 from impinge.checks import Floats
 from impinge.detect.depth.consistent_depth import FOOT_STEPS, reach_inwards
 from impinge.detect.depth.consistent_depth_kernels import UNKNOWN
-from impinge.detect.depth.inside_vertices import Found, Links
+from impinge.detect.depth.inside_vertices import Links, NodeDepths
 from impinge.detect.depth.inside_vertices_kernels import find_links
 from impinge.world import batch_depth_kernels as kernels
 from impinge.world.surface_batch import Arena, Ids
@@ -33,7 +33,7 @@ def arena_depth(arena: Arena, pair: Ids, vertex: Ids, in_body: Ids) -> tuple[Flo
     bodies; both rise, the vertices of each pair. The bodies that they are in are small and closed.
     """
     count, layout = len(vertex), arena.layout
-    found = Found(np.zeros(count), np.zeros((count, 3)), np.full(count, UNKNOWN, np.int32))
+    found = NodeDepths(np.zeros(count), np.zeros((count, 3)), np.full(count, UNKNOWN, np.int32))
     exit_face, is_done = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
     if not count:
         return found.depth, found.direction, exit_face

@@ -20,8 +20,8 @@ from impinge.detect.depth.consistent_depth_kernels import (
     OPPOSED,
     RUN,
     STEADY,
-    settle,
     start_node,
+    write_mean,
 )
 from impinge.detect.depth.inside_vertices_kernels import find_key
 from impinge.detect.depth.surface_meeting_kernels import keep_hit, meet_segment, meet_triangle
@@ -221,7 +221,7 @@ def _start_at_border(n, p, count, link_x, touches, hits, link_normal, outward, x
     exit_face[n] = touch_tri[0]
     if touch_tri[0] >= 0:
         way = times(_normal_of_row(0, touch_corner, touch_weight, x, normal), outward)
-        settle(n, 0.0, way, 1.0, 0, found)
+        write_mean(n, 0.0, way, 1.0, 0, found)
         return
     for k in range(count):
         if share[k] >= 0.0:

@@ -1,22 +1,25 @@
-"""The level-by-level traversal: its lists are right on every level, and nothing that may vary changes the answer."""
+"""The level-by-level traversal: its lists are right on every level, and no option changes the answer."""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import os
+import pickle
 from collections import defaultdict
 from itertools import product
 
 import numpy as np
 import pytest
 
+import breadth_first_trees
 import impinge
 import stress
 from impinge import BreadthFirst, BruteForce, scenes
 from impinge.detect.breadth_first import trees
 from impinge.detect.breadth_first.detector import query_many
-from impinge.detect.breadth_first.traversal import Scan, Traversal
-from impinge.detect.breadth_first.trees import Cpu, level_table
+from impinge.detect.breadth_first.kernels import CHUNK
+from impinge.detect.breadth_first.trees import Device, level_table
 from impinge.errors import ImpingeError, MeshError, OptionError
 
 VARIANTS = {
@@ -61,14 +64,15 @@ def random_matrix(rng, size=0.3):
 def visited(monkeypatch):
     """Node pairs visited at each height, in order, one entry per block."""
     lists = defaultdict(list)
-    visit = Traversal._visit
+    run = Device.run
 
-    def recording(self, height, *args):
-        pairs, children = visit(self, height, *args)
-        lists[height].append(pairs.copy())
-        return pairs, children
+    def recording(self, kernel, work, *args):
+        run(self, kernel, work, *args)
+        if kernel == "visit_pairs":
+            height, pairs = args[0], args[-2]
+            lists[height].append(pairs.copy())
 
-    monkeypatch.setattr(Traversal, "_visit", recording)
+    monkeypatch.setattr(Device, "run", recording)
     return lists
 
 
@@ -92,16 +96,18 @@ def test_count_makes_no_list():
 
 
 def test_scan_expands_as_repeating_does(rng):
-    """Find the input and the child of every output, from any output on, as repeating the inputs does."""
+    """Find input and child number of every output, from any output on, as ``np.repeat`` does."""
     for size in (1, 2, 3, 7, 64, 65, 300):
         counts = rng.choice([0, 0, 1, 2, 4], size).astype(np.int64)
         counts[rng.integers(size)] += 1
         source = np.repeat(np.arange(size), counts)
         child = np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
-        expansion = Scan(Cpu(), counts)
-        assert expansion.total == counts.sum()
-        for first in (0, expansion.total // 3):
-            found = expansion.sources(first, expansion.total - first)
+        start, total = Device().scan(counts)
+        assert total == counts.sum()
+        for first in (0, total // 3):
+            found = np.zeros(total - first, np.int32), np.zeros(total - first, np.int64)
+            chunks = -(-(total - first) // CHUNK)
+            Device().run("expand_scan", chunks, chunks, start, first, *found)
             np.testing.assert_array_equal(found[0], source[first:])
             np.testing.assert_array_equal(found[1], child[first:])
 
@@ -146,9 +152,9 @@ def test_trees_of_every_size_are_valid(rng, volume):
     for count in range(101):
         a = soup(rng, count)
         detector = BreadthFirst(a, volume=volume)
-        detector.assert_valid()
+        breadth_first_trees.assert_valid(detector)
         a.update(a.vertices + rng.standard_normal(a.vertices.shape))
-        detector.assert_valid()
+        breadth_first_trees.assert_valid(detector)
 
 
 @pytest.mark.small
@@ -165,7 +171,7 @@ def test_trees_follow_edits(rng):
             a.compact()
         assert_same(detector.query(), BruteForce(a, b).query())
         assert_same(BreadthFirst(b).query(), BruteForce(b).query())
-        detector.assert_valid()
+        breadth_first_trees.assert_valid(detector)
         hits += detector.count()
 
     assert hits > 100
@@ -181,12 +187,12 @@ def test_level_counts():
     assert (level_table(1) == [0, 1]).all()
 
 
-# What may vary and must not show ----------------------------------------------------------------------------
+# Options that do not change the answer ----------------------------------------------------------------------------
 
 
 @pytest.mark.small
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_variants_agree_on_scenes_made_to_break_them(variant, rng):
+def test_variants_agree_on_adversarial_scenes(variant, rng):
     """Find the pairs of brute force on every adversarial scene, as it is and moved by exact and by random matrices."""
     hits = 0
     for name in stress.PAIRS:
@@ -352,7 +358,7 @@ def test_transforms_out_of_range_are_refused():
         query_many([(b, a, huge, None)])
 
 
-# Count, many, options ---------------------------------------------------------------------------------------
+# Count, many pairs, options ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.small
@@ -387,7 +393,7 @@ def test_many_pairs_at_once_are_as_one_by_one(rng, options):
 
 
 @pytest.mark.small
-def test_stats_tell_of_every_level():
+def test_stats_count_every_level():
     """Count tests and overlaps per level from the root down, and time the stages on request."""
     a, b = spheres()
     impinge.time_stages(True)
@@ -424,7 +430,22 @@ def test_bad_options(options, message):
 
 
 @pytest.mark.small
-def test_bad_questions():
+def test_detector_is_pickled_and_copied_without_trees():
+    """Copy bodies and options by pickle and ``copy``, not the trees; name bodies in ``repr``."""
+    a, b = spheres()
+    detector = BreadthFirst(a, b, volume="14-dop", block_pairs=1000, entry_threshold=None)
+    expected = detector.query()
+    for twin in (pickle.loads(pickle.dumps(detector)), copy.copy(detector), copy.deepcopy(detector)):
+        assert (twin.volume, twin.block_pairs, twin.entry_threshold, twin.device) == ("14-dop", 1000, None, "cpu")
+        assert_same(twin.query(), expected)
+    assert not pickle.loads(pickle.dumps(detector)).a.has_structure("breadth_first on cpu")
+    assert repr(detector) == "<BreadthFirst: a 1,280 triangles, b 1,280 triangles>"
+    assert repr(BreadthFirst(a)) == "<BreadthFirst: a 1,280 triangles, self-collision>"
+    assert pickle.loads(pickle.dumps(query_many([(a, b, None, None)])[0])).bodies == ()
+
+
+@pytest.mark.small
+def test_bad_queries_of_many_pairs():
     """Refuse bad options, transforms and bodies of many pairs with a sentence."""
     a, b = spheres()
     with pytest.raises(OptionError, match="device is 'gpu'"):
@@ -438,8 +459,8 @@ def test_bad_questions():
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator is a device")
-def test_no_gpu_is_told_at_construction():
-    """Say in one sentence what is missing for a GPU, when the detector is made."""
+def test_missing_gpu_is_reported_at_construction():
+    """Name in one sentence what a GPU needs, when the detector is constructed."""
     if importlib.util.find_spec("numba_cuda") is not None:
         from numba import cuda
 

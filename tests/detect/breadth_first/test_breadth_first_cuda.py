@@ -1,4 +1,4 @@
-"""The breadth-first traversal on CUDA, proved without a GPU as tests/backend/test_cuda.py tells; ``make test-cuda``."""
+"""The breadth-first traversal on CUDA, tested without a GPU as in tests/backend/test_cuda.py; ``make test-cuda``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import breadth_first_trees
 import stress
 from impinge import BreadthFirst, BruteForce, TriMesh
 from impinge.detect.breadth_first.detector import query_many
@@ -53,7 +54,7 @@ def test_simulator_finds_the_same_pairs(name, variant):
         expected = BruteForce(a, b).query(**options)
         assert_same(detector.query(**options), expected)
         assert detector.count(**options) == len(expected)
-    detector.assert_valid()
+    breadth_first_trees.assert_valid(detector)
     assert len(BruteForce(a, b).query()) > 0
 
 
@@ -95,7 +96,7 @@ def signatures():
         "expand_scan": (number, longs, number, ids, longs),
         "sum_neighbours": (number, longs, number, number, number),
         "spread_starts": (number, longs, number, number, longs),
-        "locate_and_test_pairs": (number, pairs, ids, longs, number, level, box, level, box, flag, pairs, longs),
+        "visit_pairs": (number, pairs, ids, longs, number, level, box, level, box, flag, pairs, longs),
         "classify_self_pairs": (x, faces, ids, ids, flag, types.float64, types.int8[::1]),
     }
 
@@ -119,7 +120,7 @@ def test_ptx_has_no_fused_multiply_add(compute_capability):
 
 @compiled
 def test_ptx_machine_without_device_says_so_at_construction():
-    """Say in one sentence what is missing for a GPU, when the detector is made."""
+    """Name in one sentence what a GPU needs, when the detector is constructed."""
     from numba import cuda
 
     if cuda.is_available():

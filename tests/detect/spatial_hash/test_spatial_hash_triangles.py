@@ -178,12 +178,16 @@ def test_transforms_active_triangles_and_ignored_pairs(rng):
     matrix = np.eye(4)
     matrix[:3] += 0.2 * rng.standard_normal((3, 4))
     keep_a, keep_b = rng.random(len(a.faces)) < 0.6, np.flatnonzero(rng.random(len(b.faces)) < 0.6)
-    for options in (
-        {"transform_a": matrix}, {"transform_b": matrix}, {"active_a": keep_a, "active_b": keep_b},
-        {"ignore": everything[::2]}, {"active_a": keep_a, "transform_b": matrix, "ignore": everything},
+    for transforms, active, ignore in (
+        ([matrix, None], None, None), ([None, matrix], None, None), (None, [keep_a, keep_b], None),
+        (None, None, everything[::2]), ([None, matrix], [keep_a, None], everything),
     ):  # fmt: skip
-        expected = impinge.triangle_pairs(a, b, method="brute_force", **options)
-        result = detector.query(**options)
+        result = detector.query(transforms=transforms, active=active, ignore=ignore)
+        (move_a, move_b), (active_a, active_b) = transforms or (None, None), active or (None, None)
+        expected = impinge.triangle_pairs(
+            a, b, method="brute_force", transform_a=move_a, transform_b=move_b, active_a=active_a, active_b=active_b,
+            ignore=ignore,
+        )  # fmt: skip
         np.testing.assert_array_equal(result.pairs, expected.pairs)
         np.testing.assert_array_equal(result.kind, expected.kind)
         assert 10 < len(result) != len(everything)
@@ -199,7 +203,7 @@ def test_options_within_one_body(rng):
     keep = np.flatnonzero(rng.random(150) < 0.6)
     kept = np.isin(everything, keep).all(axis=1)
 
-    np.testing.assert_array_equal(SpatialHash([body]).query(active_a=keep).pairs, everything[kept])
+    np.testing.assert_array_equal(SpatialHash([body]).query(active=[keep]).pairs, everything[kept])
     np.testing.assert_array_equal(SpatialHash([body]).query(ignore=everything[::2, ::-1]).pairs, everything[1::2])
     folded = TriMesh(*stress.scene("self_folded_strip", 5, 30))
     assert assert_equals([folded]) > assert_equals([folded], make={"neighbours": "skip"})

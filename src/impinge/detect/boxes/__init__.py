@@ -1,4 +1,4 @@
-"""The tree of boxes that several methods share, the broad phase, and mesh features in tree order.
+"""The tree of boxes that several methods share, broad phases (sweep, hashed grid), and mesh features in tree order.
 
 Imports: ``detect.common`` and rooms to its left.
 Imports no detector.

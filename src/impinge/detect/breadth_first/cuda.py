@@ -1,11 +1,12 @@
-"""The bodies of ``breadth_first_kernels`` on a CUDA grid, and the device that ``BreadthFirst`` sees."""
+"""The functions of ``breadth_first.kernels`` on a CUDA grid, and the device that runs them."""
 
 # mypy: ignore-errors
 
 import numpy as np
 
 from impinge.backend.cuda import cuda, grid_kernel, require_device
-from impinge.detect.breadth_first import kernels as bodies
+from impinge.detect.breadth_first import kernels as functions
+from impinge.detect.breadth_first.trees import Device
 from impinge.detect.common.narrow_phase_cuda import classify_pairs
 from impinge.detect.common.narrow_phase_kernels import classify_self_pair
 
@@ -17,7 +18,7 @@ def fit_leaves(x, faces, order, directions, box):
     """Fit all leaves."""
     i = cuda.grid(1)
     if i < len(order):
-        bodies.fit_leaf(i, x, faces, order, directions, box)
+        functions.fit_leaf(i, x, faces, order, directions, box)
 
 
 @grid_kernel
@@ -25,7 +26,7 @@ def fit_nodes(count, first_child, child_count, first, box):
     """Fit the nodes of a level."""
     i = cuda.grid(1)
     if i < count:
-        bodies.fit_node(i, first_child, child_count, first, box)
+        functions.fit_node(i, first_child, child_count, first, box)
 
 
 @grid_kernel
@@ -33,7 +34,7 @@ def expand_scan(chunk_count, start, first, source, child):
     """Write all outputs of the expansion from ``first`` on."""
     c = cuda.grid(1)
     if c < chunk_count:
-        bodies.expand_chunk(c, start, first, source, child)
+        functions.expand_chunk(c, start, first, source, child)
 
 
 @grid_kernel
@@ -57,14 +58,13 @@ def spread_starts(count, sums, level_first, coarse_first, start):
 
 
 @grid_kernel
-def locate_and_test_pairs(
-    height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children
-):
-    """Write and test all node pairs of a level in one pass."""
+def visit_pairs(height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children):
+    """Write and test all node pairs of a block in one pass."""
     k = cuda.grid(1)
     if k < len(pairs):
-        bodies.locate_pair(k, height, parents, source, child, fan, level_a, pairs)
-        bodies.test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children)
+        functions.visit_pair(
+            k, height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children
+        )  # fmt: skip
 
 
 @grid_kernel
@@ -75,7 +75,7 @@ def classify_self_pairs(x, faces, pair_a, pair_b, skip_neighbours, bound, kind):
         classify_self_pair(i, x, faces, pair_a, pair_b, skip_neighbours, bound, kind)
 
 
-class Cuda:
+class Cuda(Device):
     """A CUDA device; arrays stay there from one kernel to the next."""
 
     name = "cuda"
@@ -84,19 +84,19 @@ class Cuda:
         require_device()
 
     def upload(self, array):
-        """A copy on the device."""
+        """Copy to the device."""
         return cuda.to_device(array)
 
     def download(self, array):
-        """A copy on the host."""
+        """Copy to the host."""
         return array.copy_to_host()
 
     def empty(self, shape, dtype):
-        """A new array with arbitrary contents."""
+        """Allocate an array with arbitrary contents."""
         return cuda.device_array(shape, dtype)
 
     def concatenate(self, arrays):
-        """Rows of all arrays, one after the other."""
+        """Concatenate the rows of device arrays."""
         joined = self.empty((sum(map(len, arrays)), *arrays[0].shape[1:]), arrays[0].dtype)
         first = 0
         for array in arrays:

@@ -1,6 +1,6 @@
-"""Fit trees, test node pairs, expand them level by level; see ``breadth_first`` for the method.
+"""Fit trees, expand and test node pairs level by level; see ``detector`` for the method.
 
-Every kernel is a body for one index and a loop over it; ``breadth_first_cuda`` runs the same bodies on a grid. Arrays:
+Every kernel is a loop over a function of one index; ``cuda`` runs the same functions on a grid. Arrays:
 
 ``level[q, h]``    first row and number of nodes at height h (0: the leaves) of a tree, for object pair q
 ``box[n]``         lower then upper bounds of node n along each axis of the volume
@@ -15,13 +15,13 @@ from impinge.backend.jit import compiled, kernel, prange
 from impinge.detect.common.narrow_phase_kernels import classify_pairs, classify_self_pairs
 
 __all__ = [
-    "CHUNK", "classify_pairs", "classify_self_pairs", "expand_scan", "fit_leaves", "fit_nodes", "locate_and_test_pairs",
+    "CHUNK", "classify_pairs", "classify_self_pairs", "expand_scan", "fit_leaves", "fit_nodes", "visit_pairs",
 ]  # fmt: skip
 
 FIRST, COUNT = 0, 1
 """Columns of ``level``."""
 CHUNK = 64
-"""Outputs that one index of ``expand_scan`` writes: one binary search serves them all."""
+"""Outputs per index of ``expand_scan``: one binary search serves them all."""
 
 ROUNDING = 2.0**-50
 """Error of a projection on a diagonal, relative to the sum of its terms: at most 2^-51 with the rounding of bounds."""
@@ -76,50 +76,6 @@ def fit_nodes(count, first_child, child_count, first, box):
         fit_node(i, first_child, child_count, first, box)
 
 
-# Test (4.3) -------------------------------------------------------------------------------------------
-#
-# Arrays are used outside of branches: within one, Numba counts references to them, at five times the cost of a test.
-
-
-@compiled
-def _bounds_are_apart(box_a, s, box_b, t):
-    """Whether some axis of the volume separates two nodes; touching does not."""
-    axes = box_a.shape[1] // 2
-    is_apart = False
-    for k in range(axes):
-        is_apart |= (box_b[t, k] > box_a[s, axes + k]) | (box_a[s, k] > box_b[t, axes + k])
-    return is_apart
-
-
-@compiled
-def child_count(level_count, node, fan):
-    """Children of a node on a level below of ``level_count`` nodes, ``fan`` to a node but for the last."""
-    return min(fan, level_count - fan * node)
-
-
-@compiled
-def pairs_to_visit(height, s, t, below_a, below_b, is_apart):
-    """How many pairs of children of nodes s and t to visit on the level below of so many nodes; for leaves 0 or 1."""
-    if is_apart:
-        return 0
-    if height == 0:
-        return 1
-    return child_count(below_a, s, 2) * child_count(below_b, t, 2)
-
-
-@compiled
-def test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children):
-    """Test the boxes of node pair ``k``; writes ``children[k]``.
-
-    Of one body with itself only pairs s <= t are followed, and no leaf meets itself.
-    """
-    q, s, t = pairs[k, 0], pairs[k, 1], pairs[k, 2]
-    below_a, below_b = level_a[q, max(height - 1, 0), COUNT], level_b[q, max(height - 1, 0), COUNT]
-    is_apart = _bounds_are_apart(box_a, level_a[q, height, FIRST] + s, box_b, level_b[q, height, FIRST] + t)
-    is_apart |= is_self & ((s > t) | ((s == t) & (height == 0)))
-    children[k] = pairs_to_visit(height, s, t, below_a, below_b, is_apart)
-
-
 # Expand (4.4) -----------------------------------------------------------------------------------------
 
 
@@ -146,27 +102,40 @@ def expand_chunk(c, start, first, source, child):
 
 @kernel(parallel_from=64)
 def expand_scan(chunk_count, start, first, source, child):
-    """Write all outputs of the expansion from ``first`` on, as many as ``source`` has room for."""
+    """Write ``len(source)`` outputs of the expansion from ``first`` on."""
     for c in prange(chunk_count):
         expand_chunk(c, start, first, source, child)
 
 
+# Test (4.3) -------------------------------------------------------------------------------------------
+
+
 @compiled
-def locate_pair(k, height, parents, source, child, fan, level_a, pairs):
-    """Write node pair ``k``: child number ``child[k]`` of the parent pair in ``source[k]``, those of a first."""
+def visit_pair(k, height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children):
+    """Write node pair ``k``, child number ``child[k]`` of pair ``source[k]``, nodes of a first; test its boxes.
+
+    ``children[k]`` becomes the number of pairs to visit below: up to four, 1 for leaves, 0 if an axis of the volume
+    separates the nodes. Touching does not separate. Within one body only pairs s <= t are followed, and no leaf meets
+    itself. Arrays are read outside of branches: within one, Numba counts references, at five times the cost of a test.
+    """
     p = source[k]
     q, s, t = parents[p, 0], np.int64(parents[p, 1]), np.int64(parents[p, 2])
-    count_a = child_count(level_a[q, height, COUNT], s, fan)
-    pairs[k, 0] = q
-    pairs[k, 1] = fan * s + child[k] % count_a
-    pairs[k, 2] = fan * t + child[k] // count_a
+    count_a = min(fan, level_a[q, height, COUNT] - fan * s)
+    s, t = fan * s + child[k] % count_a, fan * t + child[k] // count_a
+    pairs[k, 0], pairs[k, 1], pairs[k, 2] = q, s, t
+    i, j = level_a[q, height, FIRST] + s, level_b[q, height, FIRST] + t
+    axes = box_a.shape[1] // 2
+    is_apart = False
+    for axis in range(axes):
+        is_apart |= (box_b[j, axis] > box_a[i, axes + axis]) | (box_a[i, axis] > box_b[j, axes + axis])
+    is_apart |= is_self & ((s > t) | ((s == t) & (height == 0)))
+    below = max(height - 1, 0)
+    pairs_below = min(2, level_a[q, below, COUNT] - 2 * s) * min(2, level_b[q, below, COUNT] - 2 * t)
+    children[k] = 0 if is_apart else (1 if height == 0 else pairs_below)
 
 
 @kernel()
-def locate_and_test_pairs(
-    height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children
-):
-    """Write and test all node pairs of a level in one pass (end of 4.4)."""
+def visit_pairs(height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children):
+    """Write and test all node pairs of a block in one pass (end of 4.4)."""
     for k in prange(len(pairs)):
-        locate_pair(k, height, parents, source, child, fan, level_a, pairs)
-        test_pair(k, height, pairs, level_a, box_a, level_b, box_b, is_self, children)
+        visit_pair(k, height, parents, source, child, fan, level_a, box_a, level_b, box_b, is_self, pairs, children)

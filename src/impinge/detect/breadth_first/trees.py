@@ -1,30 +1,30 @@
-"""The trees of ``breadth_first``: a leaf permutation per body, boxes fitted bottom-up, and where the arrays live.
+"""Balanced binary trees over triangles: a leaf order per body, volumes fitted bottom-up, on a device.
 
-A tree is its leaf permutation: node i at height h covers leaves i·2^h .. (i + 1)·2^h - 1, so that level h has
-ceil(n / 2^h) nodes (4.1). Heights above the root have one node too, the root again: that is how trees of different
-depths are made equal.
+A tree is its leaf order: node i at height h covers leaves i·2^h .. (i + 1)·2^h - 1; level h has ceil(n / 2^h) nodes
+(4.1). Heights above the root repeat the root: trees of different depths become equally deep.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.scan import exclusive_scan
-from impinge.checks import Floats, Ints
+from impinge.checks import Bools, Floats, Ints, as_ids
 from impinge.detect.boxes.rank_split_kernels import split_by_rank
 from impinge.detect.breadth_first import kernels
-from impinge.mesh.tri_mesh import Snapshot
+from impinge.detect.common.pair_query import moved
+from impinge.mesh.tri_mesh import Snapshot, TriMesh
 
 Volume: TypeAlias = Literal["aabb", "14-dop", "18-dop"]
 
 HEIGHTS = 32
 """Levels of every tree, most of them above the root: 2^31 leaves are more than a body can have."""
 
-# Directions are a quarter of (±1, ±1, ±1) and (±1, ±1, 0), so that no projection overflows.
+# Directions are a quarter of (±1, ±1, ±1) and (±1, ±1, 0): no projection overflows.
 DIRECTIONS: dict[Volume, Floats] = {
     "aabb": np.zeros((0, 3)),
     "14-dop": 0.25 * np.array([[1, 1, 1], [1, 1, -1], [1, -1, 1], [1, -1, -1]]),
@@ -33,53 +33,30 @@ DIRECTIONS: dict[Volume, Floats] = {
 """Axes of each volume beyond x, y and z: corners of a cube, or its edges."""
 
 
-class Device(Protocol):
-    """Where arrays live and kernels run."""
-
-    name: str
-
-    def upload(self, array: Any) -> Any:
-        """A host array on the device."""
-
-    def download(self, array: Any) -> Any:
-        """A device array on the host."""
-
-    def empty(self, shape: Any, dtype: Any) -> Any:
-        """A new array on the device, to be written in full."""
-
-    def concatenate(self, arrays: list[Any]) -> Any:
-        """Rows of all arrays, one after the other."""
-
-    def run(self, kernel: str, work: int, *args: Any) -> None:
-        """Run a kernel of ``breadth_first_kernels`` for indices 0 .. work - 1."""
-
-    def scan(self, counts: Any) -> tuple[Any, int]:
-        """Exclusive prefix sums, one more than counts, and the total."""
-
-
-class Cpu:
-    """Threads and NumPy arrays."""
+class Device:
+    """Where arrays live and kernels run: NumPy arrays and CPU threads. ``Cuda`` overrides all methods."""
 
     name = "cpu"
 
-    def upload(self, array: Any) -> Any:
-        """The array itself."""
+    def upload(self, array: NDArray[Any]) -> Any:
+        """Copy a host array to the device."""
         return array
 
-    def download(self, array: Any) -> Any:
-        """The array itself."""
-        return array
+    def download(self, array: Any) -> NDArray[Any]:
+        """Copy a device array to the host."""
+        host: NDArray[Any] = array
+        return host
 
-    def empty(self, shape: Any, dtype: Any) -> Any:
-        """A new array."""
+    def empty(self, shape: int | tuple[int, ...], dtype: type[np.generic]) -> Any:
+        """Allocate an array on the device; the caller writes all of it."""
         return np.zeros(shape, dtype)
 
     def concatenate(self, arrays: list[Any]) -> Any:
-        """Rows of all arrays, one after the other."""
+        """Concatenate the rows of device arrays."""
         return np.concatenate(arrays)
 
     def run(self, kernel: str, work: int, *args: Any) -> None:
-        """Run a kernel on one thread or on all, whatever suits the work."""
+        """Run a kernel of ``breadth_first.kernels`` for indices 0 .. work - 1."""
         getattr(kernels, kernel).over(work)(*args)
 
     def scan(self, counts: Any) -> tuple[Any, int]:
@@ -90,7 +67,7 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Tree:
-    """A leaf permutation and the volumes of all nodes, those of the leaves first; never written after it was made."""
+    """A leaf order and the volumes of all nodes, leaves first; immutable."""
 
     order: Ints
     """Triangle of each leaf, shape (leaf_count,)."""
@@ -106,26 +83,9 @@ class Tree:
         """Height of the root above the leaves."""
         return max(len(self.order) - 1, 0).bit_length()
 
-    def assert_valid(self, device: Device, x: Floats, faces: Ints, live: Ints) -> None:
-        """Check that every live triangle is one leaf, levels have their counts, and nodes bound what is below."""
-        np.testing.assert_array_equal(np.sort(self.order), live)
-        box, count = device.download(self.box), len(live)
-        axes = box.shape[1] // 2
-        corners = x[faces[self.order]]
-        np.testing.assert_array_equal(box[:count, :3], corners.min(axis=1))
-        np.testing.assert_array_equal(box[:count, axes : axes + 3], corners.max(axis=1))
-        for below, (first, size) in zip(self.level[: self.height], self.level[1:]):
-            assert size == -(-below[1] // 2)
-            children = box[below[0] : below[0] + below[1]]
-            pairs = np.concatenate([children, children[-1:]])[: 2 * size].reshape(size, 2, -1)
-            np.testing.assert_array_equal(box[first : first + size, :axes], pairs[:, :, :axes].min(axis=1))
-            np.testing.assert_array_equal(box[first : first + size, axes:], pairs[:, :, axes:].max(axis=1))
-        assert len(box) == (self.level[self.height].sum() if count else 0)
-        assert (self.level[self.height :] == self.level[self.height]).all()
-
 
 class Trees:
-    """What one body keeps for all detectors of a device: its leaf order, and the tree last fitted for each volume."""
+    """Structure kept with a body per device: its leaf order, and the last fitted tree of each volume."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -133,26 +93,45 @@ class Trees:
         self._fitted: dict[Volume, tuple[object, Tree]] = {}
 
     def tree(self, snapshot: Snapshot, x: Floats, token: object, volume: Volume) -> Tree:
-        """The tree of a body as ``snapshot`` says, fitted to positions ``x``, for which ``token`` stands."""
-        known = self._fitted.get(volume)
-        if known is None or known[0] != token:
-            order, on_device = self._arrange(snapshot)
-            known = self._fitted[volume] = (token, fit(self._device, x, order, *on_device, volume))
-        return known[1]
+        """The tree of ``snapshot`` fitted to positions ``x``, which ``token`` identifies."""
+        fitted = self._fitted.get(volume)
+        if fitted is None or fitted[0] != token:
+            arranged = self._arranged
+            if arranged is None or arranged[0] is not snapshot.live:  # an edit replaces the list of live ids
+                order, upload = leaf_order(snapshot), self._device.upload
+                arranged = self._arranged = (snapshot.live, order, upload(snapshot.elements), upload(order))
+            fitted = self._fitted[volume] = token, fit(self._device, x, *arranged[1:], volume)
+        return fitted[1]
 
-    def _arrange(self, snapshot: Snapshot) -> tuple[Ints, tuple[Any, Any]]:
-        """Leaf order, and faces and order on the device; made anew after an edit, which gives a body new live ids."""
-        known = self._arranged
-        if known is None or known[0] is not snapshot.live:
-            order = leaf_order(snapshot)
-            device = self._device
-            known = (snapshot.live, order, device.upload(snapshot.elements), device.upload(order))
-            self._arranged = known
-        return known[1], known[2:]
+
+class PosedBody(NamedTuple):
+    """One body as a query sees it."""
+
+    x: Floats
+    """Positions after the transform, to which the tree is fitted."""
+    faces: Ints
+    tree: Tree
+    active: Bools | None
+    """Mask of the triangles that take part; None for all."""
+
+
+def pose(
+    device: Device, body: TriMesh, snapshot: Snapshot, matrix: Floats | None, active: ArrayLike | None, letter: str,
+    volume: Volume = "aabb",
+) -> PosedBody:  # fmt: skip
+    """Move ``snapshot`` by ``matrix`` and fit the tree to it."""
+    x, token, mask = snapshot.vertices, (snapshot.version, b""), None
+    if matrix is not None:
+        x, token = moved(matrix, x, f"transform_{letter}"), (snapshot.version, matrix.tobytes())
+    if active is not None:
+        mask = np.zeros(len(snapshot.elements), dtype=np.bool_)
+        mask[as_ids(active, name=f"active_{letter}", count=len(mask))] = True
+    trees = body.structure(f"breadth_first on {device.name}", lambda _: Trees(device))
+    return PosedBody(x, snapshot.elements, trees.tree(snapshot, x, token, volume), mask)
 
 
 def leaf_order(snapshot: Snapshot) -> Ints:
-    """Order the live triangles so that every aligned run of 2^h of them is compact."""
+    """Order the live triangles for compact nodes: each aligned range of 2^h triangles is a cluster."""
     order = snapshot.live.copy()
     centre = np.zeros((3, len(snapshot.elements)))
     corners = snapshot.vertices[snapshot.elements[order]]
@@ -173,12 +152,11 @@ def level_table(leaf_count: int) -> NDArray[np.int64]:
 
 def fit(device: Device, x: Floats, order: Ints, faces: Any, leaves: Any, volume: Volume) -> Tree:
     """Fit the leaves to positions ``x``, then every level above to the one below [vandenBergen1997]."""
-    level = level_table(len(order))
-    directions = DIRECTIONS[volume]
-    height = max(len(order) - 1, 0).bit_length()
+    level, directions = level_table(len(order)), DIRECTIONS[volume]
     axes = 3 + len(directions)
     if not len(order):
         return Tree(order, level, device.empty((0, 2 * axes), np.float64), np.zeros(6))
+    height = (len(order) - 1).bit_length()
     box = device.empty((int(level[height].sum()), 2 * axes), np.float64)
     device.run("fit_leaves", len(order), device.upload(x), faces, leaves, device.upload(directions), box)
     for below, (first, count) in zip(level[:height].tolist(), level[1:].tolist()):

@@ -1,4 +1,4 @@
-"""Bodies as a query saw them: what depths are measured in, whatever happens to the bodies meanwhile."""
+"""Body states: bodies at the moment of a query, in which depths are measured; later changes do not reach them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from impinge.mesh.tri_mesh import TriMesh
 
 Answer = TypeVar("Answer")
 Csr = tuple[NDArray[np.int64], NDArray[Any]]
-"""Where the items of each row start, and the items."""
+"""Start of each row, and the items: a CSR list."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """What does not change when a body moves; kept with it until it is edited."""
+    """Connectivity, kept with the body until an edit."""
 
     elements: Ints
     """Vertex ids of all tets or triangles, dead ones too, shape (m, 4) or (m, 3)."""
@@ -34,17 +34,12 @@ class Topology:
     boundary: Adjacency
     """The live triangles of the surface."""
 
-    @property
-    def has_tets(self) -> bool:
-        """Whether the elements are tets."""
-        return bool(self.elements.shape[1] == 4)
-
     @cached_property
     def vertex_neighbour(self) -> Csr:
         """The vertices that share an edge of a live element with each vertex, each once: (start, vertex)."""
-        rows = self.elements[self.live].astype(np.int64)
-        sides = [np.sort(rows[:, pair], axis=1) for pair in combinations(range(rows.shape[1]), 2)]
-        keys = sorted_unique(np.concatenate([low << 32 | high for low, high in (side.T for side in sides)]))
+        pairs = list(combinations(range(self.elements.shape[1]), 2))
+        side = np.sort(self.elements[self.live].astype(np.int64)[:, pairs], axis=2)
+        keys = sorted_unique(side[..., 0] << 32 | side[..., 1])
         low, high = keys >> 32, keys & 0xFFFFFFFF
         low, high = low[low != high], high[low != high]
         start, order = grouped(np.concatenate([low, high]), self.boundary.vertex_count)
@@ -59,7 +54,7 @@ class Topology:
 
 
 class State(NamedTuple):
-    """One body as a query saw it, whatever happens to the body later."""
+    """One body at the moment of a query."""
 
     positions: Floats
     """Vertices after the transform, shape (n, 3), read-only."""
@@ -68,11 +63,11 @@ class State(NamedTuple):
     """Holds the tree of boxes; its vertices may have moved since."""
     transform: Floats | None
     version: int
-    """That of the body when it was seen."""
+    """Version of the body at that moment."""
 
 
 def state_of(body: Body, transform: Any = None) -> State:
-    """The body as it is now, moved by ``transform`` (4x4); triangles have to be closed if vertices are in them."""
+    """The current state of a body, moved by ``transform`` (4x4); surfaces that vertices are inside of are closed."""
     matrix = as_transform(transform, "transform")
     surface = body.surface if isinstance(body, TetMesh) else body
     kept: dict[tuple[int, int], Topology] = surface.structure("depth", lambda _: {})
@@ -92,7 +87,7 @@ def state_of(body: Body, transform: Any = None) -> State:
 
 
 def ask(state: State, question: Callable[[TriMesh, Floats | None], Answer]) -> Answer:
-    """What ``question`` says of the surface, on its kept tree; of a copy, if the body has changed since it was seen."""
+    """The answer of ``question`` for the surface with its kept tree; for a copy, if the body has changed since."""
     if state.surface.version == state.version:
         answer = question(state.surface, state.transform)
         if state.surface.version == state.version:
@@ -101,6 +96,6 @@ def ask(state: State, question: Callable[[TriMesh, Floats | None], Answer]) -> A
 
 
 def surface_arrays(state: State, x: Floats) -> tuple[Any, ...]:
-    """The surface at given positions, as kernels take it."""
+    """The surface at given positions, as kernels take it: (x, faces, start, triangle)."""
     boundary = state.topology.boundary
     return x, boundary.faces, *boundary.vertex_tri

@@ -1,11 +1,10 @@
-"""How deep are vertices inside a body, and which way is out: consistent penetration depth.
+"""Consistent penetration depth: how deep vertices are inside a body, and the direction out of it.
 
-A vertex p inside a body could leave it through the nearest point of its surface. Neighbours that lie on two sides of a
-thin part would then leave in opposite directions. [Heidelberger2004] measures only where the surfaces cross, and
-carries depth and direction inwards from there, so that neighbours agree:
+By the nearest surface point alone, neighbours on two sides of a thin part would leave in opposite directions.
+[Heidelberger2004] measures where the surfaces cross, and propagates depth and direction inwards: neighbours agree.
 
 1. Border.   Of each edge (p, o) of the mesh with p inside and o not, x is where it leaves the body: the crossing with
-             the surface that is nearest to o (``edge_crossings_kernels``: exact signs; ``whole_tree``: few tests). n is
+             the surface that is nearest to o (``edge_crossings_kernels``: exact signs, on the ``whole_tree``). n is
              the outward normal at x, mixed from those of the triangle's corners [Max1999]; or the triangle's own, where
              that is more than 60 degrees off, as on a spike.
                  ω = 1 / |x - p|²,   d(p) = Σ ω (x - p) · n / Σ ω,   r(p) = Σ ω n, at length one.
@@ -13,10 +12,10 @@ carries depth and direction inwards from there, so that neighbours agree:
                  μ = 1 / |q - p|²,   d(p) = Σ μ ((q - p) · r(q) + d(q)) / Σ μ,   r(p) = Σ μ r(q), at length one.
 3. Feet.     d is now the distance to planes that touch the surface somewhere near. A few times, c is the point of the
              surface that is nearest to p + d r, n the normal there, and d = (c - p) · n, r = n.
-4. Exit.     d becomes the way from p along r to the surface, so that moving p by it does bring it out, if there is
-             one that is longer by a quarter at most.
-5. Rest.     The others, and vertices that no round reaches (pieces that are wholly inside), leave through the nearest
-             point of the surface (``closest_points``).
+4. Exit.     d becomes the distance from p along r to the surface, if that is at most a quarter longer: p + d r is then
+             on the surface.
+5. Rest.     The others, and vertices that no round reaches (pieces wholly inside), leave through the nearest surface
+             point (``closest_points``).
 
 Departure  Steps 3 and 4 are ours. As published, depths in round bodies do not converge as meshes are refined: between
            two balls of tets that overlap by a fifth of their radius they stay 5 % too large at the deepest vertex,
@@ -31,8 +30,8 @@ Guards     A vertex exactly on the surface has depth 0 and the normal there. Of 
 Self       A body may be inside itself. Then faces that have p or o as a corner do not count for the edge (p, o); steps
            3 and 4 are left out, since p + d r is as near to faces around p; and in step 5 faces do not count that have
            a corner in the same piece of colliding vertices as p.
-Outside    is where a face's normal points to, if the surface encloses a positive volume, else the other side; an edge
-           that passes through the inside of a face tells by itself.
+Outside    is where a face's normal points, if the surface encloses a positive volume, else the other side; for an edge
+           through the interior of a face, its direction decides.
 Guarantee  Depths are not negative, directions have length one and are finite; the same bits for any number of threads,
            runs and orders of bodies. p + d r is on the surface, but for rounding, unless a body is inside itself.
            Depths below flat surfaces are exact but for rounding.
@@ -49,24 +48,23 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from impinge.backend.jit import thread_count
-from impinge.checks import NONE, Floats
+from impinge.checks import NONE, Floats, Ints
 from impinge.detect.boxes.tree import TreeOfBoxes, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import fit_in_range, whole_tree
 from impinge.detect.common.results import VertexContacts
 from impinge.detect.depth import consistent_depth_kernels as kernels
 from impinge.detect.depth.body_states import State, ask, surface_arrays
 from impinge.detect.depth.consistent_depth_kernels import EXIT_REACH, OPPOSED, UNKNOWN
-from impinge.detect.depth.inside_vertices import Found, Group, Links, groups_in, links_of, nodes_of
+from impinge.detect.depth.inside_vertices import Links, NodeDepths, Nodes, links_of, nodes_of
 from impinge.detect.depth.nearest_exit import leave_by_nearest_point
 from impinge.detect.depth.surface_meeting_kernels import meet_surface
 from impinge.detect.depth.surface_normals_kernels import outward_sign
 from impinge.mesh.tri_mesh import TriMesh
 
 FOOT_STEPS = 6
-"""Steps at most; each leaves a share d / R of the angle to the shortest way out, R the radius of curvature."""
+"""Most steps; each leaves a share d / R of the angle to the shortest way out, R the radius of curvature."""
 
 
 def consistent_depth(
@@ -74,92 +72,81 @@ def consistent_depth(
 ) -> tuple[Floats, Floats]:
     """Depth (k,) and unit direction out of the penetrated body (k, 3) of each contact.
 
-    ``contacts.body`` and ``.in_body`` are positions in ``states``. Contacts of one vertex in several tets of a body get
-    the same. ``foot_steps=0`` is the method as published.
+    ``contacts.body`` and ``.in_body`` are positions in ``states``. Contacts of one vertex in several tets of a body are
+    equal. ``foot_steps=0`` is the method as published.
     """
-    nodes = nodes_of(states, contacts)
-    links = links_of(states, nodes)
-    node_count = len(nodes.key)
-    found = Found(np.zeros(node_count), np.zeros((node_count, 3)), np.zeros(node_count, dtype=np.int32))
-    for group, first, end in groups_in(nodes, found):
-        state, near = states[group.in_body], links.of_nodes(first, end)
-        ask(state, partial(_find_depths, state, group, near, foot_steps))
-    return found.depth[nodes.of_contact], found.direction[nodes.of_contact]
+    nodes, of_contact = nodes_of(states, contacts)
+    links, many = links_of(states, nodes), len(nodes.key)
+    depths = NodeDepths(np.zeros(many), np.zeros((many, 3)), np.zeros(many, dtype=np.int32))
+    for in_body, rows, part, part_depths in nodes.by_body(depths):
+        state, near = states[in_body], links.of_nodes(rows)
+        ask(state, partial(_find_depths, state, part, part_depths, near, foot_steps))
+    return depths.depth[of_contact], depths.direction[of_contact]
 
 
 def _find_depths(
-    state: State, group: Group, links: Links, foot_steps: int, body: TriMesh, transform: Floats | None
-) -> None:
+    state: State, nodes: Nodes, depths: NodeDepths, links: Links, foot_steps: int, body: TriMesh,
+    transform: Floats | None,
+) -> None:  # fmt: skip
     """All steps for the nodes inside of one body, whose tree is that of ``body``."""
-    found, counter = group.found, np.zeros(2, dtype=np.int64)
-    found.round[:] = UNKNOWN
+    depths.round[:] = UNKNOWN
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
         posed = with_moved_vertices(pose_tree(body, tree, transform, None, "a"), "a")
-        size = max(float(np.abs(group.points).max()), float(np.abs(links.x).max(initial=0.0)))
+        size = max(float(np.abs(nodes.x).max()), float(np.abs(links.x).max(initial=0.0)))
         (fitted,), factor = fit_in_range([posed], size)
-        surface = surface_arrays(state, fitted.x)
-        points, links = group.points if factor == 1.0 else factor * group.points, links.times(factor)
+        points, surface = nodes.x, surface_arrays(state, fitted.x)
+        if factor != 1.0:
+            points, links = factor * points, links._replace(x=factor * links.x)
         outward = outward_sign(surface[0], surface[1])
 
-        own = np.where(group.is_own, group.vertex, np.int32(NONE))
-        touches, hits = rows_for_touches(len(own)), rows_for_hits(len(links.node))
-        whole = tuple(whole_tree(fitted))
-        meet_surface.over(len(own))(
-            own, points, tuple(links), whole, thread_count(), counter[:1], touches, hits
-        )  # fmt: skip
+        own = np.where(nodes.is_own, nodes.vertex, np.int32(NONE))
+        touches, hits = _meet_surface(own, points, tuple(links), tuple(whole_tree(fitted)))
         kernels.start_at_border.over(len(own))(
-            points, tuple(links), touches, hits, np.zeros((len(links.node), 3)), outward, surface, tuple(found)
+            points, tuple(links), touches, hits, np.zeros((len(links.node), 3)), outward, surface, tuple(depths)
         )  # fmt: skip
-        is_opposed = found.round == OPPOSED
-        leave_by_nearest_point(state, group, is_opposed, factor)
-        reach_inwards(points, links, found)
+        is_opposed = depths.round == OPPOSED
+        leave_by_nearest_point(state, nodes, depths, is_opposed, factor)
+        reach_inwards(points, links, depths)
         if foot_steps > 0:
-            is_inside = (found.round >= 0) & ~is_opposed & ~group.is_own & (touches[0] < 0)
-            walking = np.flatnonzero(is_inside & (found.depth > 0.0))
-            whole = tuple(whole_tree(fitted))  # again: a search for nearest points may have fitted it to another scale
+            is_inside = (depths.round >= 0) & ~is_opposed & ~nodes.is_own & (touches[0] < 0)
+            walking = np.flatnonzero(is_inside & (depths.depth > 0.0))
+            whole = tuple(whole_tree(fitted))  # again: the search for nearest points may fit it to another scale
             kernels.step_to_feet.over(len(walking))(
-                walking, points, foot_steps, outward, surface, whole, thread_count(), counter[1:], tuple(found)
+                walking, points, foot_steps, outward, surface, whole, thread_count(), np.zeros(1, dtype=np.int64),
+                tuple(depths),
             )  # fmt: skip
-            found.round[is_inside & (found.depth <= 0.0)] = UNKNOWN
-            found.round[_not_leaving(walking[found.depth[walking] > 0.0], points, whole, found)] = UNKNOWN
-        leave_by_nearest_point(state, group, found.round < 0, factor)
-    found.depth[:] /= factor
+            depths.round[is_inside & (depths.depth <= 0.0)] = UNKNOWN
+            # Exit: depth becomes the length of the way along direction, where that leads out.
+            rows = walking[depths.depth[walking] > 0.0]
+            many, reach = len(rows), EXIT_REACH * depths.depth[rows]
+            ends = points[rows] + reach[:, None] * depths.direction[rows]
+            none = np.full(many, NONE, dtype=np.int32)
+            _, hits = _meet_surface(none, points[rows], (np.arange(many + 1), none, np.full(many, NONE), ends), whole)
+            is_out = hits[0] > 0.0
+            depths.depth[rows[is_out]] = (hits[0] * reach)[is_out]
+            depths.round[rows[~is_out]] = UNKNOWN
+        leave_by_nearest_point(state, nodes, depths, depths.round < 0, factor)
+    depths.depth[:] /= factor
 
 
-def _not_leaving(rows: NDArray[np.int64], points: Floats, whole: tuple[Any, ...], found: Found) -> NDArray[np.int64]:
-    """Step 4: let depth be the way to the surface along direction; nodes whose way does not lead out are returned."""
-    many, reach = len(rows), EXIT_REACH * found.depth[rows]
-    ends = points[rows] + reach[:, None] * found.direction[rows]
-    none, ways = np.full(many, NONE, dtype=np.int32), np.arange(many + 1)
-    hits = rows_for_hits(many)
-    meet_surface.over(many)(
-        none, points[rows], (ways, none, np.full(many, NONE), ends), whole, thread_count(), np.zeros(1, dtype=np.int64),
-        rows_for_touches(many), hits,
-    )  # fmt: skip
-    is_out = hits[0] > 0.0
-    found.depth[rows[is_out]] = (hits[0] * reach)[is_out]
-    return rows[~is_out]
+def _meet_surface(own: Ints, points: Floats, links: tuple[Any, ...], whole: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Touches and hits of ``meet_surface``."""
+    n, k, counter = len(own), len(links[1]), np.zeros(1, dtype=np.int64)
+    touches = np.zeros(n, np.int32), np.zeros((n, 3), np.int32), np.zeros((n, 3))
+    hits = np.zeros(k), np.zeros(k, np.int32), np.zeros((k, 3), np.int32), np.zeros((k, 3)), np.zeros(k, np.int8)
+    meet_surface.over(n)(own, points, links, whole, thread_count(), counter, touches, hits)
+    return touches, hits
 
 
-def rows_for_touches(count: int) -> tuple[NDArray[Any], ...]:
-    """Triangle, corners, weights; see ``meet_surface``."""
-    return np.zeros(count, np.int32), np.zeros((count, 3), np.int32), np.zeros((count, 3))
-
-
-def rows_for_hits(count: int) -> tuple[NDArray[Any], ...]:
-    """Share, triangle, corners, weights, sign; see ``meet_surface``."""
-    return np.zeros(count), *rows_for_touches(count), np.zeros(count, np.int8)
-
-
-def reach_inwards(points: Floats, links: Links, found: Found) -> None:
-    """Step 2: rounds, until one reaches nobody."""
-    waiting = np.flatnonzero(found.round == UNKNOWN)
+def reach_inwards(points: Floats, links: Links, depths: NodeDepths) -> None:
+    """Step 2: rounds, until one reaches no node."""
+    waiting = np.flatnonzero(depths.round == UNKNOWN)
     for this_round in count(1):
         kernels.reach_neighbours.over(len(waiting))(
-            waiting, links.start, links.node, points, this_round, tuple(found)
+            waiting, links.start, links.node, points, this_round, tuple(depths)
         )  # fmt: skip
-        is_waiting = found.round[waiting] == UNKNOWN
+        is_waiting = depths.round[waiting] == UNKNOWN
         if is_waiting.all():
             break
         waiting = waiting[is_waiting]

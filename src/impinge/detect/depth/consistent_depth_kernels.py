@@ -1,6 +1,7 @@
-"""Depths from neighbour to neighbour, and steps to the nearest point; see ``depth`` for the formulas.
+"""Depth and direction at the border, from neighbour to neighbour, and by steps to the nearest point.
 
-Nodes and links are those of ``surface_meeting_kernels``, surfaces those of ``surface_normals_kernels``.
+See ``consistent_depth`` for the formulas, ``surface_meeting_kernels`` for nodes and links, ``surface_normals_kernels``
+for surfaces.
 """
 
 # mypy: ignore-errors
@@ -28,22 +29,22 @@ from impinge.exact.orientation import point
 from impinge.exact.triangle_triangle import dot, minus
 
 RUN = 32
-"""Nodes that one task looks at."""
+"""Nodes per task."""
 UNKNOWN = -1
-"""Round of a node that has no depth yet."""
+"""Round of a node without a depth."""
 OPPOSED = -2
 """Round of a node whose normals, or those of its neighbours, cancel."""
 EXIT_REACH = 1.25
-"""A way out is looked for so many depths away along the direction."""
+"""Length of the ray that looks for the exit, in depths."""
 ON_SURFACE = 2.0**-50
-"""Distances below this share of the coordinates are rounding, and have no direction."""
+"""Distances below this share of the coordinates are rounding errors without a direction."""
 STEADY = 2.0**-10
-"""Angle below which a step to a foot is the last; what is left changes depths by the order of its square."""
+"""Angle in radians below which a step to a foot is the last; the error of the depth is of the order of its square."""
 
 
 @inlined
-def settle(n, depth, direction, total_weight, this_round, out):
-    """Write weighted sums as depth and direction; a node whose directions cancel gets none."""
+def write_mean(n, depth, direction, total_weight, this_round, out):
+    """Write weighted sums as depth and direction; OPPOSED if the directions cancel."""
     out_depth, out_direction, out_round = out
     if math.sqrt(dot(direction, direction)) <= CANCELLED * total_weight:
         out_round[n] = OPPOSED
@@ -86,7 +87,7 @@ def start_node(n, p, first, end, link_x, share, sign, normal, outward, out):
             depth += omega * (share[k] * dot(minus(point(link_x, k), p), n_out))
             direction = plus(direction, times(n_out, omega))
             total += omega
-    settle(n, depth, direction, total, 0, out)
+    write_mean(n, depth, direction, total, 0, out)
 
 
 @kernel(parallel_from=256)
@@ -101,7 +102,7 @@ def start_at_border(points, links, touches, hits, normal, outward, surface, out)
     for n in prange(len(points)):
         if touch_tri[n] >= 0:
             way = times(normal_of_row(n, touch_corner, touch_weight, surface), outward)
-            settle(n, 0.0, way, 1.0, 0, out)
+            write_mean(n, 0.0, way, 1.0, 0, out)
         else:
             for k in range(start[n], start[n + 1]):
                 if share[k] >= 0.0:
@@ -109,57 +110,44 @@ def start_at_border(points, links, touches, hits, normal, outward, surface, out)
             start_node(n, point(points, n), start[n], start[n + 1], link_x, share, sign, normal, outward, out)
 
 
-@compiled
-def _reach_node(n, start, link_node, node_x, this_round, out):
-    """μ = 1 / |q - p|²,  d = Σ μ ((q - p) · r(q) + d(q)) / Σ μ,  r = Σ μ r(q) at length one, over earlier nodes q."""
-    depth_of, direction_of, round_of = out
-    p = point(node_x, n)
-    least = math.inf
-    for k in range(start[n], start[n + 1]):
-        q = link_node[k]
-        if q >= 0 and 0 <= round_of[q] < this_round:
-            gap = minus(point(node_x, q), p)
-            least = min(least, dot(gap, gap))
-    if least == math.inf:
-        return
-    depth, total, direction = 0.0, 0.0, (0.0, 0.0, 0.0)
-    for k in range(start[n], start[n + 1]):
-        q = link_node[k]
-        if q >= 0 and 0 <= round_of[q] < this_round:
-            gap = minus(point(node_x, q), p)
-            mu = _weight(least, dot(gap, gap))
-            r = point(direction_of, q)
-            depth += mu * (dot(gap, r) + depth_of[q])
-            direction = plus(direction, times(r, mu))
-            total += mu
-    settle(n, depth, direction, total, this_round, out)
-
-
 @kernel(parallel_from=512)
 def reach_neighbours(nodes, start, link_node, node_x, this_round, out):
-    """Depth and direction of those nodes that have neighbours of earlier rounds; what this round writes is not read."""
+    """Depth and direction of those nodes that have neighbours q of earlier rounds.
+
+    μ = 1 / |q - p|²,  d = Σ μ ((q - p) · r(q) + d(q)) / Σ μ,  r = Σ μ r(q) at length one.
+    """
     for i in prange(len(nodes)):
-        _reach_node(nodes[i], start, link_node, node_x, this_round, out)
+        depth_of, direction_of, round_of = out
+        n = nodes[i]
+        p = point(node_x, n)
+        least = math.inf
+        for k in range(start[n], start[n + 1]):
+            q = link_node[k]
+            if q >= 0 and 0 <= round_of[q] < this_round:
+                gap = minus(point(node_x, q), p)
+                least = min(least, dot(gap, gap))
+        depth, total, direction = 0.0, 0.0, (0.0, 0.0, 0.0)
+        for k in range(start[n], start[n + 1]):
+            q = link_node[k]
+            if q >= 0 and 0 <= round_of[q] < this_round:
+                gap = minus(point(node_x, q), p)
+                mu = _weight(least, dot(gap, gap))
+                r = point(direction_of, q)
+                depth += mu * (dot(gap, r) + depth_of[q])
+                direction = plus(direction, times(r, mu))
+                total += mu
+        if least < math.inf:
+            write_mean(n, depth, direction, total, this_round, out)
 
 
 # Feet ---------------------------------------------------------------------------------------------------
 
 
 @compiled
-def foot_at(p, goal, corners, x, outward, surface):
-    """The normal at the point c of a triangle that is nearest to ``goal``, and how far c is above p along it."""
-    ca, cb, cc = corners
-    a, b, c = point(x, ca), point(x, cb), point(x, cc)
-    u, v, w, _ = closest_on_triangle(goal, a, b, c)
-    n = times(normal_at(ca, cb, cc, u, v, w, surface), outward)
-    return n, dot(mixed(u, minus(a, p), v, minus(b, p), w, minus(c, p)), n)
-
-
-@compiled
 def _step_to_foot(p, depth, direction, steps, outward, surface, tree, keys, index, cursor):
-    """Go to where direction and depth lead to, to the nearest point c of the surface, and take n there and (c - p) · n.
+    """Iterate: the nearest surface point c to p + depth · direction, its normal n, then depth = (c - p) · n.
 
-    Ends where n would turn too far from where it began, and where it does not turn any more.
+    Ends where n turns more than 60 degrees from the first direction, and where it converges.
     """
     box, corner, start, top, origin, reach, x, order_face, order_tri = tree
     began = direction
@@ -169,8 +157,11 @@ def _step_to_foot(p, depth, direction, steps, outward, surface, tree, keys, inde
         slot = nearest_in_order(
             goal, box, corner, start, top, origin, reach, x, order_face, order_tri, slot, keys, index, cursor
         )  # fmt: skip
-        corners = order_face[slot, 0], order_face[slot, 1], order_face[slot, 2]
-        n, above = foot_at(p, goal, corners, x, outward, surface)
+        ca, cb, cc = order_face[slot, 0], order_face[slot, 1], order_face[slot, 2]
+        a, b, c = point(x, ca), point(x, cb), point(x, cc)
+        u, v, w, _ = closest_on_triangle(goal, a, b, c)
+        n = times(normal_at(ca, cb, cc, u, v, w, surface), outward)
+        above = dot(mixed(u, minus(a, p), v, minus(b, p), w, minus(c, p)), n)
         if dot(n, began) < LEAST_COSINE or above < 0.0:
             break
         turn = minus(n, direction)
@@ -180,25 +171,18 @@ def _step_to_foot(p, depth, direction, steps, outward, surface, tree, keys, inde
     return depth, direction
 
 
-@compiled
-def _step_run(first, end, nodes, points, steps, outward, surface, tree, out):
-    depth, direction, _ = out
-    levels = tree[3] + 1
-    keys, index, cursor = np.empty(WIDTH * levels, np.int32), np.empty(levels, np.int64), np.empty(levels, np.int64)
-    for i in range(first, end):
-        n = nodes[i]
-        depth[n], foot_direction = _step_to_foot(
-            point(points, n), depth[n], point(direction, n), steps, outward, surface, tree, keys, index, cursor
-        )  # fmt: skip
-        write(direction, n, foot_direction)
-
-
 @kernel(parallel_from=128)
 def step_to_feet(nodes, points, steps, outward, surface, tree, threads, counter, out):
     """Move depth and direction of the given nodes towards the shortest way out."""
-    tasks = (len(nodes) + RUN - 1) // RUN
     for _ in prange(threads):
-        t = claim(counter)
-        while t < tasks:
-            _step_run(t * RUN, min((t + 1) * RUN, len(nodes)), nodes, points, steps, outward, surface, tree, out)
-            t = claim(counter)
+        depth, direction, levels = out[0], out[1], tree[3] + 1
+        keys, index, cursor = np.empty(WIDTH * levels, np.int32), np.empty(levels, np.int64), np.empty(levels, np.int64)
+        task = claim(counter)
+        while task * RUN < len(nodes):
+            for i in range(task * RUN, min((task + 1) * RUN, len(nodes))):
+                n = nodes[i]
+                depth[n], r = _step_to_foot(
+                    point(points, n), depth[n], point(direction, n), steps, outward, surface, tree, keys, index, cursor
+                )  # fmt: skip
+                write(direction, n, r)
+            task = claim(counter)

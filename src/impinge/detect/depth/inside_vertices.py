@@ -1,4 +1,4 @@
-"""Vertices inside bodies, each once, the edges that lead from them, and the answer that is made for them."""
+"""Nodes, links and depths of nodes: vertices inside bodies, and the edges that lead from them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,41 @@ from impinge.detect.depth import inside_vertices_kernels as kernels
 from impinge.detect.depth.body_states import State
 
 
+class NodeDepths(NamedTuple):
+    """Depths of nodes, a row per node."""
+
+    depth: Floats
+    direction: Floats
+    round: Ints
+    """The round that found it, 0 at the border; or UNKNOWN, or OPPOSED."""
+
+
 class Nodes(NamedTuple):
     """Vertices inside bodies, each once per body that it is in; sorted by (in_body, body, vertex)."""
 
     key: NDArray[np.int64]
-    """Rises; differs as the vertex does for nodes of one body in one body."""
+    """Rises; the keys of nodes of one body in one body differ as their vertices do."""
     in_body: NDArray[np.int64]
     body: NDArray[np.int64]
     vertex: Ints
     x: Floats
-    of_contact: NDArray[np.int64]
-    """The node of each contact."""
+
+    @property
+    def is_own(self) -> Bools:
+        """Whether a node is a vertex of the body that it is in."""
+        own: Bools = self.body == self.in_body
+        return own
+
+    def by_body(self, depths: NodeDepths) -> Iterator[tuple[int, slice, Nodes, NodeDepths]]:
+        """For each penetrated body: the body, its range of nodes, and views of its nodes and depths."""
+        for in_body, rows in groups(self.in_body):
+            part = slice(int(rows[0]), int(rows[-1]) + 1)
+            views: Any = [[column[part] for column in columns] for columns in (self, depths)]
+            yield in_body, part, Nodes(*views[0]), NodeDepths(*views[1])
 
 
-def nodes_of(states: Sequence[State], contacts: VertexContacts) -> Nodes:
-    """The vertices that contacts are about."""
+def nodes_of(states: Sequence[State], contacts: VertexContacts) -> tuple[Nodes, NDArray[np.int64]]:
+    """The nodes of all contacts, and the node of each contact."""
     body_count = max(len(states), 1)
     vertex_count = max([len(state.positions) for state in states], default=1)
     pair = contacts.in_body.astype(np.int64) * body_count + contacts.body
@@ -38,7 +58,7 @@ def nodes_of(states: Sequence[State], contacts: VertexContacts) -> Nodes:
     x = np.zeros((len(key), 3))
     for b, rows in groups(body):
         x[rows] = states[b].positions[vertex[rows]]
-    return Nodes(key, in_body, body, vertex.astype(np.int32), x, of_contact.reshape(-1))
+    return Nodes(key, in_body, body, vertex.astype(np.int32), x), of_contact.reshape(-1)
 
 
 def groups(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -54,23 +74,18 @@ class Links(NamedTuple):
     """Edges from nodes to all neighbours of their vertices."""
 
     start: NDArray[np.int64]
-    """The first link of each node, and the number of all."""
+    """The first link of each node, and the total."""
     vertex: Ints
-    """The vertex that it leads to."""
+    """The vertex at its end."""
     node: NDArray[np.int64]
-    """The node that it leads to, negative if that vertex is outside."""
+    """The node at its end, negative if that vertex is outside."""
     x: Floats
 
-    def of_nodes(self, first: int, end: int) -> Links:
-        """The links of some nodes that follow one another, and are counted from the first."""
-        rows = slice(self.start[first], self.start[end])
-        return Links(
-            self.start[first : end + 1] - self.start[first], self.vertex[rows], self.node[rows] - first, self.x[rows]
-        )
-
-    def times(self, factor: float) -> Links:
-        """The same between points that are multiplied by ``factor``."""
-        return self if factor == 1.0 else self._replace(x=factor * self.x)
+    def of_nodes(self, part: slice) -> Links:
+        """The links of a range of nodes, which are numbered from the first of them."""
+        start = self.start[part.start : part.stop + 1]
+        rows = slice(start[0], start[-1])
+        return Links(start - start[0], self.vertex[rows], self.node[rows] - part.start, self.x[rows])
 
 
 def links_of(states: Sequence[State], nodes: Nodes) -> Links:
@@ -87,33 +102,3 @@ def links_of(states: Sequence[State], nodes: Nodes) -> Links:
         body = states[b].positions, *states[b].topology.vertex_neighbour
         kernels.find_links.over(len(rows))(rows, nodes.key, nodes.vertex, body, tuple(links))
     return links
-
-
-class Found(NamedTuple):
-    """The answer, a row per node."""
-
-    depth: Floats
-    direction: Floats
-    round: Ints
-    """When it was found, 0 at the border; or UNKNOWN, or OPPOSED."""
-
-
-class Group(NamedTuple):
-    """The nodes inside of one body; views."""
-
-    in_body: int
-    vertex: Ints
-    is_own: Bools
-    """Whether they are of that very body."""
-    points: Floats
-    found: Found
-
-
-def groups_in(nodes: Nodes, found: Found) -> Iterator[tuple[Group, int, int]]:
-    """The nodes inside of each penetrated body, which follow one another: the group, its first node and its end."""
-    for in_body, rows in groups(nodes.in_body):
-        first, end = int(rows[0]), int(rows[-1]) + 1
-        part = slice(first, end)
-        is_own = nodes.body[part] == in_body
-        views = Found(found.depth[part], found.direction[part], found.round[part])
-        yield Group(in_body, nodes.vertex[part], is_own, nodes.x[part], views), first, end

@@ -1,4 +1,4 @@
-"""Links from nodes, vertices inside of bodies, to the neighbours of their vertices; see ``inside_vertices``."""
+"""Links from nodes, vertices inside bodies, to the neighbours of their vertices; see ``inside_vertices``."""
 
 # mypy: ignore-errors
 
@@ -9,7 +9,7 @@ from impinge.exact.orientation import point
 
 @inlined
 def find_key(keys, key, near):
-    """Where ``key`` is in a rising list, -1 if it is not there; quick if that is near to a given place."""
+    """The position of ``key`` in a rising list, -1 if absent; a galloping search from position ``near``."""
     low, high, step = near, near + 1, 1
     while low > 0 and keys[low] > key:
         high, low, step = low, max(low - step, 0), 2 * step
@@ -26,7 +26,7 @@ def find_key(keys, key, near):
 
 @kernel(parallel_from=256)
 def find_links(nodes, keys, vertex, body, links):
-    """Where the links of those nodes lead to that belong to one body.
+    """Ends of the links of nodes of one body.
 
     ``body`` is (x, start, neighbour), ``links`` is (start, vertex, node, x). Keys of nodes that are in the same body,
     and of the same body, differ as their vertices do.

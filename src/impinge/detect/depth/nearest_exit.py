@@ -1,4 +1,4 @@
-"""Out through the nearest point of the surface: for vertices that no border reaches, and where directions cancel."""
+"""Exit through the nearest surface point: for vertices that no border reaches, and where directions cancel."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from impinge.detect.common.nearest_results import ClosestPoints
 from impinge.detect.depth import surface_normals_kernels as kernels
 from impinge.detect.depth.body_states import State, ask, surface_arrays
 from impinge.detect.depth.consistent_depth_kernels import ON_SURFACE
-from impinge.detect.depth.inside_vertices import Group
+from impinge.detect.depth.inside_vertices import NodeDepths, Nodes
 from impinge.detect.proximity.closest_points import closest_points
 from impinge.mesh.tri_mesh import TriMesh
 
 
-def leave_by_nearest_point(state: State, group: Group, chosen: Bools, factor: float = 1.0) -> None:
-    """Step 4, for the chosen nodes, whose depths are multiplied by ``factor``; they count as found at the border."""
+def leave_by_nearest_point(
+    state: State, nodes: Nodes, depths: NodeDepths, chosen: Bools, factor: float = 1.0
+) -> None:  # fmt: skip
+    """Step 5 for the chosen nodes of one body; their depths are multiplied by ``factor``, their round is 0."""
     if not chosen.any():
         return
-    found = group.found
     for is_self in (False, True):
-        rows = np.flatnonzero(chosen & (group.is_own == is_self))
+        rows = np.flatnonzero(chosen & (nodes.is_own == is_self))
         if len(rows):
-            without = _pieces_of(state, group.vertex[group.is_own], group.vertex[rows]) if is_self else None
-            depth, direction = _nearest_point(state, group.points[rows], without)
-            found.depth[rows], found.direction[rows], found.round[rows] = factor * depth, direction, 0
+            only = _other_faces(state, nodes.vertex[nodes.is_own], nodes.vertex[rows]) if is_self else None
+            depth, direction = _nearest_point(state, nodes.x[rows], only)
+            depths.depth[rows], depths.direction[rows], depths.round[rows] = factor * depth, direction, 0
 
 
-def _pieces_of(state: State, colliding: Ints, vertex: Ints) -> Bools:
-    """Mark all colliding vertices that edges between such connect with one of ``vertex``, shape (n,)."""
+def _other_faces(state: State, colliding: Ints, vertex: Ints) -> Bools | None:
+    """Mask of the faces without a corner in a piece of colliding vertices that has one of ``vertex``; None if empty."""
     from scipy.sparse import csr_array  # takes longer to import than most queries
     from scipy.sparse.csgraph import connected_components
 
@@ -42,28 +43,22 @@ def _pieces_of(state: State, colliding: Ints, vertex: Ints) -> Bools:
     is_chosen = np.isin(piece_of_colliding, piece_of_colliding[np.isin(colliding, vertex)])
     marked = np.zeros(vertex_count, dtype=np.bool_)
     marked[colliding[is_chosen]] = True
-    return marked
+    is_other: Bools = np.logical_not(marked[state.topology.boundary.faces].any(axis=1))
+    return is_other if is_other.any() else None
 
 
-def _nearest(state: State, points: Floats, only: Bools | None = None) -> tuple[ClosestPoints, Ints]:
-    """Nearest points of the surface, or of some of its faces, and the corners of their triangles."""
+def _nearest_point(state: State, points: Floats, only: Bools | None) -> tuple[Floats, Floats]:
+    """Distance to the surface, or to some of its faces, and direction there."""
 
     def nearest(surface: TriMesh, transform: Floats | None) -> tuple[ClosestPoints, Ints]:
         answer = closest_points(surface, points, transform_a=transform, inside=False)
         return answer, surface.faces[answer.triangle]
 
     if only is None:
-        return ask(state, nearest)
-    return nearest(TriMesh(state.positions, state.topology.boundary.faces[only], validate="trust"), None)
-
-
-def _nearest_point(state: State, points: Floats, without: Bools | None) -> tuple[Floats, Floats]:
-    """Distance to the surface and direction there, of faces that have no vertex of ``without`` if there are such."""
-    only = None
-    if without is not None:
-        is_left: Bools = np.logical_not(without[state.topology.boundary.faces].any(axis=1))
-        only = is_left if is_left.any() else None
-    answer, corner = _nearest(state, points, only)
+        answer, corner = ask(state, nearest)
+    else:
+        faces = state.topology.boundary.faces[only]
+        answer, corner = nearest(TriMesh(state.positions, faces, validate="trust"), None)
     direction = np.zeros_like(points)
     kernels.unit_rows(answer.point - points, direction)
     is_on = answer.distance <= ON_SURFACE * np.abs(points).max(axis=1)
@@ -82,5 +77,5 @@ def in_range(x: Floats) -> tuple[Floats, float]:
         return x, 1.0
     factor = math.ldexp(1.0, max(min(-exponent, 1000), -1000))
     x = factor * x
-    x.flags.writeable = False  # as a body's are: Numba compiles anew for the other kind
+    x.flags.writeable = False  # as positions of bodies are: Numba specialises kernels on that
     return x, factor

@@ -1,4 +1,4 @@
-"""Where nodes lie on a surface and their links pass through it; see ``depth``.
+"""Where nodes lie on a surface and their links pass through it; see ``consistent_depth``.
 
 A node is a vertex inside a body, a link leads from a node to a neighbour of its vertex; the links of node n are those
 from ``start[n]`` on.
@@ -20,13 +20,13 @@ from impinge.exact.orientation import orient3d, point
 from impinge.exact.segment_triangle import segment_triangle
 
 RUN = 32
-"""Nodes that one task looks at."""
+"""Nodes per task."""
 ONE = np.uint64(1)
 
 
 @compiled
 def meet_segment(k, p, o, a, b, c, corners, tri, hits):
-    """Keep where link ``k`` passes through a triangle if that is nearer to its outer end o; lowest id of several."""
+    """Keep where link ``k`` passes through a triangle, if nearer to its outer end o; the lowest id of several."""
     kind, along, t, weights = crossing(p, o, a, b, c)
     if kind != NONE:
         keep_hit(k, t, along if kind == CROSSING else 0, weights, corners, tri, hits)
@@ -34,7 +34,7 @@ def meet_segment(k, p, o, a, b, c, corners, tri, hits):
 
 @inlined
 def keep_hit(k, t, along, weights, corners, tri, hits):
-    """Keep that link ``k`` passes through a triangle at ``t``, if that is nearer to its end; lowest id of several."""
+    """Keep the passage of link ``k`` through a triangle at ``t``, if nearer to its end; the lowest id of several."""
     share, hit_tri, corner, weight, sign = hits
     if t < share[k] or (t == share[k] and tri > hit_tri[k]):
         return
@@ -55,41 +55,33 @@ def _is_beside(p, o, a, b, c):
 
 
 @compiled
-def _meet_vertex(i, p, a, b, c, corners, tri, touches):
-    """Keep a triangle that the vertex, which is in its plane, lies on; the one with the lowest id."""
-    touch_tri, corner, weight = touches
-    if touch_tri[i] >= 0 and touch_tri[i] < tri:
-        return
-    if segment_triangle(p, p, a, b, c) == NONE:
-        return
-    u, v, w, _ = closest_on_triangle(p, a, b, c)
-    touch_tri[i] = tri
-    corner[i, 0], corner[i, 1], corner[i, 2] = corners
-    write(weight, i, (u, v, w))
-
-
-@compiled
 def meet_triangle(i, p, vertex, first, end, link_vertex, link_node, link_x, x, corners, tri, touches, hits):
-    """A vertex and its outer links against one triangle; ``vertex`` is -1 unless the body is inside itself."""
+    """Test a vertex and its outer links against one triangle; ``vertex`` is -1 unless the body is inside itself.
+
+    Of several triangles that the vertex lies on, the one with the lowest id is kept.
+    """
     ca, cb, cc = corners
     if vertex in (ca, cb, cc):
         return
     a, b, c = point(x, ca), point(x, cb), point(x, cc)
     side = orient3d(a, b, c, p)
-    if side == 0:
-        _meet_vertex(i, p, a, b, c, corners, tri, touches)
+    if side == 0 and not 0 <= touches[0][i] < tri and segment_triangle(p, p, a, b, c) != NONE:
+        u, v, weight_c, _ = closest_on_triangle(p, a, b, c)
+        touches[0][i] = tri
+        touches[1][i, 0], touches[1][i, 1], touches[1][i, 2] = corners
+        write(touches[2], i, (u, v, weight_c))
     for k in range(first, end):
         if link_node[k] < 0:
             w = link_vertex[k] if vertex >= 0 else np.int32(-1)
             o = point(link_x, k)
-            # Most links end on the side of the plane on which they begin: that is cheap to see.
+            # Most links begin and end on the same side of the plane, a cheap test.
             if w not in (ca, cb, cc) and not _is_beside(p, o, a, b, c) and orient3d(a, b, c, o) != side:
                 meet_segment(k, p, o, a, b, c, corners, tri, hits)
 
 
 @compiled
 def _box_of(p, first, end, link_node, link_x, origin):
-    """The box around a vertex and its outer neighbours, counted and rounded as those of the tree."""
+    """The box around a vertex and its outer neighbours, relative to the origin and rounded as those of the tree."""
     lo_x, lo_y, lo_z = p
     hi_x, hi_y, hi_z = p
     for k in range(first, end):
@@ -102,11 +94,12 @@ def _box_of(p, first, end, link_node, link_x, origin):
 
 
 @compiled
-def _meet_surface(i, p, vertex, first, end, link_vertex, link_node, link_x, tree, mask, index, touches, hits):
-    """A vertex and its outer links against all triangles near them.
+def _meet_surface(i, p, vertex, first, end, links, tree, mask, index, touches, hits):
+    """Test a vertex and its outer links against all triangles near them.
 
-    Each level has a frame: the node that is open there, and those of its children that are still to be looked at.
+    Depth first: each level holds its open node, ``index``, and the children still to visit, ``mask``.
     """
+    _, link_vertex, link_node, link_x = links
     box, _, start, top, origin, _, x, order_face, order_tri = tree
     low, high = _box_of(p, first, end, link_node, link_x, origin)
     level, node = top, np.int64(0)
@@ -131,32 +124,24 @@ def _meet_surface(i, p, vertex, first, end, link_vertex, link_node, link_x, tree
             level -= 1
 
 
-@compiled
-def _meet_run(first, end, own, points, links, tree, touches, hits):
-    start, link_vertex, link_node, link_x = links
-    top = tree[3]
-    mask, index = np.empty(top + 1, np.uint64), np.empty(top + 1, np.int64)
-    for i in range(first, end):
-        touches[0][i] = -1
-        for k in range(start[i], start[i + 1]):
-            hits[0][k] = -1.0
-        _meet_surface(
-            i, point(points, i), own[i], start[i], start[i + 1], link_vertex, link_node, link_x, tree, mask, index,
-            touches, hits,
-        )  # fmt: skip
-
-
 @kernel(parallel_from=128)
 def meet_surface(own, points, links, tree, threads, counter, touches, hits):
-    """Of all nodes of a penetrated body: the triangle that each lies on, and where its outer links leave the body.
+    """For all nodes of a penetrated body: the triangle that each lies on, and where its outer links leave the body.
 
     ``own`` is the vertex where the body is inside itself, else -1. ``touches`` is (triangle or -1, corners, weights),
     ``hits`` is (share of the link or -1, triangle, corners, weights, 1 or -1 if the link goes with or against the
     normal, 0 if it passes through an edge or corner).
     """
-    tasks = (len(own) + RUN - 1) // RUN
     for _ in prange(threads):
-        t = claim(counter)
-        while t < tasks:
-            _meet_run(t * RUN, min((t + 1) * RUN, len(own)), own, points, links, tree, touches, hits)
-            t = claim(counter)
+        start, top = links[0], tree[3]
+        mask, index = np.empty(top + 1, np.uint64), np.empty(top + 1, np.int64)
+        task = claim(counter)
+        while task * RUN < len(own):
+            for i in range(task * RUN, min((task + 1) * RUN, len(own))):
+                touches[0][i] = -1
+                for k in range(start[i], start[i + 1]):
+                    hits[0][k] = -1.0
+                _meet_surface(
+                    i, point(points, i), own[i], start[i], start[i + 1], links, tree, mask, index, touches, hits
+                )  # fmt: skip
+            task = claim(counter)

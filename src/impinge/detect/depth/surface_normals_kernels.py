@@ -1,6 +1,6 @@
-"""Vectors, and normals on a surface.
+"""Vector arithmetic, and normals of a surface.
 
-A surface is (x, faces, start, triangle), where the last two list the triangles around vertices.
+A surface is (x, faces, start, triangle), the last two a CSR list of the triangles around vertices.
 """
 
 # mypy: ignore-errors
@@ -20,7 +20,7 @@ LEAST_COSINE = 0.5
 
 @compiled
 def unit(v):
-    """The vector at length one, whatever its size; zeros if it has no direction."""
+    """The unit vector, at any scale; zeros for a zero vector."""
     size = max(abs(v[0]), abs(v[1]), abs(v[2]))
     if not size > 0.0:
         return 0.0, 0.0, 0.0
@@ -31,14 +31,14 @@ def unit(v):
 
 @compiled
 def unit_rows(vectors, out):
-    """Each row at length one; a row of zeros stays so."""
+    """Normalise each row; rows of zeros stay zero."""
     for i in range(len(vectors)):
         write(out, i, unit(point(vectors, i)))
 
 
 @compiled
 def times(v, factor):
-    """The vector, longer by a factor."""
+    """The vector times a factor."""
     return v[0] * factor, v[1] * factor, v[2] * factor
 
 
@@ -50,19 +50,19 @@ def plus(a, b):
 
 @compiled
 def is_zero(v):
-    """Whether it has no direction at all."""
+    """Whether all components are zero."""
     return v[0] == 0.0 and v[1] == 0.0 and v[2] == 0.0
 
 
 @compiled
 def write(rows, i, v):
-    """Let row ``i`` be the vector."""
+    """Write the vector to row ``i``."""
     rows[i, 0], rows[i, 1], rows[i, 2] = v
 
 
 @compiled
 def outward_sign(x, faces):
-    """What turns the normals outwards: 1.0, or -1.0 if the faces enclose a negative volume."""
+    """The factor that turns normals outwards: 1.0, or -1.0 if the faces enclose a negative volume."""
     volume = 0.0
     for t in range(len(faces)):
         a, b, c = point(x, faces[t, 0]), point(x, faces[t, 1]), point(x, faces[t, 2])
@@ -85,7 +85,7 @@ def vertex_normal(v, surface):
 
 @compiled
 def corner_normal(p, q, r):
-    """What triangle pqr adds to the normal of its corner p."""
+    """The contribution of triangle pqr to the normal of its corner p."""
     a, b = minus(q, p), minus(r, p)
     product = dot(a, a) * dot(b, b)
     return times(cross(a, b), 1.0 / product) if product > 0.0 else (0.0, 0.0, 0.0)
@@ -120,7 +120,7 @@ def write_normals(corner, weight, surface, out):
 
 @compiled
 def normal_of_row(i, corner, weight, surface):
-    """The normal at the point that row ``i`` tells by corners and weights."""
+    """The normal at the point of row ``i``, given by corners and weights."""
     return normal_at(
         corner[i, 0], corner[i, 1], corner[i, 2], weight[i, 0], weight[i, 1], weight[i, 2], surface
     )  # fmt: skip
