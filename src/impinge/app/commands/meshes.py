@@ -83,7 +83,8 @@ def validate(file: MeshPath, drop: Drop = False, weld: Weld = None, as_json: AsJ
     if as_json:
         print_json({"file": str(file), **data})
         return
-    first, rows = data.pop("first"), []
+    data.pop("first")
+    first, rows = report.first, []
     for name, value in data.items():
         shown = ("yes" if value else "no") if isinstance(value, bool) else value
         where = f"   (first: {'-'.join(map(str, first[name]))})" if name in first else ""
