@@ -970,8 +970,8 @@ def test_repr_names_bodies_and_options():
     """Show bodies, pixels, axes and rule."""
     shown = repr(LayeredDepth(shapes.box(1.0), Sphere((0.0, 0.0, 0.0), 1.0), resolution=16))
 
-    assert shown == "<LayeredDepth: a 12 triangles, b Sphere, 16 x 16 pixels, axes=1, rule='parity'>"
-    assert repr(LayeredDepth(shapes.box(1.0))).startswith("<LayeredDepth: a 12 triangles, 128 x 128 pixels, axes=3")
+    assert shown == "<LayeredDepth: a 12 triangles, b Sphere, 16 pixels per side, axes=1, rule='parity'>"
+    assert repr(LayeredDepth(shapes.box(1.0))).startswith("<LayeredDepth: a 12 triangles, 128 pixels per side, axes=3")
 
 
 # Frames -----------------------------------------------------------------------------------------------
@@ -1242,8 +1242,8 @@ class Wrong:
     ("found", "message"),
     [
         (([0, 0], [0.0, 1.0], [True, True]), "enter and leave unequally often on 1 rays, the first is ray 0"),
-        (([0, 99], [0.0, 1.0], [True, False]), "name a ray outside of 0 .. 3"),
-        (([0, 0], [0.0, np.nan], [True, False]), "a depth that is not finite"),
+        (([0, 99], [0.0, 1.0], [True, False]), "have a ray or a depth out of range; expected rays from 0 to 3"),
+        (([0, 0], [0.0, np.nan], [True, False]), "out of range; expected rays .* and finite depths"),
         (([0, 0], [0.0], [True, False]), "expected one ray, one depth and one flag per crossing"),
     ],
 )

@@ -290,29 +290,22 @@ class LayeredDepth:
     def overlap(self, a: Solid, b: Solid, looks: list[Look]) -> VolumeOverlap:
         """The result of all axes together, without the vertices."""
         box, is_self = _common_box(a.bounds, b.bounds), self.b is None
-        stats: Stats = {
-            "axes": [look.view.axis for look in looks],
-            "fragments_a": [look.a.count for look in looks],
-            "fragments_b": [look.b.count for look in looks],
-            "bits_a": [look.a.bits for look in looks],
-            "bits_b": [look.b.bits for look in looks],
-        }
-        overlap = VolumeOverlap(
-            volume=0.0,
-            spans=np.zeros((0, 2)),
-            pixel=np.zeros((0, 2), dtype=np.int32),
-            region=box,
-            centroid=np.full(3, np.nan),
-            error=float(np.prod(np.maximum(box[1] - box[0], 0.0))),
+        names = ("axes", "fragments_a", "fragments_b", "bits_a", "bits_b")
+        counts = [(look.view.axis, look.a.count, look.b.count, look.a.bits, look.b.bits) for look in looks]
+        stats: Stats = {name: [row[k] for row in counts] for k, name in enumerate(names)}
+        result = partial(
+            VolumeOverlap,
             resolution=self.resolution,
             rule=self.rule,
             method=self.name,
             stats=stats,
             bodies=(a,) if is_self else (a, b),
         )
+        volumes, centroid = np.full(3, np.nan), np.full(3, np.nan)
         if not looks:
-            return overlap
-        volumes, centroid = np.full(3, np.nan), overlap.centroid
+            error = float(np.prod(np.maximum(box[1] - box[0], 0.0)))
+            none, no_pixel = np.zeros((0, 2)), np.zeros((0, 2), dtype=np.int32)
+            return result(volume=0.0, error=error, spans=none, pixel=no_pixel, region=box, centroid=centroid)
         for look in looks:
             volumes[look.view.axis] = look.volume
         volume = float(np.mean(volumes[np.isfinite(volumes)]))
@@ -320,25 +313,25 @@ class LayeredDepth:
         if filled:
             share = np.array([look.volume / max(each.volume for each in filled) for look in filled])
             centroid = np.sum([look.centre * part for look, part in zip(filled, share / share.sum())], axis=0)
-        main = looks[0]
-        images, tri, n = (main.a, main.b), main.spans.tri, self.resolution
-        for side, image in enumerate(images):
+        main, n = looks[0], self.resolution
+        spans, tri = main.spans, main.spans.tri
+        for side, image in enumerate((main.a, main.b)):
             if not image.has_planes:
-                tri = np.where(main.spans.side == side, np.int32(NONE), tri)
-        crossings = [np.diff(self._device.download(image.pixel_start)) for image in images[: 1 if is_self else 2]]
+                tri = np.where(spans.side == side, np.int32(NONE), tri)
+        images = (main.a,) if is_self else (main.a, main.b)
+        crossings = [np.diff(self._device.download(image.pixel_start)).reshape(n, n) for image in images]
         inverted = [self._look(look.a, look.b, INVERTED).volume for look in looks] if is_self else [0.0]
-        return replace(
-            overlap,
+        return result(
             volume=volume,
             volumes=volumes,
             error=max(float(np.mean([look.error for look in looks])), *(abs(look.volume - volume) for look in looks)),
             centroid=centroid,
             inverted_volume=float(np.mean(inverted)),
-            depth_complexity=np.stack(crossings).reshape(-1, n, n).astype(np.int32),
-            spans=main.spans.span,
-            pixel=np.stack([main.spans.pixel % n, main.spans.pixel // n], axis=1),
+            depth_complexity=np.stack(crossings).astype(np.int32),
+            spans=spans.span,
+            pixel=np.stack([spans.pixel % n, spans.pixel // n], axis=1),
             triangles=tri,
-            triangle_body=main.spans.side,
+            triangle_body=spans.side,
             region=np.array([main.view.low, main.view.high]),
             axis=main.view.axis,
         )
@@ -372,13 +365,9 @@ class LayeredDepth:
         return partial(type(self), **options), (self.a, self.b)
 
     def __repr__(self) -> str:
-        bodies = [
-            f"{letter} {len(body):,} triangles" if isinstance(body, TriMesh) else f"{letter} {type(body).__name__}"
-            for letter, body in (("a", self.a), ("b", self.b))
-            if body is not None
-        ]
-        sampling = f"{self.resolution} x {self.resolution} pixels, axes={self.axes}, rule={self.rule!r}"
-        return f"<{type(self).__name__}: {', '.join(bodies)}, {sampling}>"
+        sizes = [f"{len(x):,} triangles" if isinstance(x, TriMesh) else type(x).__name__ for x in (self.a, self.b)]
+        bodies = f"a {sizes[0]}" if self.b is None else f"a {sizes[0]}, b {sizes[1]}"
+        return f"<LayeredDepth: {bodies}, {self.resolution} pixels per side, axes={self.axes}, rule={self.rule!r}>"
 
 
 # Touching --------------------------------------------------------------------------------------------------

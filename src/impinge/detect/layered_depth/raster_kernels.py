@@ -248,7 +248,7 @@ def _pixel_range(low, high, origin, scale, n):
 
 
 @compiled
-def emit_triangle_exactly(t, x, faces, centre, grid, d, raster, first, room, pixel, depth, face):
+def _emit_triangle_exactly(t, x, faces, centre, grid, d, raster, first, room, pixel, depth, face):
     """As ``emit_triangle``, with exact signs of doubles at the pixel centres ``centre[0]`` along u, ``centre[1]``."""
     u, v, low_u, low_v, scale_u, scale_v = grid
     _, n, least, largest = raster
@@ -259,9 +259,7 @@ def emit_triangle_exactly(t, x, faces, centre, grid, d, raster, first, room, pix
         return 0
     i_lo, i_hi = _pixel_range(min(a[0], b[0], c[0]), max(a[0], b[0], c[0]), low_u, scale_u, n)
     j_lo, j_hi = _pixel_range(min(a[1], b[1], c[1]), max(a[1], b[1], c[1]), low_v, scale_v, n)
-    if i_lo > i_hi or j_lo > j_hi:
-        return 0
-    turn = orient2d(a, b, c)
+    turn = orient2d(a, b, c) if i_lo <= i_hi and j_lo <= j_hi else 0
     if turn == 0:
         return 0
     code = np.int32(~t if turn > 0 else t)
@@ -288,7 +286,7 @@ def rasterise_exactly(x, faces, ids, centre, grid, d, raster, first, pixel, dept
         total = np.int64(0)
         for k in range(c * len(ids) // CHUNKS, (c + 1) * len(ids) // CHUNKS):
             start = first[c] + total
-            total += emit_triangle_exactly(
+            total += _emit_triangle_exactly(
                 ids[k], x, faces, centre, grid, d, raster, start, first[c + 1] - start, pixel, depth, face
             )
         count[c] = total
@@ -335,9 +333,7 @@ def sort_pixel(p, pixel_start, depth, face):
 
 
 @kernel(parallel_from=1 << 12)
-def place_fragments(
-    bands, first, count, pixel, depth, face, pixel_start, pixel_count, sorted_depth, sorted_face
-):  # fmt: skip
+def place_fragments(bands, first, count, pixel, depth, face, pixel_start, pixel_count, sorted_depth, sorted_face):
     """Move fragments to their pixels and sort each pixel; the counts of pixels are used up."""
     n = len(pixel_count)
     for band in prange(bands):

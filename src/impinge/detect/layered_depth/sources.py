@@ -128,8 +128,8 @@ class HeightField:
         heights = np.pad(np.asarray(self.heights, dtype=np.float64), 1)  # columns around it have height 0
 
         def cells(at: Floats, k: int) -> NDArray[np.int64]:
-            cell = np.floor((at - corner[k]) / self.cell).astype(np.int64)
-            return 1 + np.clip(cell, -1, heights.shape[k] - 2)
+            cell: NDArray[np.int64] = np.floor((at - corner[k]) / self.cell).astype(np.int64) + 1
+            return cell.clip(0, heights.shape[k] - 1)
 
         if axis == 2:
             top = heights[cells(u, 0)][:, cells(v, 1)].T.reshape(-1)
@@ -183,30 +183,22 @@ class SourceImages(ImageCache[DepthSource]):
         ray, depth = np.asarray(ray, dtype=np.int64), np.asarray(depth, dtype=np.float64)
         enters = np.asarray(enters, dtype=np.bool_)
         if not (ray.shape == depth.shape == enters.shape and ray.ndim == 1):
-            raise MeshError(
-                f"{name} have shapes {ray.shape}, {depth.shape} and {enters.shape}; "
-                "expected one ray, one depth and one flag per crossing"
-            )
+            shapes = f"{ray.shape}, {depth.shape} and {enters.shape}"
+            raise MeshError(f"{name} have shapes {shapes}; expected one ray, one depth and one flag per crossing")
         if len(ray) and (ray.min() < 0 or ray.max() >= ray_count or not np.isfinite(depth).all()):
-            raise MeshError(
-                f"{name} name a ray outside of 0 .. {ray_count - 1} or a depth that is not finite; "
-                "number rays by row · columns + column"
-            )
-        wrong = np.flatnonzero(np.bincount(ray, weights=np.where(enters, 1, -1), minlength=ray_count))
-        if len(wrong):
-            raise MeshError(
-                f"{name} enter and leave unequally often on {len(wrong)} rays, the first is ray {int(wrong[0])}; a ray "
-                "leaves a closed body as often as it enters"
-            )
+            expected = f"rays from 0 to {ray_count - 1}, row · columns + column, and finite depths"
+            raise MeshError(f"{name} have a ray or a depth out of range; expected {expected}")
+        uneven = np.flatnonzero(np.bincount(ray, weights=np.where(enters, 1, -1), minlength=ray_count))
+        if len(uneven):
+            first = f"on {len(uneven)} rays, the first is ray {int(uneven[0])}"
+            raise MeshError(f"{name} enter and leave unequally often {first}; expected a closed body")
         # The region begins at the bounds, where the body must be outside.
         low, high = solid.bounds[:, view.axis].tolist()
         slack = BOUNDS_SLACK * max(abs(low), abs(high), high - low)
-        wrong = np.flatnonzero((depth < low - slack) | (depth > high + slack))
-        if len(wrong):
-            raise MeshError(
-                f"{name} are as far as {float(depth[wrong[0]]):.6g}, but its bounds go from {low:.6g} to {high:.6g} "
-                "there; return a box around the whole body"
-            )
+        beyond = depth[(depth < low - slack) | (depth > high + slack)]
+        if len(beyond):
+            bounds = f"bounds go from {low:.6g} to {high:.6g} there; return a box around the whole body"
+            raise MeshError(f"{name} are as far as {float(beyond[0]):.6g}, but its {bounds}")
         least, largest = view.kept_depths
         kept = (depth >= least) & (depth <= largest)
         face = np.where(enters, 0, -1).astype(np.int32)

@@ -12,10 +12,10 @@ pixels per length along u, along v, resolution).
 import numpy as np
 
 from impinge.backend.jit import compiled, inlined, kernel, prange
-from impinge.checks import NONE
 
 PARITY, WINDING, OVERLAP, INVERTED = 0, 1, 2, 3
 """Rules: which states count as inside."""
+NONE = -1
 SIDE_A, SIDE_B = 0, 1
 
 
@@ -118,16 +118,18 @@ def squares_of_bends(length, steepest):
     Lines go any whole number of columns up to ``steepest`` to either side from row to row; each has a sum of its own.
     """
     n, total = len(length), 0.0
+    bend = np.zeros(n - 2)
     lines = np.zeros((2 * steepest + 1, n - 2 + steepest * (n - 1)))
     for row in range(n):
-        rise = length[row, 1:] - length[row, :-1]
-        bend = rise[1:] - rise[:-1]
-        for value in bend:
-            total += value * value
+        for c in range(n - 2):
+            bend[c] = (length[row, c + 2] - length[row, c + 1]) - (length[row, c + 1] - length[row, c])
+            total += bend[c] * bend[c]
         for slope in range(-steepest, steepest + 1):
             first = slope * row if slope >= 0 else -slope * (n - 1 - row)
-            lines[steepest + slope, first : first + n - 2] += bend
-    for value in lines.flat:
+            line = lines[steepest + slope, first : first + n - 2]
+            for c in range(n - 2):
+                line[c] += bend[c]
+    for value in lines.reshape(-1):
         total += value * value
     return total
 
@@ -208,18 +210,15 @@ def point_near_inside(i, points, ids, window, layers, rule, reach):
     if p == NONE:
         return False
     start, depth, face, from_low = layers
-    first, end = start[p], start[p + 1]
-    state = first_state(first, end, face, from_low)
-    f = first
-    while f < end and depth[f] < pd - reach:
+    state = first_state(start[p], start[p + 1], face, from_low)
+    found = False
+    for f in range(start[p], start[p + 1]):
+        if depth[f] > pd + reach:
+            break
+        if depth[f] >= pd - reach:
+            found = found or is_inside(state, rule)
         state += 1 if face[f] >= 0 else -1
-        f += 1
-    found = is_inside(state, rule)
-    while f < end and depth[f] <= pd + reach:
-        state += 1 if face[f] >= 0 else -1
-        found = found or is_inside(state, rule)
-        f += 1
-    return found
+    return found or is_inside(state, rule)
 
 
 @kernel(parallel_from=1 << 11)
