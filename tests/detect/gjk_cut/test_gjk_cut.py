@@ -255,9 +255,9 @@ def test_body_against_itself_moved(rng):
     """Take one body as both, moved and narrowed by either side's options."""
     body = shapes.bumpy_sphere(2)
     turn = np.array([[0.0, -1.0, 0.0, 0.4], [1.0, 0.0, 0.0, 0.2], [0.0, 0.0, 1.0, 0.1], [0.0, 0.0, 0.0, 1.0]])
-    asked = {"transform_b": turn, "active_a": np.flatnonzero(rng.random(len(body.faces)) < 0.7)}
+    options = {"transform_b": turn, "active_a": np.flatnonzero(rng.random(len(body.faces)) < 0.7)}
 
-    assert assert_equals_brute_force(body, body, query=asked.items()) > 50
+    assert assert_equals_brute_force(body, body, query=options.items()) > 50
     assert assert_equals_brute_force(body, body, query={"transform_a": turn, "transform_b": turn}.items()) > 300
 
 

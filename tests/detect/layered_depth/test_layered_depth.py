@@ -85,7 +85,7 @@ def sheared(body):
 
 
 def needles():
-    """A sphere drawn out to a thousand times its width and turned, so that triangles are oblique needles."""
+    """A sphere stretched to a thousand times its width and rotated: triangles are oblique needles."""
     ball = shapes.uv_sphere(24, 12)
     turn = np.array([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.1, 0.2, 1.0]])
     return TriMesh(ball.vertices * [1.0, 1e-3, 0.2] @ turn, ball.faces)
@@ -130,7 +130,7 @@ small_points = strategies.lists(
 @hypothesis.settings(max_examples=150, deadline=None)
 @hypothesis.given(small_points, strategies.data())
 def test_degenerate_closed_meshes_are_crossed_evenly(points, data):
-    """Cross any set of tetrahedra on a lattice evenly, flat and overlapping ones too, and alike snapped or not."""
+    """Cross any set of lattice tetrahedra evenly, flat and overlapping ones included, equally snapped or not."""
     index = strategies.integers(0, len(points) - 1)
     tets = data.draw(strategies.lists(strategies.tuples(index, index, index, index), min_size=1, max_size=4))
     faces = np.array([[t[i], t[j], t[k]] for t in tets for i, j, k in ((0, 1, 2), (0, 3, 1), (0, 2, 3), (1, 3, 2))])
@@ -149,7 +149,7 @@ def test_degenerate_closed_meshes_are_crossed_evenly(points, data):
 
 
 def drawn_one_by_one(image, scratch):
-    """How many fragments there are if every triangle is drawn, candidate or not."""
+    """Number of fragments if every triangle is drawn, candidate or not."""
     solid, view = image.solid, image.view
     options = (*scratch.placed_for(len(solid.x)), view.raster(image.bits), 0, 0)
     lists = (scratch.pixel, scratch.depth, scratch.face)
@@ -158,7 +158,7 @@ def drawn_one_by_one(image, scratch):
 
 @pytest.mark.small
 def test_no_candidate_is_missed(rng):
-    """Draw what drawing every triangle one by one would draw, through windows of every size and place."""
+    """Draw the same fragments as triangle by triangle, through windows of any size and place."""
     fragments = 0
     for case in range(120):
         size = 10.0 ** rng.integers(-2, 3)
@@ -298,9 +298,9 @@ def stacked(rng, size, press=0.0):
 
 @pytest.mark.parametrize("size", [(1.0, 1.0, 1.0), (0.7, 0.6, 1.0)], ids=["edge to edge", "within"])
 def test_bodies_that_touch_in_a_slanted_face(rng, size):
-    """Share nothing where the faces that touch are slanted, so that each is rounded in its own way.
+    """Share nothing where the touching faces are slanted and rounded differently.
 
-    Of turned boxes that touch, nearly half shared up to 1e-8 of their volume, more than the error that was told.
+    Of turned boxes that touch, nearly half shared up to 1e-8 of their volume, more than the reported error.
     """
     for _ in range(40):
         assert not LayeredDepth(*stacked(rng, size), resolution=64).query()
@@ -327,7 +327,7 @@ def test_tets_that_share_a_face(rng):
 
 @pytest.mark.parametrize("name", [name for name in scenes.names() if "overlap_volume" in scenes.get(name).expected])
 def test_known_volumes_of_scenes(name):
-    """Find the volumes that scenes know by hand."""
+    """Match the hand-computed volumes of scenes."""
     scene = scenes.get(name)
     result = LayeredDepth(*scene.bodies, axes=3).query()
 
@@ -365,7 +365,7 @@ def test_a_body_shares_all_of_itself():
 
 
 def test_inclusion_and_exclusion():
-    """Let the volume of the union be that of both less what they share, and let parts add up."""
+    """Satisfy inclusion-exclusion for unions, and additivity for parts."""
     a, b = shapes.icosphere(4), shapes.icosphere(4, radius=0.7, center=(0.8, 0.2, 0.0))
     room = shapes.box(6.0, center=(0.2, 0.1, 0.05))
     options = {"resolution": 400, "rule": "winding"}
@@ -379,7 +379,7 @@ def test_inclusion_and_exclusion():
 
 
 def test_order_of_triangles_does_not_matter(rng):
-    """Find the same spans however triangles are ordered."""
+    """Find the same spans for any order of triangles."""
     a, b = knots()
     shuffled = TriMesh(a.vertices, a.faces[rng.permutation(len(a.faces))])
     one, two = LayeredDepth(a, b).query(), LayeredDepth(shuffled, b).query()
@@ -407,7 +407,7 @@ def test_axes_can_be_permuted():
 @pytest.mark.small
 @pytest.mark.tiny
 def test_region_lies_between_outside_faces():
-    """Look along the axis on which the boxes overlap least, each body from its own outside, as in Fig. 2a."""
+    """Sample along the axis of least overlap, each body from its own outside, as in Fig. 2a."""
     a, b = shapes.box(2.0), shapes.box(2.0, center=(1.0, 0.5, 1.6))  # they overlap by 1, 1.5 and 0.4
     (view_a, view_b), *others = views(a.bounds, b.bounds, 4, False)
 
@@ -474,12 +474,12 @@ def test_bodies_huge_beyond_products(size):
 
 
 def test_corner_of_a_huge_body():
-    """Find the little that a huge tetrahedron and a small box share at its tip."""
+    """Find the small overlap of a huge tetrahedron and a small box at its tip."""
     tip = np.array([[0.0, 0.0, 0.0], [1e9, 1e8, 0.0], [0.0, 1e9, 1e8], [1e8, 0.0, 1e9]])
     huge = TriMesh(tip, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
     box = shapes.box(1.0, center=(0.3, 0.3, 0.3))
     result, finer = (LayeredDepth(box, huge, resolution=n, axes=3).query() for n in (128, 512))
-    # The same, scaled so that nothing is huge.
+    # The same, scaled down.
     near = TriMesh(tip * 1e-8, huge.faces)
     expected = LayeredDepth(box, near, resolution=512, axes=3).query()
     assert result.stats["bits_b"] == [0, 0, 0]
@@ -512,7 +512,7 @@ def test_units_do_not_matter(scale):
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-110, 1e104, 1e200])
 def test_units_whose_volumes_doubles_cannot_hold(scale):
-    """Refuse bodies whose overlap overflows or vanishes, instead of finding NaN or nothing."""
+    """Refuse bodies whose overlap volume overflows or underflows."""
     a, b = (moved(body, scale=scale) for body in knots())
     with pytest.raises(MeshError, match="their common volume is beyond the range of doubles; use other units"):
         LayeredDepth(a, b, resolution=16).query()
@@ -521,7 +521,7 @@ def test_units_whose_volumes_doubles_cannot_hold(scale):
 
 
 def test_edges_that_meet_by_noise_near_the_origin():
-    """Share nothing where the overlap of ordinary bodies is less than any double."""
+    """Share nothing where the overlap of ordinary bodies underflows."""
     a, b = shapes.box(1.0, center=(0.5, 0.5, 0.5)), shapes.box(1.0, center=(-0.5, -0.5, 0.5))
     x = b.vertices.copy()
     x[:, :2][x[:, :2] == 0.0] = 1e-200
@@ -621,7 +621,7 @@ def test_smooth_bodies_are_within_half_a_per_cent():
 
 
 def assert_wrong_only_near_the_surface(body, points, inside, resolution):
-    """Each point that exact tests tell apart otherwise is within 1 / sqrt 2 of a pixel's diagonal of the surface."""
+    """Misclassified points are within 1 / sqrt 2 of a pixel's diagonal of the surface."""
     expected = impinge.closest_points(body, points)
     wrong = np.flatnonzero(inside != expected.inside)
     low, high = body.bounds
@@ -633,8 +633,8 @@ def assert_wrong_only_near_the_surface(body, points, inside, resolution):
 
 @pytest.mark.parametrize("resolution", [4, 16, 64])
 @pytest.mark.parametrize("name", ["knot", "drilled", "sheared", "needles"])
-def test_points_told_wrongly_are_near_the_surface(rng, name, resolution):
-    """Tell points apart rightly but for those within a pixel of the surface."""
+def test_misclassified_points_are_near_the_surface(rng, name, resolution):
+    """Classify all points correctly except for those within a pixel of the surface."""
     body = WATERTIGHT[name]()
     low, high = body.bounds
     corners = body.vertices[rng.integers(len(body.vertices), size=(2000, 3))]
@@ -649,7 +649,7 @@ def test_points_told_wrongly_are_near_the_surface(rng, name, resolution):
 
 @shared_data.needs_data
 def test_points_in_a_scan(rng):
-    """Tell points apart in the bunny, up to a pixel."""
+    """Classify points in the bunny, up to a pixel."""
     body = impinge.load(shared_data.FOLDER / "closed/bunny_75k.off")
     low, high = body.bounds
     points = rng.uniform(low, high, (20_000, 3))
@@ -659,7 +659,7 @@ def test_points_in_a_scan(rng):
 
 
 def test_crossings_are_moved_along_their_planes(rng, monkeypatch):
-    """Make the error of points in a smooth body one of second order by moving crossings to the points' own rays."""
+    """Reduce the error of points in a smooth body to second order by moving crossings to the points' own rays."""
     from impinge.detect.layered_depth import detector
 
     body = shapes.bumpy_sphere(6)
@@ -699,7 +699,7 @@ def test_points_on_the_border_are_inside():
 @pytest.mark.small
 @pytest.mark.tiny
 def test_points_see_transforms_and_active_pieces():
-    """Ask about the body as it is moved, and about one of its pieces."""
+    """Classify points in a transformed body and in one of its pieces."""
     two = pieces(shapes.box(1.0), shapes.box(1.0, center=(5.0, 0.0, 0.0)))
     points = [[0.0, 0.0, 0.0], [5.0, 0.0, 0.0], [0.0, 2.0, 0.0]]
     lift = np.eye(4)
@@ -724,7 +724,7 @@ def test_penetrating_vertices_are_those_inside():
 
 
 def test_vertices_inside_can_be_left_out():
-    """Find the same volume without looking for vertices, and say that nobody looked."""
+    """Find the same volume with ``vertices=False``, and no vertices."""
     a, b = scenes.get("bumpy_spheres_1k").surfaces
     result = LayeredDepth(a, b).query(vertices=False)
     assert result.penetrating_a is None
@@ -751,7 +751,7 @@ def test_rules_differ_where_a_body_overlaps_itself():
 
 
 def test_a_body_that_does_not_meet_itself():
-    """Find nothing in bodies that neither overlap themselves nor are inside out."""
+    """Find nothing in bodies without self-overlap and inversion."""
     for body in (knots()[0], shapes.icosphere(3), shapes.cad_part()):
         result = LayeredDepth(body, axes=3).query()
         assert result.volume == result.inverted_volume == 0.0
@@ -778,7 +778,7 @@ def test_overlap_of_a_body_with_itself(axes):
 
 
 def test_body_inside_out():
-    """Tell the volume of a body that is inside out."""
+    """Find the volume of an inverted body."""
     ball = shapes.icosphere(3)
     result = LayeredDepth(TriMesh(ball.vertices, ball.faces[:, [0, 2, 1]]), axes=3).query()
 
@@ -787,7 +787,7 @@ def test_body_inside_out():
 
 
 def test_mirrored_body_overlaps_itself_as_much():
-    """Find the overlap of a body with itself through a mirror, which turns it inside out."""
+    """Find the self-overlap of a mirrored body, which is inverted."""
     two = pieces(shapes.icosphere(2), shapes.icosphere(2, center=(1.2, 0.1, 0.0)))
     mirror = np.diag([1.0, 1.0, -1.0, 1.0])
     seen, mirrored = (LayeredDepth(two).query(transform_a=matrix) for matrix in (np.eye(4), mirror))
@@ -814,7 +814,7 @@ def test_thick_knot_meets_itself():
 @pytest.mark.small
 @pytest.mark.tiny
 def test_open_bodies_are_refused():
-    """Say how many edges are open, where the first is and what to do."""
+    """Name the number of open edges, the first one and the remedy."""
     body = shapes.box(2.0)
     body.remove_triangles([0])
     edge = r"3 open and 0 flipped edges, the first from \[.*\] to \[.*\] on triangle \d+, but a volume needs a closed"
@@ -831,7 +831,7 @@ def test_open_bodies_are_refused():
 @pytest.mark.small
 @pytest.mark.tiny
 def test_inconsistent_bodies_are_refused():
-    """Say how many edges are flipped; a body that is inside out as a whole is none."""
+    """Name the number of flipped edges; a body inverted as a whole has none."""
     box = shapes.box(2.0)
     faces = box.faces.copy()
     faces[3] = faces[3, [0, 2, 1]]
@@ -850,7 +850,7 @@ def test_open_edge_is_named_by_its_place():
 @pytest.mark.small
 @pytest.mark.tiny
 def test_soups_are_closed_by_position():
-    """Take triangles without common vertices as closed while their corners coincide, and not when they part."""
+    """Accept a soup as closed while its corners coincide, and refuse it when they separate."""
     box = shapes.box(1.0)
     x, faces = box.vertices[box.faces].reshape(-1, 3), np.arange(36).reshape(-1, 3)
     soup = TriMesh(x, faces)
@@ -865,7 +865,7 @@ def test_soups_are_closed_by_position():
 @pytest.mark.small
 @pytest.mark.tiny
 def test_active_pieces_must_be_closed():
-    """Ask about one of several pieces; refuse triangles that are none."""
+    """Accept a closed piece as active triangles, and refuse open ones."""
     two = pieces(shapes.box(1.0), shapes.box(1.0, center=(0.5, 0.0, 0.0)))
     room, detector = shapes.box(4.0), LayeredDepth(two, shapes.box(4.0), resolution=8)
     assert detector.query(active_a=np.arange(12)).volume == pytest.approx(1.0)
@@ -889,7 +889,7 @@ def test_active_pieces_must_be_closed():
     ],
 )
 def test_options_are_checked(options, message):
-    """Say what an option may be."""
+    """Name the allowed values of an option."""
     with pytest.raises(OptionError, match=message):
         LayeredDepth(shapes.box(1.0), **options)
 
@@ -909,14 +909,14 @@ def test_query_options_are_checked():
 
 
 def test_bodies_beyond_the_range_of_doubles_are_refused():
-    """Refuse bodies whose size overflows with a sentence."""
+    """Refuse bodies whose size overflows."""
     huge = TriMesh(shapes.box(2.0).vertices * 1.7e308, shapes.box(2.0).faces)
     with pytest.raises(MeshError, match="larger than doubles can measure; use smaller units"):
         LayeredDepth(huge, huge).query()
 
 
 def test_overlap_thinner_than_numbers_has_no_volume():
-    """Find no volume where the boxes share less than a double can divide."""
+    """Find no volume where the common box is too thin to be divided in doubles."""
     tiny = np.nextafter(0.0, 1.0)
     a, b = shapes.box(2.0, center=(1.0, 0.0, 0.0)), moved(shapes.box(2.0), (-1.0, 0.0, 0.0))
     x = b.vertices.copy()
@@ -992,7 +992,7 @@ def drawn(monkeypatch):
 
 
 def test_images_are_kept_while_nothing_moves(drawn):
-    """Draw a body once while it and the window stand, and again when either moves, or a triangle goes."""
+    """Draw a body once while it and the window are unchanged, and again after a motion or an edit."""
     a, b = shapes.icosphere(2), shapes.icosphere(2, center=(0.8, 0.0, 0.0))
     detector = LayeredDepth(a, b, axes=3, resolution=16)
     first = detector.query()
@@ -1014,7 +1014,7 @@ def test_images_are_kept_while_nothing_moves(drawn):
 
 
 def test_large_images_are_not_hoarded(monkeypatch):
-    """Keep the latest image of a body, however large, and only as many others as there is room for."""
+    """Keep the latest image of a body at any size, and others within the limit."""
     a, b = shapes.icosphere(1), shapes.box(1.0)
     LayeredDepth(a, b, axes=3, resolution=8).query()
     kept = a.structure("layered_depth", MeshImages)._images
@@ -1028,7 +1028,7 @@ def test_large_images_are_not_hoarded(monkeypatch):
 
 
 def test_nothing_is_stale(rng):
-    """Equal a detector made anew after every update, edit and change of transform or active triangles."""
+    """Equal a new detector after every update, edit and change of transform or active triangles."""
     a, b = pieces(shapes.icosphere(2), shapes.box(0.5)), shapes.icosphere(2, center=(0.5, 0.0, 0.0))
     detector = LayeredDepth(a, b, axes=3, resolution=16)
     points = rng.uniform(-1.0, 1.0, (300, 3))
@@ -1067,7 +1067,7 @@ def test_transforms_are_updates():
 
 
 def test_scratch_grows_with_the_image():
-    """Find room for more fragments than were ever seen, and let huge rooms go."""
+    """Enlarge the fragment buffers on demand, and release huge ones."""
     body = shapes.box(1.0)
     layers = MeshImages(body)
     solid = layers.solid(body, None, None, "a")
@@ -1080,7 +1080,7 @@ def test_scratch_grows_with_the_image():
 
 
 def test_cancelled_queries_say_so():
-    """Stop before the first image, and say so."""
+    """Stop before the first image with the reason "cancelled"."""
     event = threading.Event()
     event.set()
     result = LayeredDepth(shapes.box(1.0), shapes.box(1.0)).query(cancel=event)
@@ -1092,7 +1092,7 @@ def test_cancelled_queries_say_so():
 
 
 def test_stages_are_timed():
-    """Tell the milliseconds of each stage when asked to."""
+    """Report the milliseconds of each stage if timing is on."""
     impinge.time_stages(True)
     try:
         stats = LayeredDepth(shapes.box(1.0), shapes.box(1.0)).query().stats
@@ -1102,7 +1102,7 @@ def test_stages_are_timed():
 
 
 def test_debug_runs_check_the_whole_body(monkeypatch):
-    """Check in debug runs that rays cross the whole body evenly, also where a window cuts off what lies behind it."""
+    """Check in debug runs that rays cross the whole body evenly, also where the window cuts it."""
     checked = []
     monkeypatch.setattr(numba.config, "BOUNDSCHECK", 1)
     monkeypatch.setattr(images.Image, "assert_valid", lambda image, _: checked.append(image.view.cut))
@@ -1112,7 +1112,7 @@ def test_debug_runs_check_the_whole_body(monkeypatch):
 
 
 def test_changes_are_those_of_the_same_rays():
-    """Tell which rays found and lost a span, and refuse overlaps that were looked at along other rays."""
+    """List the rays that gained and lost a span, and refuse overlaps of different rays."""
     body = pieces(shapes.box(0.2, center=(0.8, 0.8, 0.8)), shapes.box(0.5))
     detector = LayeredDepth(body, shapes.box(3.0), resolution=8)
     before = detector.query()
@@ -1171,7 +1171,7 @@ def test_serial_and_threaded_kernels_agree():
 
 
 def test_many_python_threads_share_bodies():
-    """Let eight Python threads ask about the same bodies at once, each through a window of its own."""
+    """Return equal results to eight concurrent threads, each with its own window."""
     body = shapes.torus_knot(2, 3, 300, 20)
     others = [shapes.icosphere(3, center=(0.2 * k, 0.0, 0.0)) for k in range(8)]
     expected = [LayeredDepth(moved(body), other).query() for other in others]
@@ -1225,7 +1225,7 @@ def test_height_fields_stand_on_a_floor(rng):
 
 
 class Wrong:
-    """A source that returns what it is told to."""
+    """A source that returns given crossings."""
 
     version = 0
     bounds = np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])
@@ -1234,7 +1234,7 @@ class Wrong:
         self.found = Crossings(np.array(ray), np.array(depth), np.array(enters))
 
     def crossings(self, *_):
-        """Whatever was given."""
+        """The given crossings."""
         return self.found
 
 
@@ -1248,7 +1248,7 @@ class Wrong:
     ],
 )
 def test_sources_are_checked(found, message):
-    """Say what is wrong with crossings that a source returns."""
+    """Name what is wrong with the crossings of a source."""
     with pytest.raises(MeshError, match=message):
         LayeredDepth(Wrong(*found), shapes.box(1.0), resolution=2).query()
 
@@ -1272,11 +1272,11 @@ def test_wrong_balls_and_fields_are_refused(make, message):
 
 
 def test_sources_must_keep_their_promises():
-    """Say what a source lacks, that it returned something else, or that it is larger than its own box."""
+    """Refuse sources without attributes, with another return type, or larger than their bounds."""
 
     class Nameless:
         def crossings(self, *_):
-            """None at all."""
+            """Return None."""
 
     with pytest.raises(MeshError, match="a is a Nameless with crossings but without version and bounds"):
         LayeredDepth(Nameless())
@@ -1292,7 +1292,7 @@ def test_sources_must_keep_their_promises():
 
 
 def test_sources_keep_few_images():
-    """Forget images of a source whose window moves on, as those of meshes are forgotten."""
+    """Evict images of a source whose window moves, as for meshes."""
     ball, mesh = Sphere((0.0, 0.0, 0.0), 1.0), shapes.icosphere(1)
     detector = LayeredDepth(ball, mesh, resolution=4)
     for _ in range(20):
@@ -1303,7 +1303,7 @@ def test_sources_keep_few_images():
 
 
 def test_many_python_threads_share_a_source():
-    """Let eight Python threads ask one detector with a source, while its window changes."""
+    """Query one detector with a source from eight threads while its window changes."""
     ball, mesh = Sphere((0.0, 0.0, 0.0), 1.0), shapes.icosphere(1)
     detector, failed = LayeredDepth(ball, mesh, resolution=8), []
 
@@ -1324,13 +1324,13 @@ def test_many_python_threads_share_a_source():
 
 
 def test_sources_cannot_be_moved_by_a_transform():
-    """Refuse transforms of what has no vertices."""
+    """Refuse transforms of depth sources."""
     with pytest.raises(OptionError, match="body a is a depth source, which has neither vertices nor triangles"):
         LayeredDepth(Sphere((0.0, 0.0, 0.0), 1.0), shapes.box(1.0)).query(transform_a=np.eye(4))
 
 
-def test_sources_are_drawn_anew_with_their_version():
-    """Keep the image of a source while its version stands."""
+def test_sources_are_redrawn_with_their_version():
+    """Keep the image of a source while its version is unchanged."""
     calls = []
 
     class Growing:
@@ -1360,7 +1360,7 @@ def test_sources_are_drawn_anew_with_their_version():
 
 
 def test_estimated_error_covers_unaligned_boxes(rng):
-    """Cover the error where edges run along rows of pixels, so that all pixels of a row err alike."""
+    """Cover the error where edges run along rows of pixels and all pixels of a row have the same error."""
     covered, total = 0, 60
     for _ in range(total):
         size, center = rng.uniform(0.3, 1.0, 3), rng.uniform(-0.2, 0.2, 3)
@@ -1375,7 +1375,7 @@ def test_estimated_error_covers_unaligned_boxes(rng):
 @pytest.mark.parametrize("resolution", [32, 200])
 @pytest.mark.parametrize("slope", [1.0, 0.5, 2.0, -3.0])
 def test_estimated_error_covers_boxes_turned_along_lines_of_pixels(rng, slope, resolution):
-    """Cover the error where edges go 1, 2 or 3 pixels to one, so that all pixels along them err alike.
+    """Cover the error where edges have slopes of 1, 2 or 3 pixels to one and errors along them are equal.
 
     Of boxes turned by 45 degrees the estimate covered less than half at a resolution of 128, and less at finer ones.
     """
@@ -1434,7 +1434,7 @@ def test_estimated_error_covers_random_overlaps(rng, axes):
 
 
 def test_looks_of_one_axis_are_the_mean_of_three():
-    """Let the volume be the mean of the axes that were looked along."""
+    """Return the mean of the sampled axes as the volume."""
     a, b = knots()
     three, one = LayeredDepth(a, b, axes=3).query(), LayeredDepth(a, b).query()
 
