@@ -25,7 +25,7 @@ from benchmarks.papers.p004_bodies import TABLE_2, ObjectRow, knot_of, sphere_of
 from benchmarks.papers.p004_frames import RESOLUTION
 from benchmarks.papers.p004_volumes import LISTS, MOST_RESIDUAL, MOST_SPREAD, PEELING, SINGLE, STEP, straight_line
 from impinge.deform.waves import Wave
-from impinge.detect.layered_depth.detector import find_device, layers_of, views
+from impinge.detect.layered_depth.detector import find_device, images_of, views
 from impinge.detect.layered_depth.images import Image
 from impinge.detect.layered_depth.points import points_inside_sampled
 from impinge.mesh.tri_mesh import TriMesh
@@ -161,9 +161,9 @@ class _Body:
 
 def image_of(body: TriMesh) -> Image:
     """The image that ``points_inside`` looks into: of the whole body, along the shortest side of its box."""
-    layers = layers_of(body)
-    solid = layers.solid(body, None, None, "a")
-    image: Image = layers.image(find_device("cpu"), solid, views(solid.bounds, solid.bounds, RESOLUTION, True)[0][0])
+    images = images_of(body)
+    solid = images.solid(body, None, None, "a")
+    image: Image = images.image(find_device("cpu"), solid, views(solid.bounds, solid.bounds, RESOLUTION, True)[0][0])
     return image
 
 

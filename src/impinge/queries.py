@@ -410,22 +410,66 @@ def points_inside(
 
 
 def overlap_volume(
-    a: Any, b: Any, *, resolution: int = 128, axes: Literal[1, 3] = 1, rule: Rule = "parity", **options: Any
+    a: SurfaceLike | DepthSource,
+    b: SurfaceLike | DepthSource,
+    *,
+    resolution: int = 128,
+    axes: Literal[1, 3] = 1,
+    rule: Rule = "parity",
+    vertices: bool = True,
+    transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None,
+    active_a: ArrayLike | None = None,
+    active_b: ArrayLike | None = None,
+    cancel: Cancel | None = None,
 ) -> VolumeOverlap:
-    """Find the volume that closed bodies ``a`` and ``b`` share, by layered depth images.
+    """Find the volume that two closed bodies share, by layered depth images.
 
-    It is exact along rays and sampled across them; ``error`` of the result estimates how far off it may be.
+    The volume is exact along rays and sampled across them; ``error`` of the result estimates the difference.
 
-    resolution   pixels along each side of the images
-    axes         3 looks along all three axes
-    rule         "winding" is for bodies that overlap themselves
-    vertices     False does not look for vertices inside, which saves a quarter of the time
+    Parameters
+    ----------
+    a, b : body
+        As in ``triangle_pairs``, closed and consistently oriented; or a depth source, such as a ``Sphere``.
+    resolution : int
+        Pixels along each side of the images, 1 to 8192.
+    axes : {1, 3}
+        1 samples along the axis with the shortest region, 3 along all axes.
+    rule : {"parity", "winding"}
+        "winding" is for bodies that overlap themselves.
+    vertices : bool
+        False leaves out the vertices inside the other body, which saves a quarter of the time.
+    transform_a, transform_b, active_a, active_b, cancel
+        As in ``triangle_pairs``; active triangles must be closed by themselves.
 
-    Further options, as in ``triangle_pairs``: ``transform_a``, ``transform_b``, ``active_a``, ``active_b``, ``cancel``.
+    Returns
+    -------
+    VolumeOverlap
+        Volume, error estimate, spans along the rays, and vertices inside.
+
+    Raises
+    ------
+    MeshError
+        If a body is open or inconsistently oriented.
+    OptionError
+        If an option is out of its range, or ``b`` is None.
+
+    Examples
+    --------
+    >>> from impinge import overlap_volume, shapes
+    >>> overlap_volume(shapes.box(1.0), shapes.box(1.0, center=(0.5, 0.0, 0.0))).volume
+    0.5
     """
     if b is None:
         raise OptionError("b is None, but an overlap needs two bodies; LayeredDepth(a) finds that of a with itself")
-    return LayeredDepth(a, b, resolution=resolution, axes=axes, rule=rule).query(**options)
+    return LayeredDepth(a, b, resolution=resolution, axes=axes, rule=rule).query(
+        vertices=vertices,
+        transform_a=transform_a,
+        transform_b=transform_b,
+        active_a=active_a,
+        active_b=active_b,
+        cancel=cancel,
+    )
 
 
 def penetrating_vertices(

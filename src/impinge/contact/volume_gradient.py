@@ -31,8 +31,9 @@ from scipy.sparse import csr_array
 from impinge.backend.stages import start_stages
 from impinge.checks import Floats
 from impinge.contact import volume_gradient_kernels as kernels
+from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.common.results import Changes, Result
-from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Look, Rule, volume_options
+from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Look, Rule
 from impinge.detect.layered_depth.images import Solid
 from impinge.detect.layered_depth.spans_kernels import SIDE_A, SIDE_B
 from impinge.errors import OptionError
@@ -102,7 +103,7 @@ class VolumeGradients:
     def query(self, **options: Any) -> VolumeGradient:
         """Look along all axes and sum; options as in ``LayeredDepth.query``."""
         began = perf_counter()
-        wanted = volume_options(options, is_self=False)
+        wanted = PairOptions(**options)
         a, b = self._detector.solids(wanted)
         looks = self._detector.looks(a, b, wanted, start_stages())
         cancelled = wanted.cancelled
@@ -130,7 +131,7 @@ class VolumeGradients:
         The gradients of a cell add up to zero over both bodies, since each span gives its area to both ends. Cells that
         no direction makes smaller are left out.
         """
-        wanted = volume_options(options, is_self=False)
+        wanted = PairOptions(**options)
         solids = self._detector.solids(wanted)
         looks = self._detector.looks(*solids, wanted, start_stages())
         of_span = [_cells_of(look, edge) for look in looks]

@@ -1,4 +1,4 @@
-"""Cuts on CUDA, proved without a GPU as tests/backend/test_cuda.py tells; ``make test-cuda``."""
+"""Cuts on CUDA, tested without a GPU as in tests/backend/test_cuda.py; ``make test-cuda``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ compiled = pytest.mark.skipif(
 
 @simulated
 def test_simulator_cuts_the_same_triangles(rng):
-    """Keep on a grid of threads the very triangles that the CPU keeps, in any direction, and none if it separates."""
+    """Keep the same triangles on a CUDA grid as on the CPU, along any direction, and none along a separating one."""
     a, b = shapes.icosphere(1), shapes.box(1.0, center=(1.2, 0.3, 0.4))
     kept_count = 0
     for direction in [(1.0, 0.0, 0.0), *rng.standard_normal((6, 3))]:
@@ -54,7 +54,7 @@ def signatures():
 @compiled
 @pytest.mark.parametrize("compute_capability", [(7, 5), (9, 0)])
 def test_ptx_has_no_fused_multiply_add(compute_capability):
-    """Compile every kernel for two architectures, keeping every product and sum apart."""
+    """Compile every kernel for two architectures without fused multiply-add."""
     from impinge.backend.cuda import GridKernel
     from impinge.detect.gjk_cut import cuda
 
@@ -70,7 +70,7 @@ def test_ptx_has_no_fused_multiply_add(compute_capability):
 
 @compiled
 def test_ptx_machine_without_device_says_so():
-    """Say in one sentence what is missing for a GPU."""
+    """Name the missing GPU in the error."""
     from numba import cuda
 
     if cuda.is_available():

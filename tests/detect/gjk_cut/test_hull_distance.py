@@ -1,4 +1,4 @@
-"""Distances of convex hulls: known answers, FCL, Coal, and inputs on which a simplex goes flat."""
+"""Distances of convex hulls: known answers, FCL, Coal, and inputs with degenerate simplices."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def exact_distance(a, b):
      ((3, 3, 3), 3**0.5, 0.0), ((0, 0, 0), 0.0, 2.0)],
 )  # fmt: skip
 def test_two_boxes(shift, distance, penetration):
-    """Know boxes by hand: face to face, edge to edge, corner to corner, touching and overlapping."""
+    """Match hand-computed boxes: face to face, edge to edge, corner to corner, touching and overlapping."""
     a, b = shapes.box(2.0), shapes.box(2.0, center=shift)
     result = hull_distance(a, b)
 
@@ -60,7 +60,7 @@ def test_two_boxes(shift, distance, penetration):
 
 
 def test_against_fcl(rng):
-    """Agree with FCL on the distance of convex meshes, and on whether they meet (its depth is not the least one)."""
+    """Agree with FCL on the distance of convex meshes and on intersection (its depth is not the least one)."""
     import fcl
 
     met = 0
@@ -87,7 +87,7 @@ def test_against_fcl(rng):
 
 
 def test_against_coal(rng):
-    """Agree with Coal on the distance of convex hulls, and on how deep they meet where it can tell."""
+    """Agree with Coal on the distance of convex hulls, and on the penetration where it reports one."""
     coal = pytest.importorskip("coal")
     met = 0
     for _ in range(40):
@@ -133,7 +133,7 @@ def test_against_least_squares(rng):
     st.lists(st.tuples(*[st.integers(-3, 3)] * 3), min_size=1, max_size=8),
 )
 def test_integer_clouds(a, b):
-    """Be right on small integers: points, segments, flat hulls, coincident points."""
+    """Be exact on small integers: points, segments, flat hulls, coincident points."""
     a, b = np.array(a, dtype=np.float64), np.array(b, dtype=np.float64)
     ours = hull_distance(a, b)
 
@@ -154,7 +154,7 @@ def test_any_scale(rng, scale):
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9, 1e-12])
 def test_plates_close_to_each_other(rng, gap):
-    """Know the gap and the direction of plates that all but touch, in a few steps: little is left of a difference."""
+    """Find the gap and the direction of plates that all but touch, in a few steps, despite cancellation."""
     for _ in range(40):
         q = rotation(rng)
         plates = [np.column_stack([rng.standard_normal((9, 2)), np.full(9, z)]) @ q.T for z in (0.0, gap)]
@@ -169,7 +169,7 @@ def test_plates_close_to_each_other(rng, gap):
 
 @pytest.mark.tiny
 def test_points_lines_and_far_away():
-    """End on a point against itself, collinear clouds, thousands of equal points and far-away hulls."""
+    """Terminate on a point against itself, collinear clouds, thousands of equal points and far-away hulls."""
     line = np.outer(np.linspace(0.0, 1.0, 50), (1.0, 2.0, 3.0))
     assert hull_distance([[1.0, 2.0, 3.0]], [[1.0, 2.0, 3.0]]).distance == 0.0
     assert hull_distance(line, line).distance == 0.0
@@ -194,7 +194,7 @@ def test_bodies_and_dead_triangles():
 
 
 def test_bad_clouds():
-    """Refuse clouds that are none with a sentence."""
+    """Refuse invalid clouds with one sentence."""
     with pytest.raises(MeshError, match="b has no points"):
         hull_distance([[0.0, 0.0, 0.0]], np.zeros((0, 3)))
     with pytest.raises(MeshError, match=r"a have shape \(4, 2\), expected \(n, 3\)"):

@@ -1,4 +1,4 @@
-"""Layered depth images on CUDA, proved without a GPU as tests/backend/test_cuda.py tells; ``make test-cuda``."""
+"""Layered depth images on CUDA, tested without a GPU as in tests/backend/test_cuda.py; ``make test-cuda``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def assert_same(result, expected):
 @simulated
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_simulator_finds_the_same_bits(variant):
-    """Find on a grid of threads the very numbers of the CPU, as bodies are and moved."""
+    """Find the same bits on a CUDA grid as on the CPU, with and without transforms."""
     a, b = shapes.icosphere(0), shapes.box(1.0, center=(0.5, 0.3, 0.4))
     turn = np.eye(4)[[2, 0, 1, 3]]
     grid, cpu = (LayeredDepth(a, b, device=device, **VARIANTS[variant]) for device in ("cuda", "cpu"))
@@ -71,7 +71,7 @@ def test_simulator_sees_a_body_in_itself():
 
 @simulated
 def test_simulator_takes_sources_and_bodies_far_larger_than_the_window():
-    """Draw what is not triangles, what is too large to be snapped, and what no ray meets."""
+    """Draw depth sources, bodies too large to be snapped, and bodies that no ray crosses."""
     ball, far = Sphere((0.0, 0.0, 0.0), 1.0), shapes.box(2.0e7, center=(1.0e7 - 0.5, 0.0, 0.0))
     expected = LayeredDepth(ball, far, resolution=4).query()
 
@@ -85,7 +85,7 @@ def test_simulator_takes_sources_and_bodies_far_larger_than_the_window():
 
 @simulated
 def test_simulator_answers_points(rng):
-    """Answer points as the CPU does, and none."""
+    """Classify points as the CPU does, and an empty set of points."""
     body, points = shapes.icosphere(1), rng.uniform(-1.0, 1.0, (20, 3))
     inside = points_inside_sampled(body, points, 5, device="cuda")
 
@@ -101,7 +101,7 @@ def signatures():
     numbers, longs = types.float64[::1], types.int64[::1]
     number, real = types.int64, types.float64
     grid, raster = types.Tuple((number,) * 2 + (real,) * 4), types.Tuple((number, number, real, real))
-    frame = types.Tuple((number,) * 3 + (real,) * 6 + (number,))
+    window = types.Tuple((number,) * 3 + (real,) * 6 + (number,))
     layers = types.Tuple((longs, numbers, ids, types.boolean))
     fragments, spans = (ids, numbers, ids), (x, ids, faces, types.int8[:, ::1])
     mesh, look, flags = (faces, ids, faces, numbers, raster), (layers, layers, number), types.boolean[::1]
@@ -115,8 +115,8 @@ def signatures():
         "sort_pixels": (longs, numbers, ids),
         "count_spans": (*look, *spans, longs),
         "fill_spans": (*look, longs, *spans),
-        "mark_points_inside": (x, ids, frame, real, real, layers, number, real, x, faces, flags),
-        "mark_points_near_inside": (x, ids, frame, layers, number, real, flags),
+        "mark_points_inside": (x, ids, window, real, real, layers, number, real, x, faces, flags),
+        "mark_points_near_inside": (x, ids, window, layers, number, real, flags),
         "sum_runs": (longs, longs),
         "scan_runs": (longs, longs, longs),
     }
@@ -125,7 +125,7 @@ def signatures():
 @compiled
 @pytest.mark.parametrize("compute_capability", [(7, 5), (9, 0)])
 def test_ptx_has_no_fused_multiply_add(compute_capability):
-    """Compile every kernel for two architectures, keeping every product and sum apart."""
+    """Compile every kernel for two architectures without fused multiply-add."""
     from impinge.backend.cuda import GridKernel
     from impinge.detect.layered_depth import cuda
 
@@ -141,7 +141,7 @@ def test_ptx_has_no_fused_multiply_add(compute_capability):
 
 @compiled
 def test_ptx_machine_without_device_says_so_at_construction():
-    """Say in one sentence what is missing for a GPU, when the detector is made."""
+    """Name the missing GPU at construction."""
     from numba import cuda
 
     if cuda.is_available():

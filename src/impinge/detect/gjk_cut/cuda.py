@@ -1,6 +1,6 @@
-"""The bodies of ``gjk_cut_kernels`` on a CUDA grid: dot products, how far triangles reach, and the cut.
+"""Algorithm 4.1 on a CUDA grid: projections, reaches of triangles, and the cut.
 
-One direction at a time, as the paper has it for hardware (Algorithm 4.1); the same bits as on the CPU.
+One direction at a time, as the paper has it for hardware; the same bits as on the CPU.
 """
 
 # mypy: ignore-errors
@@ -8,7 +8,7 @@ One direction at a time, as the paper has it for hardware (Algorithm 4.1); the s
 import numpy as np
 
 from impinge.backend.cuda import cuda, grid_kernel, require_device
-from impinge.detect.gjk_cut import cut_kernels as bodies
+from impinge.detect.gjk_cut.cut_kernels import MARGIN, reach_of_triangle
 
 __all__ = ["cut_on_grid"]
 
@@ -18,15 +18,15 @@ def project_vertices(x, y, z, sx, sy, sz, projection):
     """Project every vertex once."""
     i = cuda.grid(1)
     if i < len(projection):
-        bodies.dot_of_vertex(i, x, y, z, sx, sy, sz, projection)
+        projection[i] = x[i] * sx + y[i] * sy + z[i] * sz
 
 
 @grid_kernel
 def find_reaches(corner, projection, reach):
-    """How far every triangle reaches."""
+    """Write the reach of every triangle."""
     t = cuda.grid(1)
     if t < len(reach):
-        reach[t] = bodies.reach_of_triangle(t, corner, projection)
+        reach[t] = reach_of_triangle(t, corner, projection)
 
 
 @grid_kernel
@@ -34,15 +34,15 @@ def mark_kept(reach, limit, kept):
     """Mark the triangles that reach the limit."""
     t = cuda.grid(1)
     if t < len(kept):
-        kept[t] = bodies.is_kept(reach[t], limit)
+        kept[t] = not (reach[t] < limit)
 
 
 def cut_on_grid(arena, a, b, s):
-    """Cut two pieces along ``s``; returns for each which of its triangles remain."""
+    """Cut two pieces along ``s``; returns a mask of the triangles that remain for each."""
     require_device()
     reach_a, reach_b = _reaches(arena, a, s), _reaches(arena, b, tuple(-value for value in s))
     top_a, top_b = reach_a.copy_to_host().max(), reach_b.copy_to_host().max()
-    return _kept(reach_a, -top_b - bodies.MARGIN), _kept(reach_b, -top_a - bodies.MARGIN)
+    return _kept(reach_a, -top_b - MARGIN), _kept(reach_b, -top_a - MARGIN)
 
 
 def _reaches(arena, piece, s):

@@ -1,4 +1,4 @@
-"""Cuts along directions: projections, supports, what remains, and where to look next; see ``gjk_cut`` for the method.
+"""Cuts along directions: projections, supports, remaining triangles, the next direction; ``detector`` has the method.
 
 Names that recur:
 arena     (point, corner, tri, box): vertices, one row per axis, as float32; the vertices of triangles, counted from the
@@ -21,17 +21,17 @@ from impinge.backend.jit import compiled, merged
 from impinge.exact.triangle_triangle import dot, minus
 
 MARGIN = 2.0**-18
-"""How far below the other body's support a triangle has to end before it is cut; ``gjk_cut`` derives it."""
+"""How far below the other body's support a triangle has to end before it is cut; derived in ``detector``."""
 ENOUGH_FOR_CENTRE = 128
-"""Triangles whose mean is centre enough: it only has to give a good first direction."""
+"""Sample size of a list's centre, which only provides the first direction."""
 WORTH = 0.5
-"""Share of a list that a cut has to remove for the next cut to be tried."""
+"""Share of a list that a cut has to remove to be followed by another."""
 MOST_CUTS = 32
-"""Cuts of one pair of pieces: far more than are met, so that no input can go round in circles."""
+"""Most cuts of one pair of pieces, far above what occurs: no input cycles forever."""
 
 
 class Scratch(NamedTuple):
-    """What a thread needs besides the arena."""
+    """Memory of a thread besides the arena."""
 
     listed_a: Any
     listed_b: Any
@@ -45,16 +45,6 @@ class Scratch(NamedTuple):
     extent: Any
     """Largest boxes met, of a and of b."""
     node_box: Any
-    child: Any
-
-
-# Bodies of loops --------------------------------------------------------------------------------------
-
-
-@compiled
-def dot_of_vertex(i, x, y, z, sx, sy, sz, out):
-    """Project vertex ``i``; writes ``out[i]``."""
-    out[i] = x[i] * sx + y[i] * sy + z[i] * sz
 
 
 @compiled
@@ -66,27 +56,18 @@ def reach_of_triangle(t, corner, projection):
 
 
 @compiled
-def is_kept(reach, limit):
-    """Whether a triangle stays: it reaches the other list's support, up to rounding."""
-    return not (reach < limit)
-
-
-# Loops ------------------------------------------------------------------------------------------------
-
-
-@compiled
 def project(arena, piece, s, projection):
     """Project every vertex of a piece once."""
     first, last = piece[0], piece[0] + piece[1]
     x, y, z = arena[0][0][first:last], arena[0][1][first:last], arena[0][2][first:last]
     sx, sy, sz = np.float32(s[0]), np.float32(s[1]), np.float32(s[2])
     for i in range(piece[1]):
-        dot_of_vertex(i, x, y, z, sx, sy, sz, projection)
+        projection[i] = x[i] * sx + y[i] * sy + z[i] * sz
 
 
 @compiled
-def find_support(arena, piece, listed, count, projection, reach):
-    """Write how far each listed triangle reaches; returns the farthest reach and the vertex that has it."""
+def _find_support(arena, piece, listed, count, projection, reach):
+    """Write the reach of each listed triangle; returns the farthest reach and the vertex that has it."""
     corner = arena[1][piece[2] : piece[2] + piece[3]]
     farthest, best = np.float32(-np.inf), 0
     for k in range(count):
@@ -99,16 +80,17 @@ def find_support(arena, piece, listed, count, projection, reach):
     for k in range(1, 3):
         if projection[corner[t, k]] == farthest:
             v = corner[t, k]
-    return farthest, np.int64(v)
+    i = piece[0] + np.int64(v)
+    return farthest, (np.float64(arena[0][0, i]), np.float64(arena[0][1, i]), np.float64(arena[0][2, i]))
 
 
 @compiled
-def cut_list(listed, count, reach, limit):
+def _cut_list(listed, count, reach, limit):
     """Keep the triangles that reach ``limit``; returns how many remain. No branch depends on a triangle."""
     kept = 0
     for k in range(count):
         listed[kept] = listed[k]
-        kept += is_kept(reach[k], limit)
+        kept += not (reach[k] < limit)
     return kept
 
 
@@ -120,7 +102,21 @@ def list_all(piece, listed):
     return piece[3]
 
 
-# Directions -------------------------------------------------------------------------------------------
+@compiled
+def cut_once(arena, a, count_a, b, count_b, s, scratch):
+    """Algorithm 4.1: cut both lists along ``s``; returns the counts that remain, and the difference of the supports."""
+    listed_a, listed_b = scratch.listed_a, scratch.listed_b
+    of_a, of_b = scratch.projection, scratch.projection[a[1] :]
+    reach_a, reach_b = scratch.reach, scratch.reach[count_a:]
+    # The supports: a's vertex farthest along s, b's vertex farthest along -s.
+    project(arena, a, s, of_a)
+    top_a, v1 = _find_support(arena, a, listed_a, count_a, of_a, reach_a)
+    project(arena, b, (-s[0], -s[1], -s[2]), of_b)
+    top_b, v2 = _find_support(arena, b, listed_b, count_b, of_b, reach_b)
+    # Along s, a ends at top_a and b begins at -top_b.
+    left_a = _cut_list(listed_a, count_a, reach_a, np.float32(-top_b - MARGIN))
+    left_b = _cut_list(listed_b, count_b, reach_b, np.float32(-top_a - MARGIN))
+    return left_a, left_b, minus(v1, v2)
 
 
 @compiled
@@ -135,89 +131,38 @@ def normalised(v):
 
 @compiled
 def _centre(arena, piece, listed, count):
-    """The mean of one corner of each listed triangle; of many triangles, of some of them."""
+    """The mean of one corner of each listed triangle; of a long list, of a sample."""
     x, y, z = arena[0][0][piece[0] :], arena[0][1][piece[0] :], arena[0][2][piece[0] :]
     corner = arena[1][piece[2] :]
     sum_x = sum_y = sum_z = 0.0
     taken = 0
     for k in range(0, count, 1 + count // ENOUGH_FOR_CENTRE):
         v = corner[listed[k], 0]
-        sum_x += x[v]
-        sum_y += y[v]
-        sum_z += z[v]
-        taken += 1
+        sum_x, sum_y, sum_z, taken = sum_x + x[v], sum_y + y[v], sum_z + z[v], taken + 1
     return sum_x / taken, sum_y / taken, sum_z / taken
-
-
-@compiled
-def from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b):
-    """The direction from the centre of what is listed of a piece to that of another."""
-    return normalised(minus(_centre(arena, b, listed_b, count_b), _centre(arena, a, listed_a, count_a)))
-
-
-@compiled
-def reflected(s, t):
-    """Chung-Wang: s mirrored at the plane across t; where that is s again, s turned towards -t."""
-    t = normalised(t)
-    along = dot(t, s)
-    if along == 0.0:
-        return normalised((s[0] - t[0], s[1] - t[1], s[2] - t[2]))
-    twice = 2.0 * along
-    return normalised((s[0] - twice * t[0], s[1] - twice * t[1], s[2] - twice * t[2]))
-
-
-# The combined cut -------------------------------------------------------------------------------------
-
-
-@compiled
-def _vertex(arena, piece, v):
-    i = piece[0] + v
-    return np.float64(arena[0][0, i]), np.float64(arena[0][1, i]), np.float64(arena[0][2, i])
-
-
-@compiled
-def cut_once(arena, a, count_a, b, count_b, s, scratch):
-    """Algorithm 4.1: cut both lists along ``s``; returns what remains of each, and the difference of the supports."""
-    listed_a, listed_b = scratch.listed_a, scratch.listed_b
-    of_a, of_b = scratch.projection, scratch.projection[a[1] :]
-    reach_a, reach_b = scratch.reach, scratch.reach[count_a:]
-    # The supports: a's vertex farthest along s, b's vertex farthest along -s.
-    project(arena, a, s, of_a)
-    top_a, v1 = find_support(arena, a, listed_a, count_a, of_a, reach_a)
-    project(arena, b, (-s[0], -s[1], -s[2]), of_b)
-    top_b, v2 = find_support(arena, b, listed_b, count_b, of_b, reach_b)
-    # Along s, a ends at top_a and b begins at -top_b.
-    left_a = cut_list(listed_a, count_a, reach_a, np.float32(-top_b - MARGIN))
-    left_b = cut_list(listed_b, count_b, reach_b, np.float32(-top_a - MARGIN))
-    return left_a, left_b, minus(_vertex(arena, a, v1), _vertex(arena, b, v2))
-
-
-@compiled
-def cut_bodies(arena, a, b, s, scratch):
-    """Algorithm 4.1 by itself: list all triangles, and cut them along ``s``; returns how many of each remain listed."""
-    count_a, count_b = list_all(a, scratch.listed_a), list_all(b, scratch.listed_b)
-    left_a, left_b, _ = cut_once(arena, a, count_a, b, count_b, s, scratch)
-    return left_a, left_b
 
 
 @merged
 def combined_cut(arena, a, b, scratch):
     """Algorithm 4.2: cut two pieces along one direction after the other, until a cut removes too little of both.
 
-    Returns how many triangles of each remain listed (none if a direction separates the pieces), the direction that was
-    cut along last, and the number of cuts.
+    Returns how many triangles of each remain listed (none if a direction separates the pieces), the direction of the
+    last cut, and the number of cuts.
     """
     listed_a, listed_b = scratch.listed_a, scratch.listed_b
     count_a, count_b = list_all(a, listed_a), list_all(b, listed_b)
-    s = from_centre_to_centre(arena, a, listed_a, count_a, b, listed_b, count_b)
-    used, cuts, goes_on = s, 0, True
-    while goes_on:
+    s = normalised(minus(_centre(arena, b, listed_b, count_b), _centre(arena, a, listed_a, count_a)))
+    cuts = 0
+    while True:
         left_a, left_b, t = cut_once(arena, a, count_a, b, count_b, s, scratch)
-        goes_on = count_a - left_a > WORTH * count_a or count_b - left_b > WORTH * count_b
-        count_a, count_b, used = left_a, left_b, s
+        is_worth = count_a - left_a > WORTH * count_a or count_b - left_b > WORTH * count_b
+        count_a, count_b = left_a, left_b
         cuts += 1
-        if count_a == 0 or count_b == 0 or cuts >= MOST_CUTS or not dot(t, t) > 0.0:  # t = 0: the supports touch
-            goes_on = False
-        elif goes_on:
-            s = reflected(s, t)
-    return count_a, count_b, used, cuts
+        # t = 0: the supports coincide.
+        if not is_worth or count_a == 0 or count_b == 0 or cuts >= MOST_CUTS or not dot(t, t) > 0.0:
+            return count_a, count_b, s, cuts
+        # Chung-Wang: mirror s at the plane across t; where that is s again, turn s towards -t.
+        t = normalised(t)
+        along = dot(t, s)
+        turn = 1.0 if along == 0.0 else 2.0 * along
+        s = normalised((s[0] - turn * t[0], s[1] - turn * t[1], s[2] - turn * t[2]))

@@ -1,10 +1,9 @@
-"""The bodies of ``layered_depth_kernels`` and ``layered_depth_spans_kernels`` on a CUDA grid, and the device that
-``LayeredDepth`` sees.
+"""The bodies of ``raster_kernels`` and ``spans_kernels`` on a CUDA grid, and the device that ``LayeredDepth`` uses.
 
-Triangles count their fragments, a scan tells where each writes, and they write. Fragments then find their pixels by
-atomic counters, whose order does not show: every pixel is sorted afterwards, and no two fragments are equal. Bodies too
-large for snapped coordinates are drawn on the CPU, since exact signs need memory that a grid has not.
-"""  # noqa: D205 - one sentence
+Triangles count their fragments, a scan gives the start of each, and they write. Fragments then find their pixels by
+atomic counters, whose order does not matter: every pixel is sorted afterwards, and no two fragments are equal. Bodies
+too large for snapped coordinates are drawn on the CPU, since exact signs need memory that a grid does not have.
+"""
 
 # mypy: ignore-errors
 
@@ -13,7 +12,7 @@ import numpy as np
 from impinge.backend.cuda import cuda, grid_kernel, require_device
 from impinge.detect.layered_depth import raster_kernels as bodies
 from impinge.detect.layered_depth import spans_kernels as span_bodies
-from impinge.detect.layered_depth.images import LEAST_BITS, Cpu, Image, Spans
+from impinge.detect.layered_depth.images import Cpu, Image, Spans
 
 __all__ = ["Cuda"]
 
@@ -100,19 +99,19 @@ def fill_spans(layers_a, layers_b, rule, start, span, span_pixel, span_tri, span
 
 
 @grid_kernel
-def mark_points_inside(points, ids, frame, low, high, layers, rule, reach, x, faces, inside):
+def mark_points_inside(points, ids, window, low, high, layers, rule, reach, x, faces, inside):
     """Mark which of the points ``ids`` are inside."""
     i = cuda.grid(1)
     if i < len(ids):
-        inside[i] = span_bodies.point_inside(i, points, ids, frame, low, high, layers, rule, reach, x, faces)
+        inside[i] = span_bodies.point_inside(i, points, ids, window, low, high, layers, rule, reach, x, faces)
 
 
 @grid_kernel
-def mark_points_near_inside(points, ids, frame, layers, rule, reach, inside):
+def mark_points_near_inside(points, ids, window, layers, rule, reach, inside):
     """Mark which of the points ``ids`` are inside or near it."""
     i = cuda.grid(1)
     if i < len(ids):
-        inside[i] = span_bodies.point_near_inside(i, points, ids, frame, layers, rule, reach)
+        inside[i] = span_bodies.point_near_inside(i, points, ids, window, layers, rule, reach)
 
 
 @grid_kernel
@@ -139,7 +138,7 @@ def scan_runs(counts, run_start, start):
             start[len(counts)] = total
 
 
-class Cuda:
+class Cuda(Cpu):
     """A CUDA device; images stay there."""
 
     name = "cuda"
@@ -152,27 +151,26 @@ class Cuda:
         return array.copy_to_host()
 
     def draw(self, solid, view, scratch):
-        """Make an image of a body."""
+        """Draw an image of a body."""
         bits = view.bits(solid.bounds)
-        if bits < LEAST_BITS:
-            return self._upload(Cpu().draw(solid, view, scratch))
+        if not bits:
+            image = super().draw(solid, view, scratch)
+            return Image(view, solid, *_upload(image.pixel_start, image.depth, image.face), image.count, 0)
         count, vertices = len(solid.ids), len(solid.x)
-        faces, ids = cuda.to_device(solid.faces), cuda.to_device(solid.ids)
+        x, used, faces, ids = _upload(solid.x, solid.used, solid.faces, solid.ids)
         placed = cuda.device_array((vertices, 2), np.int32), cuda.device_array(vertices, np.float64)
-        window = (view.grid(bits), view.axis)
-        snap_vertices.launch(len(solid.used), cuda.to_device(solid.x), cuda.to_device(solid.used), *window, *placed)
+        snap_vertices.launch(len(solid.used), x, used, view.grid(bits), view.axis, *placed)
         mesh = (faces, ids, *placed, view.raster(bits))
         found = cuda.device_array(count, np.int64)
         count_fragments.launch(count, *mesh, *_fragments(1), found)
         start, total = _scan(found)
         fragments = _fragments(total)
         fill_fragments.launch(count, *mesh, start, *fragments)
-        return Image(view, solid, *self._sorted(view, *fragments, total), bits)
+        return Image(view, solid, *_sorted(view, *fragments, total), bits)
 
     def place(self, solid, view, pixel, depth, face):
-        """Make an image of fragments that somebody else found."""
-        fragments = (cuda.to_device(_some(array)) for array in (pixel, depth, face))
-        return Image(view, solid, *self._sorted(view, *fragments, len(pixel)), 0)
+        """Make an image of unsorted fragments."""
+        return Image(view, solid, *_sorted(view, *_upload(pixel, depth, face), len(pixel)), 0)
 
     def spans(self, a, b, rule):
         """Where both bodies are inside."""
@@ -187,57 +185,50 @@ class Cuda:
 
     def inside(self, image, points, ids, rule, reach):
         """Which of the points ``ids`` are inside; crossings are moved to the points by up to ``reach``."""
-        inside = cuda.device_array(max(len(ids), 1), np.bool_)
-        mesh = (cuda.to_device(_some(image.solid.x)), cuda.to_device(_some(image.solid.faces)))
-        options = (image.view.frame, *image.view.depths, image.layers, rule, reach, *mesh)
-        asked = (cuda.to_device(_some(points)), cuda.to_device(_some(ids)))
-        mark_points_inside.launch(len(ids), *asked, *options, inside)
+        inside, view = cuda.device_array(max(len(ids), 1), np.bool_), image.view
+        options = (view.window, view.low[view.axis], view.high[view.axis], image.layers, rule, reach)
+        mesh = _upload(image.solid.x, image.solid.faces)
+        mark_points_inside.launch(len(ids), *_upload(points, ids), *options, *mesh, inside)
         return inside.copy_to_host()[: len(ids)]
 
     def near_inside(self, image, points, ids, rule, reach):
-        """Which of the points ``ids`` are inside, or no farther than ``reach`` from it along the ray."""
-        inside = cuda.device_array(max(len(ids), 1), np.bool_)
-        asked = (cuda.to_device(_some(points)), cuda.to_device(_some(ids)))
-        mark_points_near_inside.launch(len(ids), *asked, image.view.frame, image.layers, rule, reach, inside)
+        """Which of the points ``ids`` are inside, or within ``reach`` of it along the ray."""
+        inside, options = cuda.device_array(max(len(ids), 1), np.bool_), (image.view.window, image.layers, rule, reach)
+        mark_points_near_inside.launch(len(ids), *_upload(points, ids), *options, inside)
         return inside.copy_to_host()[: len(ids)]
 
-    def _sorted(self, view, pixel, depth, face, total):
-        """Fragments sorted by pixel, depth and triangle: starts, depths, faces, and how many."""
-        pixel_count = cuda.device_array(view.resolution**2, np.int32)
-        zero_counts.launch(len(pixel_count), pixel_count)
-        if total:
-            count_pixels.launch(total, pixel, pixel_count)
-        start, _ = _scan(pixel_count)
-        kept = cuda.device_array(max(total, 1), np.float64), cuda.device_array(max(total, 1), np.int32)
-        if total:
-            place_fragments.launch(total, pixel, depth, face, start, pixel_count, *kept)
-        sort_pixels.launch(len(pixel_count), start, *kept)
-        return start, *kept, total
 
-    def _upload(self, image):
-        arrays = (cuda.to_device(_some(array)) for array in (image.pixel_start, image.depth, image.face))
-        return Image(image.view, image.solid, *arrays, image.count, image.bits)
+def _upload(*arrays):
+    """Copies on the device; a device has no empty arrays, hence one row instead of none."""
+    return [cuda.to_device(array if len(array) else np.zeros((1, *array.shape[1:]), array.dtype)) for array in arrays]
 
 
 def _fragments(count):
-    """Room for fragments; a device has no arrays without any."""
-    count = max(count, 1)
-    return tuple(cuda.device_array(count, dtype) for dtype in (np.int32, np.float64, np.int32))
+    """Room for pixels, depths and faces of fragments, at least one."""
+    return [cuda.device_array(max(count, 1), dtype) for dtype in (np.int32, np.float64, np.int32)]
 
 
 def _spans(count):
+    """Room for spans, at least one."""
     count = max(count, 1)
     shapes = ((count, 2), np.float64), (count, np.int32), ((count, 2), np.int32), ((count, 2), np.int8)
-    return tuple(cuda.device_array(*shape) for shape in shapes)
+    return [cuda.device_array(*shape) for shape in shapes]
 
 
-def _some(array):
-    """The array, or one row if it has none."""
-    return array if len(array) else np.zeros((1, *array.shape[1:]), array.dtype)
+def _sorted(view, pixel, depth, face, total):
+    """Fragments sorted by pixel, depth and triangle: starts of pixels, depths, faces, number."""
+    pixel_count = cuda.device_array(view.resolution**2, np.int32)
+    zero_counts.launch(len(pixel_count), pixel_count)
+    count_pixels.launch(total, pixel, pixel_count)
+    start, _ = _scan(pixel_count)
+    _, *out = _fragments(total)
+    place_fragments.launch(total, pixel, depth, face, start, pixel_count, *out)
+    sort_pixels.launch(len(pixel_count), start, *out)
+    return start, *out, total
 
 
 def _scan(counts):
-    """Exclusive prefix sums on the device, one more than counts, and the total; sums of runs are scanned here."""
+    """Exclusive prefix sums on the device, one more than counts, and the total; the host scans sums of runs."""
     runs = max(1, -(-len(counts) // RUN))
     run_sum = cuda.device_array(runs, np.int64)
     sum_runs.launch(runs, counts, run_sum)

@@ -1,11 +1,11 @@
-"""Layered depth images: what they show, and how they are made and asked on the CPU; see ``layered_depth``."""
+"""Layered depth images: their contents, and how the CPU draws and evaluates them; ``detector`` has the method."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,31 +17,28 @@ from impinge.detect.layered_depth import raster_kernels as kernels
 from impinge.detect.layered_depth import spans_kernels as span_kernels
 from impinge.detect.layered_depth.raster_kernels import CHUNKS
 
-Sorted: TypeAlias = tuple[NDArray[np.int64], Floats, Ints, int]
-"""Starts of pixels, depths, faces, and how many fragments there are."""
-
 MOST_BITS = 16
-"""Bits of a snapped coordinate behind the point."""
+"""Fractional bits of a snapped coordinate."""
 LEAST_BITS = 8
-"""Fewer than these would move vertices visibly; then nothing is snapped, and signs are exact instead."""
+"""Fewer fractional bits would move vertices visibly; then nothing is snapped, and signs are exact instead."""
 WHOLE_BITS = 29
-"""Bits of a snapped coordinate in all: differences below 2^31, products below 2^62, so that their sums fit 64 bits."""
+"""Bits of a snapped coordinate in all: differences below 2^31, products below 2^62, and their sums fit 64 bits."""
 KEPT_FRAGMENTS = 1 << 22
-"""Fragments that scratch memory is kept for, 64 MB; more is made anew every time."""
+"""Fragments up to which scratch memory is kept, 64 MB; larger buffers are released after each image."""
 
 
 class View(NamedTuple):
     """What an image shows: a box seen along an axis, in resolution x resolution pixels."""
 
     axis: int
-    """The axis that depth is measured along; columns go along the next one, rows along the one after."""
+    """The axis of depth; columns go along the next one, rows along the one after."""
     resolution: int
     low: tuple[float, ...]
     high: tuple[float, ...]
     from_low: bool
     """Whether the body is outside at the low end of every ray; else at the high end."""
     cut: bool
-    """Whether fragments beyond the other end are left out."""
+    """Whether fragments beyond the other end are dropped."""
 
     @property
     def window_axes(self) -> tuple[int, int]:
@@ -67,14 +64,9 @@ class View(NamedTuple):
 
     @property
     def centres(self) -> Floats:
-        """Where the rays of columns and of rows are, shape (2, resolution)."""
+        """Coordinates of pixel centres along columns and along rows, shape (2, resolution)."""
         steps = np.arange(self.resolution) + 0.5
         return np.stack([self.low[k] + steps * size for k, size in zip(self.window_axes, self.pixel_size)])
-
-    @property
-    def depths(self) -> tuple[float, float]:
-        """Least and largest depth of the box."""
-        return self.low[self.axis], self.high[self.axis]
 
     @property
     def kept_depths(self) -> tuple[float, float]:
@@ -84,30 +76,30 @@ class View(NamedTuple):
         return (-math.inf, self.high[self.axis]) if self.from_low else (self.low[self.axis], math.inf)
 
     @property
-    def frame(self) -> tuple[Any, ...]:
-        """The window as kernels for points take it."""
+    def window(self) -> tuple[Any, ...]:
+        """Argument ``window`` of ``spans_kernels``."""
         u, v = self.window_axes
         corners = (self.low[u], self.low[v], self.high[u], self.high[v])
         return (u, v, self.axis, *corners, *self.scale, self.resolution)
 
     def grid(self, bits: int) -> tuple[Any, ...]:
-        """The window as kernels for triangles take it."""
+        """Argument ``grid`` of ``raster_kernels``."""
         u, v = self.window_axes
-        units = 2.0**bits
-        return u, v, self.low[u], self.low[v], self.scale[0] * units, self.scale[1] * units
+        return u, v, self.low[u], self.low[v], self.scale[0] * 2.0**bits, self.scale[1] * 2.0**bits
 
     def raster(self, bits: int) -> tuple[Any, ...]:
-        """Pixels and depths as kernels for triangles take them."""
+        """Argument ``raster`` of ``raster_kernels``."""
         return bits, self.resolution, *self.kept_depths
 
     def bits(self, bounds: Floats) -> int:
-        """Bits behind the point that are left for the coordinates of a body that may be much larger than the window."""
+        """Fractional bits of snapped coordinates of a body with these bounds; 0 if too few are left to snap."""
         largest = 1.0
         for k, scale in zip(self.window_axes, self.scale):
             largest = max(largest, *(abs(float(bound[k]) - self.low[k]) * scale for bound in bounds))
         if not largest < 2.0**WHOLE_BITS:
             return 0
-        return min(MOST_BITS, WHOLE_BITS - math.ceil(math.log2(largest)))
+        bits = min(MOST_BITS, WHOLE_BITS - math.ceil(math.log2(largest)))
+        return bits if bits >= LEAST_BITS else 0
 
 
 class Spans(NamedTuple):
@@ -118,9 +110,9 @@ class Spans(NamedTuple):
     pixel: Ints
     """Row · resolution + column, shape (k,)."""
     tri: Ints
-    """The triangles that it begins and ends with; 0 of bodies that have none, shape (k, 2)."""
+    """The triangles that it begins and ends with; 0 for bodies without triangles, shape (k, 2)."""
     side: NDArray[np.int8]
-    """Whose triangles they are: 0 a, 1 b, shape (k, 2)."""
+    """The bodies of these triangles: 0 a, 1 b, shape (k, 2)."""
 
     @property
     def length(self) -> Floats:
@@ -129,24 +121,24 @@ class Spans(NamedTuple):
         return length
 
     def only(self, rows: Any) -> Spans:
-        """Some of them."""
+        """A selection of rows."""
         return Spans(self.span[rows], self.pixel[rows], self.tri[rows], self.side[rows])
 
 
 @dataclass(frozen=True)
 class Solid:
-    """One body as a query sees it."""
+    """A closed body in the state that a query reads."""
 
     x: Floats
     faces: Ints
     ids: Ints
-    """The triangles that count."""
+    """The triangles that take part."""
     used: Ints
     """The vertices of these."""
     bounds: Floats
     """Lowest and highest corner, lo > hi if there is nothing, shape (2, 3)."""
     token: tuple[Hashable, ...]
-    """The version of the body, and what else makes it what it is."""
+    """Version, transform and active triangles."""
 
 
 @dataclass(frozen=True)
@@ -159,13 +151,13 @@ class Image:
     depth: Any
     face: Any
     count: int
-    """How many fragments there are; arrays of a device without any still have a row."""
+    """Number of fragments; arrays of a device have at least one row."""
     bits: int
-    """Bits of snapped coordinates, 0 if nothing was snapped."""
+    """Fractional bits of snapped coordinates, 0 if nothing was snapped."""
 
     @property
     def layers(self) -> tuple[Any, ...]:
-        """The arrays as kernels take them."""
+        """Argument ``layers`` of ``spans_kernels``."""
         return self.pixel_start, self.depth, self.face, self.view.from_low
 
     @property
@@ -178,8 +170,8 @@ class Image:
         """Whether fragments belong to triangles."""
         return len(self.solid.faces) > 0
 
-    def assert_valid(self, device: Device) -> None:
-        """Check that fragments are sorted, and, where none was cut off, that every ray leaves as often as it enters."""
+    def assert_valid(self, device: Cpu) -> None:
+        """Check that fragments are sorted and, where none was cut, that every ray leaves as often as it enters."""
         start, depth, face = (device.download(array) for array in (self.pixel_start, self.depth, self.face))
         pixel = np.repeat(np.arange(len(start) - 1), np.diff(start))
         assert len(start) == self.view.resolution**2 + 1
@@ -195,113 +187,67 @@ class Image:
             assert not winding.any(), f"{np.count_nonzero(winding)} rays do not leave as often as they enter"
 
 
-class Device(Protocol):
-    """Where images are made and asked."""
-
-    name: str
-
-    def download(self, array: Any) -> Any:
-        """An array of the device on the host."""
-
-    def draw(self, solid: Solid, view: View, scratch: Scratch) -> Image:
-        """Make an image of a body."""
-
-    def place(self, solid: Solid, view: View, pixel: Ints, depth: Floats, face: Ints) -> Image:
-        """Make an image of fragments that somebody else found."""
-
-    def spans(self, a: Image, b: Image, rule: int) -> Spans:
-        """Where both bodies are inside."""
-
-    def inside(self, image: Image, points: Floats, ids: Ints, rule: int, reach: float) -> Bools:
-        """Which of the points ``ids`` are inside; crossings are moved to the points by up to ``reach``."""
-
-    def near_inside(self, image: Image, points: Floats, ids: Ints, rule: int, reach: float) -> Bools:
-        """Which of the points ``ids`` are inside, or no farther than ``reach`` from it along the ray."""
-
-
-# On the CPU ------------------------------------------------------------------------------------------------
-
-
 class Scratch:
-    """Memory for the lists of fragments, kept from frame to frame."""
+    """Memory for snapped vertices and for the fragments of each chunk of triangles, kept from frame to frame."""
 
     def __init__(self) -> None:
         self._placed = np.zeros((0, 2))
-        self.forget()
-
-    def forget(self) -> None:
-        """Let the lists go."""
         self.count = np.zeros(CHUNKS, dtype=np.int64)
         self.make_room()
 
     def make_room(self) -> None:
-        """Give each chunk room for what it counted and a quarter more."""
+        """Give each chunk room for its count and a quarter more."""
         self.first = exclusive_scan(self.count + self.count // 4 + 256)
         total = int(self.first[-1])
         self.pixel, self.face = np.zeros((2, total), dtype=np.int32)
         self.depth = np.zeros(total)
 
-    @property
-    def is_large_enough(self) -> bool:
-        """Whether all fragments found room."""
-        return bool((self.count <= np.diff(self.first)).all())
-
-    @property
-    def lists(self) -> tuple[Any, ...]:
-        """The lists as kernels take them."""
-        return self.first, self.count, self.pixel, self.depth, self.face
-
     def placed_for(self, vertex_count: int) -> tuple[Ints, Floats]:
-        """Room for snapped vertices and their depths: 16 bytes each, so that one vertex is in one line of the cache."""
+        """Room for snapped vertices and their depths: 16 bytes each, hence one vertex in one cache line."""
         if len(self._placed) < vertex_count:
             self._placed = np.zeros((vertex_count, 2))
         return self._placed.view(np.int32)[:, :2], self._placed[:, 1]
 
 
 class Cpu:
-    """Threads and NumPy arrays."""
+    """Draws and evaluates images with threads and NumPy arrays; base of other devices."""
 
     name = "cpu"
 
     def download(self, array: Any) -> Any:
-        """The array itself."""
+        """An array of the device on the host."""
         return array
 
     def draw(self, solid: Solid, view: View, scratch: Scratch) -> Image:
-        """Make an image of a body."""
+        """Draw an image of a body."""
         bits = view.bits(solid.bounds)
-        exact = bits < LEAST_BITS
-        raster, threads = view.raster(bits), thread_count()
-        if not exact:
+        raster, triangles = view.raster(bits), len(solid.ids)
+        if bits:
             placed = scratch.placed_for(len(solid.x))
             kernels.snap_vertices.over(len(solid.used))(solid.x, solid.used, view.grid(bits), view.axis, *placed)
-
-        def render() -> None:
-            first, count, *lists = scratch.lists
-            if exact:
-                where = (view.centres, view.grid(0), view.axis, raster)
-                kernels.rasterise_exactly.over(len(solid.ids))(
-                    solid.x, solid.faces, solid.ids, *where, first, *lists, count
+        while True:
+            lists = (scratch.first, scratch.pixel, scratch.depth, scratch.face, scratch.count)
+            if bits:
+                counter = np.zeros(1, dtype=np.int64)
+                kernels.rasterise.over(triangles)(
+                    solid.faces, solid.ids, *placed, raster, thread_count(), counter, *lists
                 )
             else:
-                counter = np.zeros(1, dtype=np.int64)
-                kernels.rasterise.over(len(solid.ids))(
-                    solid.faces, solid.ids, *placed, raster, threads, counter, first, *lists, count
-                )
-
-        render()
-        if not scratch.is_large_enough:
+                where = (view.centres, view.grid(0), view.axis, raster)
+                kernels.rasterise_exactly.over(triangles)(solid.x, solid.faces, solid.ids, *where, *lists)
+            if (scratch.count <= np.diff(scratch.first)).all():
+                break
             scratch.make_room()
-            render()
-        arrays = _sorted(view, *scratch.lists)
+        arrays = _sorted(view, scratch.first, scratch.count, scratch.pixel, scratch.depth, scratch.face)
         if scratch.first[-1] > KEPT_FRAGMENTS:
-            scratch.forget()
-        return Image(view, solid, *arrays, bits=0 if exact else bits)
+            scratch.count[:] = 0
+            scratch.make_room()
+        return Image(view, solid, *arrays, bits)
 
     def place(self, solid: Solid, view: View, pixel: Ints, depth: Floats, face: Ints) -> Image:
-        """Make an image of fragments that somebody else found."""
-        count = np.array([len(pixel)], dtype=np.int64)
-        return Image(view, solid, *_sorted(view, np.array([0, len(pixel)]), count, pixel, depth, face), bits=0)
+        """Make an image of unsorted fragments."""
+        first = np.array([0, len(pixel)])
+        return Image(view, solid, *_sorted(view, first, first[1:], pixel, depth, face), 0)
 
     def spans(self, a: Image, b: Image, rule: int) -> Spans:
         """Where both bodies are inside."""
@@ -316,35 +262,32 @@ class Cpu:
     def inside(self, image: Image, points: Floats, ids: Ints, rule: int, reach: float) -> Bools:
         """Which of the points ``ids`` are inside; crossings are moved to the points by up to ``reach``."""
         inside = np.zeros(len(ids), dtype=np.bool_)
-        mesh = (image.solid.x, image.solid.faces)
-        options = (image.view.frame, *image.view.depths, image.layers, rule, reach, *mesh)
-        span_kernels.mark_points_inside.over(len(ids))(points, ids, *options, inside)
+        view, solid = image.view, image.solid
+        options = (view.window, view.low[view.axis], view.high[view.axis], image.layers, rule, reach)
+        span_kernels.mark_points_inside.over(len(ids))(points, ids, *options, solid.x, solid.faces, inside)
         return inside
 
     def near_inside(self, image: Image, points: Floats, ids: Ints, rule: int, reach: float) -> Bools:
-        """Which of the points ``ids`` are inside, or no farther than ``reach`` from it along the ray."""
+        """Which of the points ``ids`` are inside, or within ``reach`` of it along the ray."""
         inside = np.zeros(len(ids), dtype=np.bool_)
-        options = (image.view.frame, image.layers, rule, reach)
+        options = (image.view.window, image.layers, rule, reach)
         span_kernels.mark_points_near_inside.over(len(ids))(points, ids, *options, inside)
         return inside
 
 
 def _empty_spans(count: int) -> Spans:
-    return Spans(
-        np.zeros((count, 2)),
-        np.zeros(count, dtype=np.int32),
-        np.zeros((count, 2), dtype=np.int32),
-        np.zeros((count, 2), dtype=np.int8),
-    )
+    pairs = (count, 2)
+    return Spans(np.zeros(pairs), np.zeros(count, np.int32), np.zeros(pairs, np.int32), np.zeros(pairs, np.int8))
 
 
-def _sorted(view: View, first: Any, count: Any, pixel: Ints, depth: Floats, face: Ints) -> Sorted:
-    """Sort lists of fragments by pixel, depth and triangle."""
+def _sorted(
+    view: View, first: NDArray[np.int64], count: NDArray[np.int64], pixel: Ints, depth: Floats, face: Ints
+) -> tuple[NDArray[np.int64], Floats, Ints, int]:
+    """Sort lists of fragments by pixel, depth and triangle: starts of pixels, depths, faces, number."""
     pixel_count = np.zeros(view.resolution**2, dtype=np.int32)
-    work = int(count.sum())
-    kernels.count_pixels.over(work)(thread_count(), first, count, pixel, pixel_count)
+    total = int(count.sum())
+    kernels.count_pixels.over(total)(thread_count(), first, count, pixel, pixel_count)
     start = exclusive_scan(pixel_count)
-    kept_depth, kept_face = np.zeros(work), np.zeros(work, dtype=np.int32)
-    lists = (first, count, pixel, depth, face)
-    kernels.place_fragments.over(work)(thread_count(), *lists, start, pixel_count, kept_depth, kept_face)
-    return start, kept_depth, kept_face, work
+    out = np.zeros(total), np.zeros(total, dtype=np.int32)
+    kernels.place_fragments.over(total)(thread_count(), first, count, pixel, depth, face, start, pixel_count, *out)
+    return start, *out, total

@@ -1,9 +1,10 @@
-"""What layered depth images tell: spans inside of two bodies, and points inside of one; see ``layered_depth``.
+"""Evaluation of layered depth images: spans inside two bodies, and points inside one; ``detector`` has the method.
 
-``layers`` is (pixel_start, depth, face, from_low): fragments sorted by pixel and depth, and on which side of the image
-the body is known to be outside. Along a ray the *state* is the number of entries less the number of exits; it begins
-with 0, or, if only the far end is known to be outside, with what makes it end with 0. Since every crossing changes
-it by one, it is odd exactly where the number of crossings is.
+``layers`` is (pixel_start, depth, face, from_low): fragments sorted by pixel and depth, and the end of the rays at
+which the body is outside. Along a ray the *state* is the number of entries minus the number of exits; it begins with 0,
+or, if only the far end is outside, with the value that makes it end with 0. Every crossing changes it by one: it is odd
+exactly where the number of crossings is. ``window`` is (u, v, axis of depth, lowest u, lowest v, highest u, highest v,
+pixels per length along u, along v, resolution).
 """
 
 # mypy: ignore-errors
@@ -20,7 +21,7 @@ SIDE_A, SIDE_B = 0, 1
 
 @inlined
 def is_inside(state, rule):
-    """Whether a state counts."""
+    """Whether a state counts as inside."""
     if rule == PARITY:
         return state & 1 == 1
     if rule == WINDING:
@@ -45,10 +46,10 @@ def first_state(first, end, face, from_low):
 
 @inlined
 def emit_spans(p, layers_a, layers_b, rule, first, room, span, span_pixel, span_tri, span_side):
-    """Write the spans of ray ``p`` in which both bodies are inside, from row ``first`` on; return how many there are.
+    """Write the spans of ray ``p`` in which both bodies are inside, from row ``first`` on; returns their number.
 
-    Both lists are walked together. At the low end one body is outside, at the high end one is too, so that every span
-    begins and ends with a fragment. A span of length 0 is none: bodies that touch do not overlap.
+    Both lists are merged. At the low end one body is outside, at the high end too: every span begins and ends with a
+    fragment. A span of length 0 is none: bodies that touch do not overlap.
     """
     start_a, depth_a, face_a, from_low_a = layers_a
     start_b, depth_b, face_b, from_low_b = layers_b
@@ -86,9 +87,9 @@ def emit_spans(p, layers_a, layers_b, rule, first, room, span, span_pixel, span_
 
 @kernel(parallel_from=1 << 11)
 def find_spans(layers_a, layers_b, rule, span, span_pixel, span_tri, span_side, count):
-    """Write the spans of all rays with gaps between them, and how many each ray has.
+    """Write the spans of all rays with gaps between them, and the number of each ray.
 
-    Since every span has two fragments of its own, a ray has room for half as many spans as it has fragments.
+    Every span has two fragments of its own: a ray has room for half as many spans as fragments.
     """
     start_a, start_b = layers_a[0], layers_b[0]
     for p in prange(len(count)):
@@ -98,7 +99,7 @@ def find_spans(layers_a, layers_b, rule, span, span_pixel, span_tri, span_side, 
 
 @kernel(parallel_from=1 << 12)
 def pack_spans(start_a, start_b, start, loose, span, span_pixel, span_tri, span_side):
-    """Move spans together."""
+    """Close the gaps between spans."""
     loose_span, loose_pixel, loose_tri, loose_side = loose
     for p in prange(len(start) - 1):
         k = (start_a[p] + start_b[p]) // 2
@@ -116,22 +117,20 @@ def squares_of_bends(length, steepest):
 
     Lines go any whole number of columns up to ``steepest`` to either side from row to row; each has a sum of its own.
     """
-    n = len(length)
-    bend, total = np.zeros(n - 2), 0.0
+    n, total = len(length), 0.0
+    bend = np.zeros(n - 2)
     lines = np.zeros((2 * steepest + 1, n - 2 + steepest * (n - 1)))
     for row in range(n):
         for c in range(n - 2):
             bend[c] = (length[row, c + 2] - length[row, c + 1]) - (length[row, c + 1] - length[row, c])
             total += bend[c] * bend[c]
-        for k in range(2 * steepest + 1):
-            slope = k - steepest
+        for slope in range(-steepest, steepest + 1):
             first = slope * row if slope >= 0 else -slope * (n - 1 - row)
-            line = lines[k, first : first + n - 2]
+            line = lines[steepest + slope, first : first + n - 2]
             for c in range(n - 2):
                 line[c] += bend[c]
-    for k in range(lines.shape[0]):
-        for c in range(lines.shape[1]):
-            total += lines[k, c] * lines[k, c]
+    for value in lines.reshape(-1):
+        total += value * value
     return total
 
 
@@ -139,19 +138,16 @@ def squares_of_bends(length, steepest):
 
 
 @inlined
-def depth_of_plane(t, u, v, d, pu, pv, x, faces):
-    """Depth of the plane of triangle ``t`` at the point (pu, pv); NaN or infinite if it stands on edge."""
+def corrected(z, t, u, v, d, pu, pv, reach, x, faces):
+    """The crossing at z moved along the plane of triangle ``t`` to the ray at (pu, pv), but no farther than ``reach``.
+
+    A triangle parallel to the rays has a depth that is infinite (limited) or NaN (not moved).
+    """
     i, j, k = faces[t, 0], faces[t, 1], faces[t, 2]
     bu, bv, bd = x[j, u] - x[i, u], x[j, v] - x[i, v], x[j, d] - x[i, d]
     cu, cv, cd = x[k, u] - x[i, u], x[k, v] - x[i, v], x[k, d] - x[i, d]
     normal_u, normal_v, normal_d = bv * cd - bd * cv, bd * cu - bu * cd, bu * cv - bv * cu
-    return x[i, d] - (normal_u * (pu - x[i, u]) + normal_v * (pv - x[i, v])) / normal_d
-
-
-@inlined
-def corrected(z, t, u, v, d, pu, pv, reach, x, faces):
-    """The crossing at z moved along its plane to the point's own ray, but no farther than ``reach``."""
-    moved = depth_of_plane(t, u, v, d, pu, pv, x, faces)
+    moved = x[i, d] - (normal_u * (pu - x[i, u]) + normal_v * (pv - x[i, v])) / normal_d
     if moved > z + reach:
         return z + reach
     if moved < z - reach:
@@ -160,9 +156,9 @@ def corrected(z, t, u, v, d, pu, pv, reach, x, faces):
 
 
 @inlined
-def pixel_at(pu, pv, frame):
-    """The pixel that a point is in, NONE beyond the window; points on its upper border are in the last one."""
-    _, _, _, low_u, low_v, high_u, high_v, scale_u, scale_v, n = frame
+def pixel_at(pu, pv, window):
+    """The pixel of a point, NONE beyond the window; points on its upper border belong to the last one."""
+    _, _, _, low_u, low_v, high_u, high_v, scale_u, scale_v, n = window
     if not (low_u <= pu <= high_u and low_v <= pv <= high_v):
         return NONE
     column = min(np.int64((pu - low_u) * scale_u), n - 1)
@@ -171,16 +167,16 @@ def pixel_at(pu, pv, frame):
 
 
 @inlined
-def point_inside(i, points, ids, frame, low, high, layers, rule, reach, x, faces):
+def point_inside(i, points, ids, window, low, high, layers, rule, reach, x, faces):
     """Whether point ``ids[i]`` is inside or on the border: the state just below or just above it counts.
 
-    Only crossings nearer than ``reach`` are moved to the point's own ray: no other can change sides.
+    Only crossings nearer than ``reach`` are moved to the point's own ray: no other one can pass the point.
     """
-    u, v, d, _, _, _, _, _, _, _ = frame
+    u, v, d, _, _, _, _, _, _, _ = window
     pu, pv, pd = points[ids[i], u], points[ids[i], v], points[ids[i], d]
     if not low <= pd <= high:
         return False
-    p = pixel_at(pu, pv, frame)
+    p = pixel_at(pu, pv, window)
     if p == NONE:
         return False
     start, depth, face, from_low = layers
@@ -199,37 +195,34 @@ def point_inside(i, points, ids, frame, low, high, layers, rule, reach, x, faces
 
 
 @kernel(parallel_from=1 << 11)
-def mark_points_inside(points, ids, frame, low, high, layers, rule, reach, x, faces, inside):
+def mark_points_inside(points, ids, window, low, high, layers, rule, reach, x, faces, inside):
     """Mark which of the points ``ids`` are inside."""
     for i in prange(len(ids)):
-        inside[i] = point_inside(i, points, ids, frame, low, high, layers, rule, reach, x, faces)
+        inside[i] = point_inside(i, points, ids, window, low, high, layers, rule, reach, x, faces)
 
 
 @inlined
-def point_near_inside(i, points, ids, frame, layers, rule, reach):
+def point_near_inside(i, points, ids, window, layers, rule, reach):
     """Whether the state counts anywhere within ``reach`` along the ray: a vertex lies on its own surface."""
-    u, v, d, _, _, _, _, _, _, _ = frame
+    u, v, d, _, _, _, _, _, _, _ = window
     pd = points[ids[i], d]
-    p = pixel_at(points[ids[i], u], points[ids[i], v], frame)
+    p = pixel_at(points[ids[i], u], points[ids[i], v], window)
     if p == NONE:
         return False
     start, depth, face, from_low = layers
-    first, end = start[p], start[p + 1]
-    state = first_state(first, end, face, from_low)
-    f = first
-    while f < end and depth[f] < pd - reach:
+    state = first_state(start[p], start[p + 1], face, from_low)
+    found = False
+    for f in range(start[p], start[p + 1]):
+        if depth[f] > pd + reach:
+            break
+        if depth[f] >= pd - reach:
+            found = found or is_inside(state, rule)
         state += 1 if face[f] >= 0 else -1
-        f += 1
-    found = is_inside(state, rule)
-    while f < end and depth[f] <= pd + reach:
-        state += 1 if face[f] >= 0 else -1
-        found = found or is_inside(state, rule)
-        f += 1
-    return found
+    return found or is_inside(state, rule)
 
 
 @kernel(parallel_from=1 << 11)
-def mark_points_near_inside(points, ids, frame, layers, rule, reach, inside):
+def mark_points_near_inside(points, ids, window, layers, rule, reach, inside):
     """Mark which of the points ``ids`` are inside or near it."""
     for i in prange(len(ids)):
-        inside[i] = point_near_inside(i, points, ids, frame, layers, rule, reach)
+        inside[i] = point_near_inside(i, points, ids, window, layers, rule, reach)

@@ -1,9 +1,11 @@
-"""The volume that two bodies share: what a query of layered depth images returns."""
+"""Result of a query by layered depth images: the volume that bodies share."""
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from impinge.checks import Floats, Ints
 from impinge.detect.common.results import Changes, Result
+from impinge.detect.layered_depth.images import Solid
 from impinge.errors import OptionError
 
 
@@ -24,34 +27,34 @@ class VolumeOverlap(Result):
     pixel: Ints
     """Column and row of the ray that each span lies on, shape (k, 2)."""
     region: Floats
-    """Lowest and highest corner of the box that was looked at, shape (2, 3)."""
+    """Lowest and highest corner of the sampled box, shape (2, 3)."""
     centroid: Floats
     """Centre of the overlap, NaN if there is none, shape (3,)."""
     axis: int = 2
-    """The axis that spans lie along; columns go along the next one, rows along the one after."""
+    """The axis of the spans; columns go along the next one, rows along the one after."""
     resolution: int = 0
     """Columns and rows of rays within the region."""
     rule: Literal["parity", "winding"] = "parity"
-    """What counted as inside."""
+    """The rule for inside."""
     volumes: Floats = field(default_factory=lambda: np.full(3, np.nan))
-    """The volume as rays along x, y and z see it, NaN where none were sent; ``volume`` is their mean, shape (3,)."""
+    """The volume by rays along x, y and z, NaN for axes not sampled; ``volume`` is their mean, shape (3,)."""
     error: float = math.nan
-    """How far off the volume may be: an estimate, not a bound."""
+    """Estimate of the sampling error of the volume, not a bound."""
     triangles: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int32))
-    """The triangles that each span begins and ends with, -1 of a body that has none, shape (k, 2)."""
+    """The triangles that each span begins and ends with, -1 for depth sources, shape (k, 2)."""
     triangle_body: NDArray[np.int8] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int8))
-    """Whose triangles they are: 0 a, 1 b, shape (k, 2)."""
+    """The bodies of these triangles: 0 a, 1 b, shape (k, 2)."""
     penetrating_a: Ints | None = None
-    """Sorted ids of the vertices of a that are inside b; of one body, of those in its overlap with itself. None if
-    the query was told not to look."""
+    """Sorted ids of the vertices of a inside b; of one body, of those in its overlap with itself. None for a query
+    with ``vertices=False``."""
     penetrating_b: Ints | None = None
-    """Sorted ids of the vertices of b that are inside a; none of one body."""
+    """Sorted ids of the vertices of b inside a; of one body, empty."""
     inverted_volume: float = 0.0
-    """Volume that is inside out; only asked for of one body."""
+    """Volume where the body is inverted; for one body only."""
     depth_complexity: Ints | None = None
-    """How often each ray crosses each body within the region, shape (bodies, rows, columns)."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
-    """The bodies as they were when they were asked about, for pictures; not part of ``to_dict``."""
+    """Crossings of each ray with each body within the region, shape (bodies, rows, columns)."""
+    bodies: tuple[Solid, ...] = field(default=(), repr=False)
+    """The bodies in the state of the query, for pictures; not part of ``to_dict``."""
 
     _rows = "spans"
     _identity = ("pixel",)
@@ -60,23 +63,24 @@ class VolumeOverlap(Result):
         """Pickle the result without the bodies."""
         return {**self.__dict__, "bodies": ()}
 
-    def plot(self, path: Any = None) -> Any:
-        """Draw the spans of the overlap as columns between the bodies; to a file if ``path`` is given."""
+    def plot(self, path: str | os.PathLike[str] | None = None) -> NDArray[np.uint8] | Path:
+        """Draw the spans as columns between the bodies; returns pixels, or the file if ``path`` is given."""
         from importlib import import_module
 
-        return import_module("impinge.view.picture").plot_overlap(self, path)
+        picture: NDArray[np.uint8] | Path = import_module("impinge.view.picture").plot_overlap(self, path)
+        return picture
 
     def __bool__(self) -> bool:
-        """Whether they overlap; bodies that only touch do not."""
+        """Whether the bodies overlap; touching does not count."""
         return self.volume > 0.0
 
     def changes(self, previous: Result) -> Changes:
-        """Which rays have a span now, and which had one; refused if the rays were not the same."""
+        """Rays that gained, kept and lost a span; refused for results of different rays."""
         if isinstance(previous, VolumeOverlap):
             same = (self.axis, self.resolution) == (previous.axis, previous.resolution)
             if not same or not np.array_equal(self.region, previous.region):
                 raise OptionError(
-                    "the overlaps were looked at along different rays, which cannot be compared; compare their "
+                    "the overlaps were sampled along different rays, which cannot be compared; compare their "
                     "penetrating_a and penetrating_b"
                 )
         return super().changes(previous)
