@@ -1177,3 +1177,22 @@ def test_triangles_that_nobody_checked_are_refused(strange):
 
     with pytest.raises(impinge.MeshError, match="infinite or undefined"):
         SpatialHash([body, shapes.icosphere(1)]).query()
+
+
+def test_options_by_letter():
+    """Take transforms and active elements of one or two bodies by letter; refuse letters of absent bodies."""
+    a, b = shapes.tet_box(2, 2, 2), shapes.tet_box(2, 2, 2)
+    matrix = np.eye(4)
+    matrix[:3, 3] = 0.3
+    detector = impinge.SpatialHash([a, b])
+    by_letter = detector.query(transform_b=matrix, active_a=[0, 1, 2])
+    by_list = detector.query(transforms=[None, matrix], active=[[0, 1, 2], None])
+
+    assert len(by_letter) > 0
+    np.testing.assert_array_equal(by_letter.vertex, by_list.vertex)
+    np.testing.assert_array_equal(by_letter.tet, by_list.tet)
+    for wrong in ({"transform_b": matrix}, {"active_b": [0]}):
+        with pytest.raises(OptionError, match="for the first of one or two bodies"):
+            impinge.SpatialHash([a]).query(**wrong)
+    with pytest.raises(OptionError, match="give one list for 2"):
+        detector.query(transforms=[None, matrix], transform_a=matrix)

@@ -56,23 +56,3 @@ def resolve_self(keys: Keys, x: Floats, faces: Ints) -> Keys:
     kernels.resolve_self_pairs.over(len(keys))(x, faces, pair_a, pair_b, np.arange(len(keys)), kind)
     hit = np.flatnonzero(kind != NONE)
     return pack(pair_a[hit], pair_b[hit], kind[hit])
-
-
-# SHIMS, deleted when every method room uses PairDetector
-
-
-def check_neighbours(neighbours, *, is_self):  # type: ignore  # noqa
-    from impinge.errors import OptionError
-
-    if neighbours not in ("exact", "skip"):
-        raise OptionError(f"neighbours is {neighbours!r}, expected 'exact' or 'skip'")
-    if neighbours == "skip" and not is_self:
-        raise OptionError("neighbours='skip' is for self-collision; triangles of two bodies share no vertex")
-    return neighbours == "skip"
-
-
-def classify_self(a, pair_a, pair_b, skip, extent, stats):  # type: ignore  # noqa
-    return classify(a, a, pair_a, pair_b, extent, stats, is_self=True, skip_neighbours=skip)
-
-
-settle = resolve

@@ -84,15 +84,6 @@ class PairOptions:
             self._seen = self.cancel.is_set()
         return self._seen
 
-    # SHIM side_a, side_b: until every method room uses query_bodies
-    def side_a(self, body: TriMesh) -> QueryBody:
-        """SHIM."""
-        return query_body(body, self.transform_a, self.active_a, "a")
-
-    def side_b(self, body: TriMesh) -> QueryBody:
-        """SHIM."""
-        return query_body(body, self.transform_b, self.active_b, "b")
-
     def query_bodies(self, a: TriMesh, b: TriMesh | None) -> tuple[QueryBody, QueryBody]:
         """Both bodies with their transforms and active triangles; of one body, twice the same."""
         body_a = query_body(a, self.transform_a, self.active_a, "a")
@@ -123,7 +114,6 @@ def finish_pairs(
     reason: Reason | None,
     bodies: tuple[TriMesh, ...],
     began: float,
-    is_self: bool = False,  # noqa: ARG001 SHIM
 ) -> TrianglePairs:
     """Sort, leave out ignored pairs, truncate at ``max_pairs``, unpack."""
     hits = stats["hits"] = len(keys)
@@ -163,15 +153,3 @@ def ignored_keys(ignore: ArrayLike, is_self: bool) -> Keys:
         pairs = np.sort(pairs, axis=1)
     pair_a, pair_b = np.ascontiguousarray(pairs.T)
     return pack(pair_a, pair_b, np.zeros(len(pairs), dtype=np.int8)) >> np.uint64(KIND_BITS)
-
-
-# SHIMS, deleted when every method room uses PairDetector and PairOptions
-
-
-def pair_options(options, *, is_self=False):  # type: ignore
-    return PairOptions(**options, is_self=is_self)
-
-
-def check_max_pairs(limit):  # type: ignore
-    if limit is not None:
-        as_whole(limit, "max_pairs", remedy=", or None for all pairs")

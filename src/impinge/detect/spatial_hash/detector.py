@@ -87,6 +87,10 @@ class SpatialHash:
         *,
         transforms: Sequence[ArrayLike | None] | None = None,
         active: Sequence[ArrayLike | None] | None = None,
+        transform_a: ArrayLike | None = None,
+        transform_b: ArrayLike | None = None,
+        active_a: ArrayLike | None = None,
+        active_b: ArrayLike | None = None,
         ignore: ArrayLike | None = None,
         max_pairs: int | None = None,
         cancel: Cancel | None = None,
@@ -102,6 +106,8 @@ class SpatialHash:
         active : sequence of array_like or None, optional
             Ids or masks of the elements that take part, one entry for each body. A vertex takes part if one of its
             tets does.
+        transform_a, transform_b, active_a, active_b : array_like, optional
+            The same for one or two bodies, as in ``BoxTree.query``.
         ignore : array_like, shape (k, 2), optional
             Tet meshes: pairs of bodies to leave out, in either order. Triangle meshes: pairs of triangles.
         max_pairs : int, optional
@@ -119,11 +125,13 @@ class SpatialHash:
         VertexContacts or TrianglePairs
             Vertices inside tets, of tet meshes; intersecting triangle pairs, of triangle meshes. Both sorted.
         """
+        count = len(self.bodies)
+        transforms = _by_letter(transforms, transform_a, transform_b, "transform", count)
+        active = _by_letter(active, active_a, active_b, "active", count)
         if self._triangles is None:
             return self.find(VertexQuery(self.bodies, transforms, active, ignore, max_pairs, cancel, depth, edges))
         if depth or edges:
             raise OptionError("depth and edges are for tet meshes; for surfaces use penetrating_vertices")
-        count = len(self.bodies)
         moves, chosen = per_body(transforms, "transforms", count), per_body(active, "active", count)
         by_name = {f"transform_{letter}": matrix for letter, matrix in zip("ab", moves)}
         by_name |= {f"active_{letter}": ids for letter, ids in zip("ab", chosen)}
@@ -178,3 +186,14 @@ class SpatialHash:
         x = self._positions.view()
         x.flags.writeable = False  # as positions of bodies are: Numba specialises kernels on that
         return x, batch
+
+
+def _by_letter(
+    listed: Sequence[ArrayLike | None] | None, a: ArrayLike | None, b: ArrayLike | None, name: str, count: int
+) -> Sequence[ArrayLike | None] | None:
+    """Options of one or two bodies, given by letter, as the list of all bodies."""
+    if a is None and b is None:
+        return listed
+    if listed is not None or count > 2 or (b is not None and count == 1):
+        raise OptionError(f"{name}_a and {name}_b are for the first of one or two bodies; give one list for {count}")
+    return [a, b][:count]
