@@ -167,7 +167,7 @@ def make_contacts(
     *,
     bodies: Sequence[Body],
     names: tuple[str, ...] = (),
-    possible: Ints = np.zeros((0, 2), dtype=np.int32),
+    possible: Ints | None = None,
     tests: int = 0,
 ) -> Contacts:
     """Join and sort rows and compute ids; ``keys`` has one per body, ``found`` the method, its stats and its state."""
@@ -179,10 +179,9 @@ def make_contacts(
     ints = {name: getattr(rows, name).astype(np.int32, copy=False) for name in _INT32}
     rows = rows._replace(**ints)
     ids = contact_ids(keys[rows.body_a], keys[rows.body_b], rows.kind, ints["feature_a"], ints["feature_b"])
+    left = np.zeros((0, 2), dtype=np.int32) if possible is None else possible
     state = {each.name: getattr(found, each.name) for each in fields(Result)}
-    return Contacts(
-        **rows._asdict(), id=ids, possible=possible, tests=tests, names=names, bodies=tuple(bodies), **state
-    )  # fmt: skip
+    return Contacts(**rows._asdict(), id=ids, possible=left, tests=tests, names=names, bodies=tuple(bodies), **state)
 
 
 def vertex_rows(

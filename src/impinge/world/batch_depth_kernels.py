@@ -232,9 +232,8 @@ def start_at_borders(nodes, edges, surface, threads, counter, out):
     """Depth and direction of the nodes on their body, and of those with links that leave it.
 
     ``nodes`` is (key, vertex, penetrated body, outward sign of each body), keys rise. ``edges`` is (start, neighbour)
-    of the edges at each vertex and their largest number. ``surface`` is (*bodies, low, high, normal). ``out`` is (depth,
-    direction, round, exit_face, is_done): nodes on the body, and those whose normals cancel, are done; ``exit_face`` is
-    a triangle near the exit, or -1.
+    of the edges at each vertex and their largest number. ``out`` is (depth, direction, round, exit_face, is_done).
+    Nodes on the body, and those whose normals cancel, are done; ``exit_face`` is a triangle near the exit, or -1.
     """
     count = len(nodes[0])
     for _ in prange(threads):

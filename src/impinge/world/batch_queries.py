@@ -12,9 +12,9 @@ Inside (``vertices_in_boxes``, ``inside_small``): vertices of one body in the ot
     2. Rays      upwards through the triangles of small closed bodies, with exact signs. The definition of inside is
                  that of ``points_inside``; the surface counts.
 
-Depth (``batch_depth``): consistent penetration depth, with the steps, formulas and guards of ``detect.depth``. Each vertex
-    visits all triangles of the penetrated body by two levels of boxes, instead of a tree. The result for two bodies
-    does not depend on other bodies.
+Depth (``batch_depth``): consistent penetration depth, with the steps, formulas and guards of ``detect.depth``. Each
+    vertex visits the triangles of the penetrated body by two levels of boxes, instead of a tree. The result for two
+    bodies does not depend on other bodies.
     1. Border    of all vertices in one call: their edges, exits of these, and depths. Signs come from doubles; a vertex
                  with an uncertain sign is processed again with exact signs.
     2. Rounds    only if a vertex got no depth; only then are all edges listed.
@@ -84,11 +84,12 @@ def count_in_boxes(batch: SurfaceBatch, pairs: Ids) -> Ids:
 
 def vertices_in_boxes(batch: SurfaceBatch, pairs: Ids) -> CandidateVertices:
     """Vertices of the first body of each pair in the box of the second."""
-    layout, start = batch.layout, np.append(0, np.cumsum(count_in_boxes(batch, pairs)))
+    layout, counts = batch.layout, np.zeros(len(pairs), dtype=np.int64)
+    arrays = pairs, batch.x, layout.used_start, layout.used, batch.low, batch.high
+    kernels.count_points.over(len(pairs))(*arrays, counts)
+    start = np.append(0, np.cumsum(counts))
     pair, vertex = np.zeros(start[-1], dtype=np.int64), np.zeros(start[-1], dtype=np.int64)
-    kernels.find_points.over(len(pairs))(
-        pairs, batch.x, layout.used_start, layout.used, batch.low, batch.high, start, pair, vertex
-    )
+    kernels.find_points.over(len(pairs))(*arrays, start, pair, vertex)
     return CandidateVertices(pair, vertex, pairs[pair, 1])
 
 

@@ -23,7 +23,7 @@ Guarantee  The code path depends on the penetrated body, or on the pair, never o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -46,8 +46,8 @@ from impinge.contact.volume_gradient import VolumeGradients
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.containment import enclosure
 from impinge.detect.common.pair_query import QueryBody
-from impinge.detect.common.results import TrianglePairs, VertexContacts
-from impinge.detect.depth.body_states import State, state_of
+from impinge.detect.common.results import VertexContacts
+from impinge.detect.depth.body_states import state_of
 from impinge.detect.depth.consistent_depth import consistent_depth
 from impinge.detect.proximity.closest_points import closest_points
 from impinge.detect.proximity.points_inside import points_inside
@@ -118,29 +118,20 @@ class WorldSearch:
         """Bodies for sphere trees: soft bodies themselves, of others the surface."""
         self._detectors: dict[tuple[type, int, int, bool], Any] = {}
         """Detectors of pairs of bodies, kept between frames."""
-        self._layout: Layout | None = None
-        self._states: dict[int, State] = {}
-        self._enclosing = -1
-
-    def _follow_layout(self) -> None:
-        """Drop what depends on the topology if that has changed."""
-        if self._layout is not self.batch.layout:
-            self._layout, self._states, self._enclosing = self.batch.layout, {}, -1
 
     def count_enclosing(self) -> int:
         """Number of bodies with an inside: closed by their indices, or by the positions of their vertices.
 
         Positions are compared once per topology: seams of a body that deforms stay closed.
         """
-        self._follow_layout()
-        if self._enclosing < 0:
-            layout = self.batch.layout
-            self._enclosing = int(layout.is_closed.sum())
-            if not self._enclosing:
+        layout = self.batch.layout
+        if layout.enclosing is None:
+            layout.enclosing = int(layout.is_closed.sum())
+            if not layout.enclosing:
                 parts = zip(layout.vertex_start[:-1], layout.vertex_start[1:], layout.elements, layout.live)
                 sides = (QueryBody(self.batch.x[first:end], faces, live) for first, end, faces, live in parts)
-                self._enclosing = sum(bool(enclosure(side)) for side in sides)
-        return self._enclosing
+                layout.enclosing = sum(bool(enclosure(side)) for side in sides)
+        return layout.enclosing
 
     def costs(self, pairs: Ids) -> Ids:
         """Estimated tests of each pair: vertices in boxes times triangles; an upper bound but for exact tests."""
@@ -153,24 +144,26 @@ class WorldSearch:
 
     # search within a budget -------------------------------------------------------------------------------
 
-    def find(self, method: str, pairs: Ids, budget: Budget, stats: Stats, ahead: int) -> RawContacts:
+    def find(self, method: str, pairs: Ids, budget: Budget | None, stats: Stats, ahead: int) -> RawContacts:
         """Contacts of the pairs (k, 2), i <= j, that the budget suffices for; the first ``ahead`` are processed first.
 
         The very first of these is processed whatever it costs.
         """
         if method != "spheres":
-            return self._find_cheapest(method, pairs, budget, 0, stats, ahead)
+            if budget is not None:
+                return self._find_cheapest(method, pairs, budget, 0, stats, ahead)
+            return RawContacts(self._find(method, pairs, stats), np.zeros(0, dtype=np.int64), 0)
         rows, left, spent = list[Columns](), list[int](), 0
         is_self = pairs[:, 0] == pairs[:, 1]
         two, rest = np.flatnonzero(~is_self).tolist(), np.flatnonzero(is_self).tolist()
         for k, row in enumerate(two):
             share: dict[str, Any] = {}
-            if k >= min(ahead, 1):
+            if budget is not None and k >= min(ahead, 1):
                 if budget.max_tests is not None:
                     share["max_tests"] = (budget.max_tests - spent) // (len(two) - k)
-                elif budget.budget_ms is not None:
+                else:
                     share["budget_ms"] = 1e-6 * (budget.end_ns - now_ns()) / (len(two) - k)
-                if any(part <= 0 for part in share.values()):
+                if min(share.values()) <= 0:
                     left.append(row)
                     continue
             # Results depend slightly on the order of two bodies: sort them by key, not by number.
@@ -187,6 +180,8 @@ class WorldSearch:
                 rest.append(row)
         rest.sort()
         leads = int(ahead > 0 and rest[:1] == [0])
+        if budget is None:
+            return RawContacts([*rows, *self._find("vertices", pairs[rest], stats)], np.array(left, dtype=np.int64), 0)
         inside = self._find_cheapest("vertices", pairs[rest], budget, spent, stats, leads)
         unfinished = np.concatenate([left, np.array(rest, dtype=np.int64)[inside.left]]).astype(np.int64)
         return RawContacts([*rows, *inside.rows], unfinished, spent + inside.tests)
@@ -195,8 +190,6 @@ class WorldSearch:
         self, method: str, pairs: Ids, budget: Budget, spent: int, stats: Stats, ahead: int
     ) -> RawContacts:
         """Contacts of pairs in order of their costs, after ``spent`` tests of the budget."""
-        if budget.max_tests is None and budget.budget_ms is None:
-            return RawContacts(self._find(method, pairs, stats), np.zeros(0, dtype=np.int64), 0)
         cost = self.costs(pairs)
         order = np.concatenate([np.arange(ahead), ahead + np.argsort(cost[ahead:], kind="stable")])
         total = np.append(0, np.cumsum(cost[order]))
@@ -218,7 +211,8 @@ class WorldSearch:
         if method == "volume":
             rows = []
             for a, b in pairs[~is_self].tolist():
-                detector = self._detector(VolumeGradients, a, b, partial(VolumeGradients, *self._surfaces(a, b)))
+                surfaces = batch.surfaces[a], batch.surfaces[b]
+                detector = self._detector(VolumeGradients, a, b, partial(VolumeGradients, *surfaces))
                 boxes = (np.stack([batch.low[k], batch.high[k]]) for k in (a, b))
                 rows.append(volume_row(a, b, detector.query(), *boxes))
             return rows
@@ -228,7 +222,8 @@ class WorldSearch:
         touching = np.sort(np.concatenate([[-1], *(part.body_a * count + part.body_b for part in rows)]))
         key = two[:, 0] * count + two[:, 1]
         rest = two[touching[np.searchsorted(touching, key, side="right") - 1] != key]
-        rows += second(rest, stats)
+        if len(rest):
+            rows += second(rest, stats)
         for b in pairs[is_self, 0].tolist():
             mesh = self.bodies[b]
             if method == "vertices" and isinstance(mesh, TetMesh):
@@ -272,14 +267,14 @@ class WorldSearch:
         vertex, in_body = vertex[inside], in_body[inside]
         count, body = len(vertex), layout.body_of_vertex[vertex]
         involved, numbers = np.unique(np.concatenate([body, in_body]), return_inverse=True)
-        self._follow_layout()
+        states = []
         for b in involved.tolist():
-            if b not in self._states:
+            if b not in layout.states:
                 state = state_of(batch.surfaces[b])
                 is_edited = batch.surfaces[b].positions.edits != layout.edits[b]
-                self._states[b] = state_of(batch.frozen(b)) if is_edited else state
+                layout.states[b] = state_of(batch.frozen(b)) if is_edited else state
             x = batch.x[layout.vertex_start[b] : layout.vertex_start[b + 1]]
-            self._states[b] = self._states[b]._replace(positions=x, version=batch.version(b))
+            states.append(layout.states[b]._replace(positions=x, version=batch.version(b)))
         found = VertexContacts(
             body=numbers[:count].astype(np.int32),
             vertex=(vertex - layout.vertex_start[body]).astype(np.int32),
@@ -288,7 +283,7 @@ class WorldSearch:
             barycentric=np.zeros((count, 4)),
             is_self=np.zeros(count, dtype=np.bool_),
         )
-        depth, direction = consistent_depth([self._states[b] for b in involved.tolist()], found)
+        depth, direction = consistent_depth(states, found)
         exit_id, ends = np.zeros(count, dtype=np.int32), batch.x[vertex] + depth[:, None] * direction
         for b in np.unique(in_body).tolist():
             rows = in_body == b
@@ -313,14 +308,15 @@ class WorldSearch:
 
     def _triangles_by_tree(self, *pair: int) -> tuple[Ints, NDArray[np.int8]]:
         """As ``triangles``, of one pair, or of one body with itself, by its detector."""
-        tree = self._detector(BoxTree, pair[0], pair[-1], partial(BoxTree, *self._surfaces(*pair)))
-        found = self._query(partial(_query_tree, tree), *pair)
+        surfaces = [self.batch.surfaces[b] for b in pair]
+        tree = self._detector(BoxTree, pair[0], pair[-1], partial(BoxTree, *surfaces))
+        found = self._query(lambda *bodies: (tree if list(bodies) == surfaces else BoxTree(*bodies)).query(), *pair)
         rows = [self.batch.layout.rows_of(b, ids) for b, ids in zip((pair[0], pair[-1]), found.pairs.T)]
         return np.stack(rows, axis=1).astype(np.int32), found.kind
 
     def _curves(self, pairs: Ids, stats: Stats) -> list[Columns]:
         """Triangles that meet, without depths."""
-        return [self._curve_rows(*self.triangles(pairs, stats))] if len(pairs) else []
+        return [self._curve_rows(*self.triangles(pairs, stats))]
 
     def _curve_rows(self, rows: Ints, kind: NDArray[np.int8]) -> Columns:
         layout, surface = self.batch.layout, (self.batch.x, self.batch.layout.faces)
@@ -328,9 +324,6 @@ class WorldSearch:
         return curve_rows(a, b, rows, kind, *surface, *surface, layout.face_id[rows])
 
     # surfaces and detectors -------------------------------------------------------------------------------
-
-    def _surfaces(self, *bodies: int) -> Sequence[TriMesh]:
-        return [self.batch.surfaces[b] for b in bodies]
 
     def _detector(
         self, kind: type[Detector], a: int, b: int, make: Callable[[], Detector], exact: bool = False
@@ -344,19 +337,13 @@ class WorldSearch:
 
     def _query(self, query: Callable[..., Answer], *bodies: int) -> Answer:
         """The result of ``query`` on surfaces at the positions of the batch; on copies if one has changed since."""
-        surfaces, batch = self._surfaces(*bodies), self.batch
-        versions = [batch.version(b) for b in bodies]
+        batch = self.batch
+        surfaces, versions = [batch.surfaces[b] for b in bodies], [batch.version(b) for b in bodies]
         if [surface.positions.version for surface in surfaces] == versions:
             answer = query(*surfaces)
             if [surface.positions.version for surface in surfaces] == versions:
                 return answer
         return query(*(batch.frozen(b) for b in bodies))
-
-
-def _query_tree(tree: BoxTree, *surfaces: TriMesh) -> TrianglePairs:
-    """Pairs by a detector of these surfaces, or by a new one of copies."""
-    own = (tree.a,) if tree.b is None else (tree.a, tree.b)
-    return (tree if surfaces == own else BoxTree(*surfaces)).query()
 
 
 def _sphere_tree(a: Any, b: Any, exact: bool) -> SphereTree:

@@ -3,8 +3,8 @@
 Vertex v of body b is row ``vertex_start[b] + v`` of ``x``. The live triangles of body b are rows ``face_start[b]`` to
 ``face_start[b + 1]`` of ``faces``, whose entries are rows of ``x``.
 
-Layout     depends on the topology; rebuilt when a body is added, removed or edited. Cost O(all triangles). Connectivity,
-           the most expensive part, is copied from the previous layout for bodies that have not changed.
+Layout     depends on the topology; rebuilt when a body is added, removed or edited. Cost O(all triangles). The
+           connectivity, its most expensive part, is copied from the previous layout for unchanged bodies.
 Positions  are copied from bodies whose version changed since the last refresh. Bodies moved together (``update``,
            ``move``) are attached to the array of the batch (``mesh.positions.SharedPositions``) until they are changed
            on their own; they need neither a copy nor a comparison of versions.
@@ -26,6 +26,7 @@ from impinge.backend.simd.boxes import WIDTH
 from impinge.checks import NONE, Bools, Floats, Ints, check_finite
 from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT
 from impinge.detect.common.containment import pieces_of
+from impinge.detect.depth.body_states import State
 from impinge.mesh.adjacency import Adjacency, grouped
 from impinge.mesh.positions import SharedPositions, can_count_references, copy_positions
 from impinge.mesh.tri_mesh import TriMesh
@@ -94,6 +95,10 @@ class Layout:
         self.is_small: Bools = face_count <= SMALL
         self.group_start = _starts(-(-face_count // GROUP) * self.is_small)
         """First group of each small body; a group is a run of 64 of its triangles."""
+        self.enclosing: int | None = None
+        """Number of bodies with an inside, once it is known."""
+        self.states: dict[int, State] = {}
+        """States of bodies for depths, without their positions."""
         if last is not None and "connectivity" in vars(last) and self.body_count:
             self._take_over(last)
 

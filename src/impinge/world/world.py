@@ -455,7 +455,8 @@ class World:
         began = perf_counter()
         if budget_ms is not None and max_tests is not None:
             raise OptionError("budget_ms and max_tests are both given; choose one, max_tests for repeatable answers")
-        budget = Budget(budget_ms, max_tests)
+        is_limited = budget_ms is not None or max_tests is not None
+        budget = Budget(budget_ms, max_tests) if is_limited else None
         as_choice(method, "method", get_args(ContactMethod))
         as_flag(self_collision, "self_collision")
         with self._lock:
@@ -472,7 +473,7 @@ class World:
                 if self_collision:
                     tets = sum(isinstance(body, TetMesh) for body in search.bodies)
                     why += f"; {tets} tet meshes report self-penetration depth, {len(search.bodies) - tets} curves"
-                if chosen == "vertices" and (budget_ms is not None or max_tests is not None):
+                if chosen == "vertices" and is_limited:
                     chosen, why = choose_within_budget(search.costs(pairs), budget_ms, max_tests) or (chosen, why)
             found = search.find(chosen, pairs, budget, stats, ahead)
             stages.done("search")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.backend.scan import exclusive_scan
 from impinge.backend.simd.boxes import WIDTH
 from impinge.checks import Floats
 from impinge.detect.boxes import broad_phase_kernels as kernels
@@ -33,17 +32,12 @@ def overlapping_boxes(low: Floats, high: Floats) -> NDArray[np.int64]:
     by_start = np.argsort(box[axis], kind="stable")
     order, box = filled[by_start], box.take(by_start, axis=1)
     ends, counts = np.searchsorted(box[axis], box[3 + axis], side="right"), np.zeros(len(order), dtype=np.int64)
-    nodes = _in_nodes(box)
+    # Boxes in nodes of eight, as ``backend.simd`` takes them; NaN fills the last, which infinite boxes miss.
+    padded = np.full((6, -(-len(order) // WIDTH) * WIDTH), np.nan)
+    padded[:, : len(order)] = box
+    nodes = np.ascontiguousarray(padded.reshape(6, -1, WIDTH).transpose(1, 0, 2))
     kernels.count_overlaps.over(len(order))(nodes, ends, counts)
-    start = exclusive_scan(counts)
+    start = np.append(0, np.cumsum(counts))
     keys = np.zeros(start[-1], dtype=np.int64)
     kernels.fill_overlaps.over(len(order))(nodes, ends, order, start, count, keys)
     return np.stack(np.divmod(np.sort(keys), count), axis=1)
-
-
-def _in_nodes(box: Floats) -> Floats:
-    """Boxes (6, n) in nodes of eight, as ``backend.simd`` takes them; NaN fills the last, which infinite boxes miss."""
-    count = box.shape[1]
-    room = np.full((6, -(-count // WIDTH) * WIDTH), np.nan)
-    room[:, :count] = box
-    return np.ascontiguousarray(room.reshape(6, -1, WIDTH).transpose(1, 0, 2))

@@ -62,7 +62,10 @@ def whole_tree(posed: PosedTree, *, only: Bools | None = None) -> WholeTree:
         is_there = order_tri >= 0  # a body without triangles has empty slots only
         is_there[is_there] = only[order_tri[is_there]]
         order_tri = np.where(is_there, order_tri, np.int32(-1))
-    start = _first_nodes(tree.block_count)
+    counts = [-(-tree.block_count // WIDTH)]
+    while len(counts) < LEVELS:
+        counts.append(-(-counts[-1] // WIDTH))
+    start = INTERIOR * tree.block_count + np.concatenate([[0, 0, 0], np.cumsum(counts[:-1])]).astype(np.int64)
     if kept is not None and len(kept[1].box) == start[-1] + 1:
         box, corner = kept[1].box, kept[1].corner
     else:
@@ -78,14 +81,6 @@ def whole_tree(posed: PosedTree, *, only: Bools | None = None) -> WholeTree:
     if only is None:
         tree.derived["whole"] = key, whole
     return whole
-
-
-def _first_nodes(block_count: int) -> NDArray[np.int64]:
-    """First node of each level, nothing for the lowest two; all trees have equally many levels."""
-    counts = [-(-block_count // WIDTH)]
-    while len(counts) < LEVELS:
-        counts.append(-(-counts[-1] // WIDTH))
-    return INTERIOR * block_count + np.concatenate([[0, 0, 0], np.cumsum(counts[:-1])]).astype(np.int64)
 
 
 def fit_in_range(posed: Sequence[PosedTree], size: float = 0.0) -> tuple[list[PosedTree], float]:

@@ -93,9 +93,10 @@ def state_of(body: Body, transform: Any = None) -> State:
 
 def ask(state: State, question: Callable[[TriMesh, Floats | None], Answer]) -> Answer:
     """What ``question`` says of the surface, on its kept tree; of a copy, if the body has changed since it was seen."""
-    if state.surface.version == state.version:
+    positions = state.surface.positions
+    if positions.version == state.version:
         answer = question(state.surface, state.transform)
-        if state.surface.version == state.version:
+        if positions.version == state.version:
             return answer
     return question(TriMesh(state.positions, state.topology.boundary.faces, validate="trust"), None)
 

@@ -25,7 +25,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import Stages, start_stages
@@ -113,63 +113,38 @@ def closest_points(
 
 def _answer(posed: PosedTree, asked: Floats, options: PairOptions, stages: Stages) -> tuple[_Rows, WholeTree | None]:
     """Answers for all points, far ones apart, and the tree, unless it is fitted to a scaled body now."""
+    count = len(asked)
+    rows = _Rows(
+        np.full(count, np.inf), np.full((count, 3), np.nan), np.full(count, -1, np.int32), np.full((count, 3), np.nan)
+    )
     (fitted,), factor = fit_in_range([posed])
     whole = whole_tree(fitted, only=fitted.active)
     stages.done("refit")
     with np.errstate(over="ignore"):
         points = factor * asked
-    size = float(np.abs(points).max(initial=0.0))
-    if size <= FARTHEST:
-        return _unscaled(_answer_near(points, whole, options, stages), factor), whole if factor == 1.0 else None
-    size_of_each = np.abs(asked).max(axis=1)
+    if float(np.abs(points).max(initial=0.0)) <= FARTHEST:
+        _answer_near(points, factor, whole, options, stages, rows)
+        return rows, whole if factor == 1.0 else None
+    size = np.abs(asked).max(axis=1)
     is_near = np.abs(points).max(axis=1) <= FARTHEST
-    near = _unscaled(_answer_near(points[is_near], whole, options, stages), factor)
-    rows = _no_rows(len(asked))
-    _put(rows, np.flatnonzero(is_near), near)
-    band = np.where(is_near, NO_BAND, np.frexp(size_of_each)[1] // BAND)
-    for number in np.unique(band[~is_near]):
+    band = np.where(is_near, NO_BAND, np.frexp(size)[1] // BAND)
+    for number in np.unique(band)[::-1]:  # near points first, with the tree as it is
         which = np.flatnonzero(band == number)
-        (fitted,), factor = fit_in_range([posed], float(size_of_each[which].max()))
-        whole = whole_tree(fitted, only=fitted.active)
-        _put(rows, which, _unscaled(_answer_near(factor * asked[which], whole, options, stages), factor))
+        if number != NO_BAND:
+            (fitted,), factor = fit_in_range([posed], float(size[which].max()))
+            whole = whole_tree(fitted, only=fitted.active)
+        part = _Rows._make(column[which] for column in rows)
+        _answer_near(factor * asked[which], factor, whole, options, stages, part)
+        rows.distance[which], rows.point[which] = part.distance, part.point
+        rows.triangle[which], rows.barycentric[which] = part.triangle, part.barycentric
     return rows, None
 
 
-def _no_rows(count: int) -> _Rows:
-    return _Rows(
-        np.full(count, np.inf), np.full((count, 3), np.nan), np.full(count, -1, np.int32), np.full((count, 3), np.nan)
-    )
-
-
-def _put(rows: _Rows, which: NDArray[np.int64], found: _Rows) -> None:
-    rows.distance[which], rows.point[which] = found.distance, found.point
-    rows.triangle[which], rows.barycentric[which] = found.triangle, found.barycentric
-
-
-def _unscaled(rows: _Rows, factor: float) -> _Rows:
-    return rows if factor == 1.0 else rows._replace(distance=rows.distance / factor, point=rows.point / factor)
-
-
-def _answer_near(points: Floats, whole: WholeTree, options: PairOptions, stages: Stages) -> _Rows:
-    """Answers for points that float32 has room for beside the body."""
-    count = len(points)
-    rows = _no_rows(count)
-    codes = _in_order(points)
-    stages.done("order")
-    for first in range(0, count, PER_LAUNCH):
-        if options.cancelled:
-            break
-        end = min(first + PER_LAUNCH, count)
-        counter = np.zeros(1, dtype=np.int64)
-        kernels.answer_points.over(end - first)(
-            first, end, points, codes, tuple(whole), thread_count(), counter, tuple(rows)
-        )
-    stages.done("search")
-    return rows
-
-
-def _in_order(points: Floats) -> NDArray[np.int64]:
-    """The points in an order in which neighbours are near, as numbers whose low 32 bits are those of the points."""
+def _answer_near(
+    points: Floats, factor: float, whole: WholeTree, options: PairOptions, stages: Stages, rows: _Rows
+) -> None:
+    """Write answers for points that float32 has room for beside the body, both scaled by ``factor``."""
+    # An order in which neighbours are near: numbers whose low 32 bits are those of the points.
     codes = np.arange(len(points), dtype=np.int64)
     if len(points) > kernels.RUN:
         low = points.min(axis=0)
@@ -177,4 +152,16 @@ def _in_order(points: Floats) -> NDArray[np.int64]:
         per_unit = (1 << kernels.BITS) / np.where(extent > 0.0, extent, np.inf)
         kernels.code_points.over(len(points))(points, low, per_unit, codes)
         codes.sort()
-    return codes
+    stages.done("order")
+    for first in range(0, len(points), PER_LAUNCH):
+        if options.cancelled:
+            break
+        end = min(first + PER_LAUNCH, len(points))
+        counter = np.zeros(1, dtype=np.int64)
+        kernels.answer_points.over(end - first)(
+            first, end, points, codes, tuple(whole), thread_count(), counter, tuple(rows)
+        )
+    if factor != 1.0:
+        rows.distance[:] /= factor
+        rows.point[:] /= factor
+    stages.done("search")
