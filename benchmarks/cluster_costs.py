@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.papers.experiment import Table
-from impinge.runs.frames import LONGEST_RUN
+from impinge.runs.engine import LONGEST_SHARD
 
 LONG_SEQUENCE = 1_000_000
 """Frames of the calculation."""
@@ -44,7 +44,7 @@ class Costs:
 
     def shares(self, workers: int, *, frames: int = LONG_SEQUENCE, sending: bool = False) -> dict[str, float]:
         """Milliseconds that each needs, at the same time as the others."""
-        tasks = frames / LONGEST_RUN
+        tasks = frames / LONGEST_SHARD
         there = self.sent * self.sent_byte if sending else 0.0
         back = self.returned * self.returned_byte
         return {

@@ -36,8 +36,8 @@ from impinge.mesh.body import save
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.runs import map_frames
 from impinge.runs.connection import quiet
-from impinge.runs.engine import Answer, OnDask, Work
-from impinge.runs.frame_work import FrameBodies, FrameRun, FrameWatch, look_at_frames
+from impinge.runs.engine import OnDask, ShardResult, Work
+from impinge.runs.frame_work import FrameBodies, FrameShard, FrameTracker, query_frames
 from impinge.runs.sources import frames_of, positions_in, template_of
 from impinge.runs.store import Store
 
@@ -162,7 +162,7 @@ def _time_workers(sequence: _Sequence, folder: Path, clusters: dict[int, DaskPro
                 wall[count].append(taken)
                 cpu[count].append({who: 1e3 * (after[who] - before[who]) for who in WHO})
     frames = frames_of(sequence.pattern)
-    named = len(pickle.dumps(FrameRun(0, 0, frames.names, frames.items, None))) / sequence.count
+    named = len(pickle.dumps(FrameShard(0, 0, frames.names, frames.items, None))) / sequence.count
     return _Timed(wall, cpu, named, sum(map(len, expected.values())) / sequence.count)
 
 
@@ -190,25 +190,25 @@ def _stages(sequence: _Sequence) -> dict[str, float]:
         a, b = (template_of(path, name="the body") for path in (sequence.body, sequence.other))
         frames = frames_of(sequence.pattern)
         bodies = FrameBodies("bench", a, b, with_self=False)
-        watch = FrameWatch(bodies)
+        tracker = FrameTracker(bodies)
         stages: dict[str, list[float]] = {"read the file": [], "update": [], "find pairs": []}
         for item in frames.items:
             times = [process_time()]
             x = positions_in(item, a)
             times.append(process_time())
-            watch.move(x, None)
+            tracker.move(x, None)
             times.append(process_time())
-            watch.look()
+            tracker.query()
             times.append(process_time())
             for name, began, ended in zip(stages, times, times[1:]):
                 stages[name].append(1e3 * (ended - began))
         found = {name: statistics.median(taken) for name, taken in stages.items()}
         count = min(10, len(frames))
-        whole = FrameRun(0, 0, frames.names[:count], frames.items[:count], None)
+        whole = FrameShard(0, 0, frames.names[:count], frames.items[:count], None)
         began = process_time()
-        look_at_frames(bodies, whole)  # builds trees
+        query_frames(bodies, whole)  # builds trees
         again = process_time()
-        look_at_frames(bodies, whole)
+        query_frames(bodies, whole)
         ended = process_time()
         found["rows and Parquet"] = max(1e3 * (ended - again) / count - sum(found.values()), 0.0)
         found["trees, once for a worker"] = max(1e3 * ((again - began) - (ended - again)), 0.0)
@@ -240,8 +240,8 @@ def _no_bodies(_: None) -> None:
     """Nothing is shared."""
 
 
-def _no_work(_: None, unit: _NoUnit) -> Answer:
-    return Answer(unit.number, {}, {})
+def _no_work(_: None, unit: _NoUnit) -> ShardResult:
+    return ShardResult(unit.number, {}, {})
 
 
 def _same_unit(unit: _NoUnit) -> _NoUnit:

@@ -23,21 +23,21 @@ SETTINGS = {
 
 PLAIN = ""
 WITHOUT_PACKAGE = "sys.modules['impinge'] = None;"
-"""Whoever imports the package is told that there is none."""
+"""Importing the package fails."""
 WITHOUT_FILES = "import impinge.runs.sources as sources; sources._stamp = lambda path: None;"
-"""No file is to be seen from there."""
+"""No file is visible to the worker."""
 NOTING = (
     "import os, time, impinge.runs.sources as s, impinge.runs.frame_work as w;"
     "note = lambda what: open('notes.txt', 'a').write(f'{os.getpid()} {what}\\n');"
     "s.Template.__setstate__ = lambda self, state: (note('got ' + state['name']), self.__dict__.update(state))[1];"
-    "made = w.FrameWatch.__init__;"
-    "w.FrameWatch.__init__ = lambda self, bodies: (note('trees'), made(self, bodies))[1];"
+    "made = w.FrameTracker.__init__;"
+    "w.FrameTracker.__init__ = lambda self, bodies: (note('trees'), made(self, bodies))[1];"
     "lone = lambda: len({line.split()[0] for line in open('notes.txt') if ' trees' in line}) < 2;"
     "read = w.positions_in;"
     "w.positions_in = lambda *args: ([time.sleep(0.01) for _ in iter(lone, False)], read(*args))[1];"
 )
 """Each body that arrives, and each time that trees are made, is noted in a file; frames wait until two workers have
-made theirs, so that none of them takes all the work."""
+made theirs: each takes some of the work."""
 DOOMED = (
     "import os, signal, impinge.runs.frame_work as w; read = w.positions_in; frames = [];"
     "die = lambda: os.kill(os.getpid(), signal.SIGKILL);"

@@ -1,4 +1,4 @@
-"""Point in tetrahedron by four exact signs, compiled: judges scenes that are too large for the rational oracle."""
+"""Exact test of points against tetrahedra by four signs, compiled: a judge that is faster than the oracle."""
 
 from impinge.backend.jit import compiled
 from impinge.exact.orientation import orient3d
@@ -6,12 +6,12 @@ from impinge.exact.orientation import orient3d
 
 @compiled
 def point_in_tet(p, a, b, c, d):
-    """1 if ``p`` is inside, 0 if on the border, -1 if outside. Either orientation; a flat tet contains nothing."""
+    """1 inside, 0 on the boundary, -1 outside. Either orientation; a flat tet contains nothing."""
     sign = orient3d(a, b, c, d)
     if sign == 0:
         return -1
     nearest = 1
-    for u, v, w in ((b, d, c), (a, c, d), (a, d, b), (a, b, c)):  # each face, its normal towards the inside
+    for u, v, w in ((b, d, c), (a, c, d), (a, d, b), (a, b, c)):  # faces with inward normals
         side = sign * orient3d(u, v, w, p)
         if side < 0:
             return -1

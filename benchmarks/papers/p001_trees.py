@@ -31,8 +31,11 @@ from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.published.interruptible import SphereTree, build_sphere_tree
-from impinge.view.picture import plot_tree
+from impinge.view.picture import BODY_COLOURS, sphere_triangles
+from impinge.view.rendering import DrawItem, Pixels, render
 
+FINE_SPHERES_BELOW = 100
+"""More spheres are drawn with fewer triangles each."""
 PROTOCOL = """
 Substitute geometry: the paper's bunny and dragon are not part of this package. Trees have {branching} children and
 {levels} levels below the root. Volumes outside of the solid are those of the union of the spheres, by {samples:,}
@@ -268,7 +271,19 @@ def _plot(found: Found, shown: list[tuple[str, TriMesh, SphereHierarchy]], level
             row[1].set(title="worst stand-off", yscale="log", xlabel="level")
             row[0].legend()
             for level, panel in enumerate(row[2:], start=1):
-                panel.imshow(plot_tree(tree, body, level))
+                panel.imshow(picture_of_level(tree, body, level))
                 panel.set_axis_off()
 
     return Plot((5.0 * (2 + levels), 4.0 * len(shown)), draw)
+
+
+def picture_of_level(tree: SphereHierarchy, body: TriMesh, level: int) -> Pixels:
+    """A body and the spheres of one level of its tree, leaves of higher levels included."""
+    nodes, corners = tree.cut(level), body.vertices[body.faces]
+    spheres = np.column_stack([tree.centre[nodes], tree.radius[nodes]])
+    triangles = sphere_triangles(spheres, 4 if len(nodes) < FINE_SPHERES_BELOW else 3)
+    items = [
+        DrawItem(f"{len(corners):,} triangles", corners, BODY_COLOURS[0], 1.0, False),
+        DrawItem(f"{len(nodes):,} spheres", triangles, BODY_COLOURS[1], 0.9, False),
+    ]
+    return render(items, f"level {level}: {len(nodes):,} spheres, {tree.kind}, {tree.builder}")

@@ -293,14 +293,15 @@ def _plot(found: Run, rain: Rain) -> Plot:
 
 def picture_of(rain: Rain) -> Any:
     """Pixels of the scene as it is, recent contact in colour."""
-    from impinge.view.picture import HIT_COLOURS, Part, draw_parts, marks
+    from impinge.view.picture import HIT_COLOURS, markers
+    from impinge.view.rendering import DrawItem, render
 
     recent = rain.particles.recent(RECENT)
     x = rain.particles.position
-    parts = [
-        Part("the deforming body, 10,000 triangles", rain.body.vertices[rain.body.faces], "#7fb2d9", 1.0, False),
-        Part("the floor", rain.floor.vertices[rain.floor.faces], "#9aa3ad", 1.0, False),
-        Part(f"{int((~recent).sum()):,} particles", marks(x[~recent], MARK), "#4a5a6a", 1.0, False),
-        Part(f"{int(recent.sum()):,} in recent contact", marks(x[recent], 2.0 * MARK), HIT_COLOURS[0], 1.0, False),
+    items = [
+        DrawItem("the deforming body, 10,000 triangles", rain.body.vertices[rain.body.faces], "#7fb2d9", 1.0, False),
+        DrawItem("the floor", rain.floor.vertices[rain.floor.faces], "#9aa3ad", 1.0, False),
+        DrawItem(f"{int((~recent).sum()):,} particles", markers(x[~recent], MARK), "#4a5a6a", 1.0, False),
+        DrawItem(f"{int(recent.sum()):,} in contact", markers(x[recent], 2.0 * MARK), HIT_COLOURS[0], 1.0, False),
     ]
-    return draw_parts([part for part in parts if len(part.corners)], f"{len(x):,} particles on a deforming body")
+    return render([item for item in items if len(item.corners)], f"{len(x):,} particles on a deforming body")

@@ -16,12 +16,13 @@ from impinge.contact.volume_gradient import volume_gradient
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.breadth_first.detector import BreadthFirst
 from impinge.detect.common.brute_force import BruteForce
-from impinge.detect.common.containment import Enclosure, enclosure, has_piece_inside
+from impinge.detect.common.containment import enclosure, has_piece_inside
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.nearest_results import Curves
 from impinge.detect.common.pair_detector import PairDetector
 from impinge.detect.common.pair_query import PairOptions, QueryBody
-from impinge.detect.common.results import Kind, TrianglePairs, VertexContacts
+from impinge.detect.common.relation import Relation, pieces_in, relation_of
+from impinge.detect.common.results import TrianglePairs, VertexContacts
 from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
 from impinge.detect.gjk_cut.detector import GjkCut
 from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Rule
@@ -55,7 +56,6 @@ PAIR_METHODS: dict[str, type[PairDetector]] = {
 """Methods that find all intersecting triangle pairs, by name."""
 
 PairMethod: TypeAlias = Literal["auto", "box_tree", "breadth_first", "brute_force", "gjk_cut", "spatial_hash"]
-Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a", "unknown"]
 
 
 def find_pairs(
@@ -303,12 +303,12 @@ def check(
     side_a, side_b = options.query_bodies(as_surface(a, name="a"), as_surface(b, name="b"))
     bodies = _frozen(side_a), _frozen(side_b)
     pairs = find_pairs(method, *bodies, PairOptions(ignore=ignore, max_pairs=max_pairs, cancel=cancel))
-    inside_a, inside_b = enclosure(side_a), enclosure(side_b)
+    inside_a, inside_b = (bool(pieces_in(body).enclosure()) for body in bodies)
     return Report(
-        relation=_relation(pairs, inside_a, inside_b),
+        relation=relation_of(pairs, *bodies),
         pairs=pairs,
-        a_has_inside=bool(inside_a),
-        b_has_inside=bool(inside_b),
+        a_has_inside=inside_a,
+        b_has_inside=inside_b,
         bodies=bodies,
         wants_depth=as_flag(depth, "depth"),
         wants_volume=as_flag(volume, "volume"),
@@ -320,20 +320,6 @@ def _frozen(side: QueryBody) -> TriMesh:
     body = TriMesh(side.vertices, side.faces, validate="trust")
     body.remove_triangles(np.setdiff1d(np.arange(len(side.faces)), side.ids))
     return body
-
-
-def _relation(pairs: TrianglePairs, a: Enclosure, b: Enclosure) -> Relation:
-    if len(pairs):
-        return "crossing" if (pairs.kind == Kind.CROSSING).any() else "touching"
-    if not pairs.complete:
-        return "unknown"
-    if pairs.ignored > 0:
-        return "disjoint"
-    if has_piece_inside(a.side, b):
-        return "a in b"
-    if has_piece_inside(b.side, a):
-        return "b in a"
-    return "disjoint"
 
 
 def collides(

@@ -1,40 +1,40 @@
-"""Threads on cores that other programs want."""
+"""Contention for cores: kernels fall back to one thread."""
 
 from __future__ import annotations
 
 import pytest
 
 from impinge.backend import jit
-from impinge.backend.contention import LONGEST_S, SHORTEST_S, SWITCHES_A_SECOND, Crowding, usage
+from impinge.backend.contention import LONGEST_S, SHORTEST_S, SWITCHES_PER_SECOND, ContentionMonitor, usage
 
 
 class Machine:
-    """A clock and counters that are set by hand."""
+    """A machine with a simulated clock and simulated counters."""
 
     def __init__(self) -> None:
         self.now, self.switches, self.seconds = 100.0, 5, 3.0
-        self.crowding = Crowding(lambda: self.now, lambda: (self.switches, self.seconds))
+        self.monitor = ContentionMonitor(lambda: self.now, lambda: (self.switches, self.seconds))
 
-    def work(self, seconds: float, switches_a_second: float) -> bool:
-        """Let two threads work for a while; whether one would do better then."""
+    def work(self, seconds: float, switches_per_second: float) -> bool:
+        """Run two threads for a while; return whether cores are contended afterwards."""
         self.now += seconds
         self.seconds += 2.0 * seconds
-        self.switches += round(2.0 * seconds * switches_a_second)
-        return self.crowding.is_crowded()
+        self.switches += round(2.0 * seconds * switches_per_second)
+        return self.monitor.is_contended()
 
 
-BUSY, IDLE = 5.0 * SWITCHES_A_SECOND, 0.2 * SWITCHES_A_SECOND
+BUSY, IDLE = 5.0 * SWITCHES_PER_SECOND, 0.2 * SWITCHES_PER_SECOND
 
 
 def test_idle_cores_are_used():
-    """Use threads as long as nobody takes their cores away."""
+    """Use threads while they are not preempted."""
     machine = Machine()
 
     assert not any(machine.work(0.15, IDLE) for _ in range(100))
 
 
-def test_crowded_cores_are_left():
-    """Run on one thread once cores are taken away, for a while, and then try threads again."""
+def test_contended_cores_are_left():
+    """Run on one thread for a while after preemptions, then try threads again."""
     machine = Machine()
     assert not machine.work(0.05, BUSY)
     assert machine.work(0.1, BUSY)
@@ -44,8 +44,8 @@ def test_crowded_cores_are_left():
     assert not any(machine.work(0.15, IDLE) for _ in range(10))
 
 
-def test_next_try_is_later():
-    """Wait longer from try to try while cores stay crowded, but never too long; start anew once they are idle."""
+def test_wait_doubles():
+    """Double the wait between tries under contention, up to a limit; reset it on idle cores."""
     machine, waits = Machine(), []
     for _ in range(8):
         assert machine.work(0.2, BUSY)
@@ -63,7 +63,7 @@ def test_next_try_is_later():
 
 
 def test_single_switches_do_not_count():
-    """Stay with threads where a core was taken away a few times in a short while."""
+    """Keep threads after a few preemptions in a short interval."""
     machine = Machine()
     machine.switches += 5
 
@@ -71,26 +71,26 @@ def test_single_switches_do_not_count():
 
 
 def test_system_counts():
-    """Read what the system has counted, which only grows."""
+    """Read counters of the system, which never decrease."""
     (switches, seconds), again = usage(), usage()
 
     assert 0 <= switches <= again[0]
     assert 0.0 < seconds <= again[1]
 
 
-def test_kernels_ask(monkeypatch):
-    """Take the serial twin of a kernel where cores are crowded, unless one is asked for by name."""
+def test_kernels_query_contention(monkeypatch):
+    """Select the serial variant under contention, unless a variant is forced."""
     if jit.thread_count() == 1:
-        pytest.skip("one thread is all that this machine has")
+        pytest.skip("this machine has one core")
     probe = jit.kernel(parallel_from=10)(lambda count: count)
 
-    def crowded(is_crowded: bool, spins: bool = True) -> object:
-        monkeypatch.setattr(jit._crowding, "is_crowded", lambda: is_crowded)
+    def variant(is_contended: bool, spins: bool = True) -> object:
+        monkeypatch.setattr(jit._contention, "is_contended", lambda: is_contended)
         monkeypatch.setattr(jit, "_threads_spin", spins)
         return probe.over(10)
 
-    assert crowded(False) is probe.parallel
-    assert crowded(True) is probe.serial
-    assert crowded(True, spins=False) is probe.parallel
+    assert variant(False) is probe.parallel
+    assert variant(True) is probe.serial
+    assert variant(True, spins=False) is probe.parallel
     with jit.launch_always("parallel"):
-        assert crowded(True) is probe.parallel
+        assert variant(True) is probe.parallel

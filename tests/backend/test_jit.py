@@ -1,8 +1,7 @@
-"""The engine room: never stale, never in the way."""
+"""Kernel cache, threads and launches."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 import impinge
-from impinge.backend import jit
+from impinge.backend import cache, jit
 from impinge.backend.scan import exclusive_scan
 from impinge.errors import OptionError
 
@@ -91,7 +90,7 @@ def test_unwritable_cache_is_survived(tmp_path):
 
 
 def test_damaged_cache_is_survived(tmp_path):
-    """Compile anew where a cached file is cut short."""
+    """Compile again if a cached file is truncated."""
     code = "from impinge.backend.clock import monotonic_ns; print(monotonic_ns() > 0)"
     run_python(code, IMPINGE_CACHE_DIR=str(tmp_path))
     files = [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
@@ -102,51 +101,9 @@ def test_damaged_cache_is_survived(tmp_path):
     assert run_python(code, IMPINGE_CACHE_DIR=str(tmp_path)) == "True"
 
 
-def test_processes_that_compile_at_once_do_not_mix_their_code(tmp_path, monkeypatch):
-    """Find the code for one type, or none, where another process has saved that for another in the same moment."""
-    one, other, later = (jit._CacheFiles(str(tmp_path), "kernel", "stamp") for _ in range(3))
-    for files in (one, other):
-        monkeypatch.setattr(files, "_load_index", dict)  # both look before either has saved
-    save_data = one._save_data
-
-    def save_after_the_other(name, data):
-        other.save("of floats", "code for floats")
-        save_data(name, data)
-
-    monkeypatch.setattr(one, "_save_data", save_after_the_other)
-    monkeypatch.setattr(jit, "_one_process_at_a_time", lambda _: contextlib.nullcontext())  # as where none can
-    one.save("of ints", "code for ints")
-
-    assert later.load("of floats") == "code for floats"
-    assert later.load("of ints") in ("code for ints", None)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
-def test_processes_that_compile_at_once_lose_nothing(tmp_path, monkeypatch):
-    """Keep the code for both types where a process saves while another has read the index and not yet written it."""
-    one, other, later = (jit._CacheFiles(str(tmp_path), "kernel", "stamp") for _ in range(3))
-    load, begun = one._load_index, threading.Event()
-    saving = threading.Thread(target=lambda: begun.wait() and other.save("of floats", "code for floats"))
-
-    def load_and_wait():
-        found = load()
-        begun.set()
-        saving.join(timeout=0.3)
-        assert saving.is_alive(), "the other one did not wait"
-        return found
-
-    monkeypatch.setattr(one, "_load_index", load_and_wait)
-    saving.start()
-    one.save("of ints", "code for ints")
-    saving.join()
-
-    assert later.load("of ints") == "code for ints"
-    assert later.load("of floats") == "code for floats"
-
-
 def test_bounds_checks_have_a_cache_of_their_own():
-    """Never run code compiled without bounds checks when they are asked for."""
-    code = "from impinge.backend import jit; print(jit.source_digest(jit.PACKAGE / 'backend' / 'scan.py'))"
+    """Keep code with and without bounds checks apart."""
+    code = "from impinge.backend import cache; print(cache.source_digest(cache.PACKAGE / 'backend' / 'scan.py'))"
 
     assert run_python(code, NUMBA_BOUNDSCHECK="0") != run_python(code, NUMBA_BOUNDSCHECK="1")
 
@@ -174,20 +131,20 @@ def test_digest_sees_every_form_of_import(tmp_path, line):
     digests = []
     for number in (1, 1, 2):
         (tmp_path / "pack/room/callee.py").write_text(f"def callee(x):\n    return x + {number}\n")
-        jit.source_digest.cache_clear()
-        jit._imported_modules.cache_clear()
-        digests.append(jit.source_digest(tmp_path / "pack/room/caller.py"))
+        cache.source_digest.cache_clear()
+        cache._imported_modules.cache_clear()
+        digests.append(cache.source_digest(tmp_path / "pack/room/caller.py"))
 
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_digest_follows_imports():
     """Let the digest of a module depend on the modules that its imports import."""
-    imported = jit._imported_modules(jit.PACKAGE / "detect" / "common" / "narrow_phase_kernels.py")
-    further = {file for path in imported for file in jit._imported_modules(path)}
+    imported = cache._imported_modules(cache.PACKAGE / "detect" / "common" / "narrow_phase_kernels.py")
+    further = {file for path in imported for file in cache._imported_modules(path)}
 
-    assert jit.PACKAGE / "exact" / "triangle_triangle.py" in imported
-    assert jit.PACKAGE / "exact" / "planar.py" in further
+    assert cache.PACKAGE / "exact" / "triangle_triangle.py" in imported
+    assert cache.PACKAGE / "exact" / "planar.py" in further
 
 
 def test_set_threads():
@@ -205,7 +162,7 @@ def test_set_threads():
 
 
 def test_little_work_runs_serial(monkeypatch):
-    """Launch threads only where the work pays for them, on cores that nobody else wants."""
+    """Launch threads only for enough work, on idle cores."""
     from impinge.backend.scan import _scan_blocks
 
     monkeypatch.setattr(jit, "_threads_spin", False, raising=False)
@@ -277,7 +234,7 @@ def test_more_threads_than_cores_give_the_same_scan():
 
 
 def test_compile_notice_is_for_terminals_only(tmp_path):
-    """Say nothing about compiling where nobody looks at a terminal."""
+    """Print no notice of compilation without a terminal."""
     done = subprocess.run(
         [sys.executable, "-c", "from impinge.backend.clock import monotonic_ns; monotonic_ns()"],
         capture_output=True,
@@ -313,7 +270,7 @@ def test_compile_notice_on_a_terminal(tmp_path):
 
 
 def test_only_stale_folders_of_our_own_are_deleted(tmp_path):
-    """Delete kernel folders that nobody used for a month, and nothing else in the cache folder."""
+    """Delete kernel folders unused for 30 days, and nothing else in the cache folder."""
     long_ago = 1_000_000_000
     stale = tmp_path / "kernels" / "clock-0123456789abcdef"
     others = [tmp_path / "photos", tmp_path / "kernels" / "photos", tmp_path / "kernels" / "scan-fedcba9876543210"]

@@ -295,7 +295,7 @@ def test_same_bits_for_any_number_of_threads():
 
 
 def test_from_surface_prepares_and_steers():
-    """Make a body from a surface alone, and tell how."""
+    """Make a body from a surface alone, and describe the coarse mesh."""
     surface = shapes.bumpy_sphere(4, radius=0.1)
     soft = SoftBody.from_surface(surface, coarse_faces=200, material="liver", embedding="barycentric")
     cubes = SoftBody.from_surface(surface, coarse_faces=200, method="cubes", model="corotated")
@@ -339,9 +339,9 @@ def test_own_model_is_used():
     soft.step(0.01)
 
     assert soft.model is model
-    with pytest.raises(OptionError, match="model of its own cannot be saved; pass model='green_strain' or 'corotated'"):
+    with pytest.raises(OptionError, match="custom model cannot be saved; pass model='green_strain' or 'corotated'"):
         soft.save("nowhere.npz")
-    with pytest.raises(OptionError, match="model of its own cannot be saved"):
+    with pytest.raises(OptionError, match="custom model cannot be saved"):
         pickle.dumps(soft)
     with pytest.raises(
         OptionError, match=r"the model has 45 vertices and 80 tets, but the coarse mesh has 8 and 5; make"
@@ -359,12 +359,12 @@ def test_tets_wound_the_other_way_are_turned():
 
 
 @pytest.mark.small
-def test_pieces_are_told():
-    """Warn of a coarse mesh in two pieces, and let each move by itself."""
+def test_several_pieces_warn():
+    """Warn of a coarse mesh in two pieces, which move independently."""
     one = coarse_bar()
     x = np.concatenate([one.vertices, one.vertices + np.array([0.0, 0.0, 0.4])])
     two = TetMesh(x, np.concatenate([one.tets, one.tets + len(one.vertices)]))
-    with pytest.warns(MeshWarning, match="2 pieces that share no vertex, each of which moves by itself; coarser"):
+    with pytest.warns(MeshWarning, match="2 pieces that share no vertex, which move independently; coarser"):
         soft = SoftBody(dense_bar(), two, material=SOFT, fixed=np.arange(len(x)) < len(one.vertices))
     soft.step(0.05)
 
@@ -451,7 +451,7 @@ def test_copies_go_their_own_way(copied, embedding):
 
 
 class _Waiting(GreenStrain):
-    """A model whose step goes on until it is let go."""
+    """A model whose step lasts until it is released."""
 
     begun, go = threading.Event(), threading.Event()
 
@@ -528,13 +528,13 @@ def test_bad_files_get_a_sentence(tmp_path):
     with np.load(good) as file:
         content = dict(file)
 
-    def refuses(sentence: str, **changes) -> None:
+    def refuses(message: str, **changes) -> None:
         kept = {name: array for name, array in {**content, **changes}.items() if array is not None}
         np.savez(tmp_path / "bad.npz", **kept)
-        with pytest.raises(FileError, match=sentence):
+        with pytest.raises(FileError, match=message):
             SoftBody.load(tmp_path / "bad.npz")
 
-    refuses("is no soft body; expected a file that SoftBody.save wrote", format=np.array("another"))
+    refuses("is not a soft body; expected a file that SoftBody.save wrote", format=np.array("another"))
     refuses("has version 7 of the format, expected 1; update impinge", version=np.array(7))
     refuses(r"lacks a part of the soft body \(.*velocities.*\); save it again", velocities=None)
     refuses(r"is damaged \(velocities have 3 rows", velocities=np.zeros((3, 3)))
@@ -549,7 +549,7 @@ def test_bad_files_get_a_sentence(tmp_path):
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "cut.npz").write_bytes(good.read_bytes()[:5000])
     for name in ("array.npy", "text.npz", "empty.npz", "cut.npz"):
-        with pytest.raises(FileError, match="is no soft body; expected a file that SoftBody"):
+        with pytest.raises(FileError, match="is not a soft body; expected a file that SoftBody"):
             SoftBody.load(tmp_path / name)
     with pytest.raises(FileError, match=r"cannot be read \(No such file or directory\); check the path"):
         SoftBody.load(tmp_path / "missing.npz")
@@ -561,7 +561,7 @@ def test_bad_files_get_a_sentence(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "sentence"),
+    ("call", "error", "message"),
     [
         (lambda _: SoftBody(TriMesh([], []), coarse_bar()), MeshError, "has no triangles"),
         (lambda _: SoftBody(dense_bar(), dense_bar()), MeshError, "has triangles only, expected tets; SoftBody.from_"),
@@ -594,7 +594,7 @@ def test_bad_files_get_a_sentence(tmp_path):
         ),
         (lambda s: s.coarse.update(np.full((45, 3), np.inf)), MeshError, "all coordinates must be finite"),
         (lambda s: s.coarse.remove_tets([0]), MeshError, "cannot lose tets; make a new SoftBody"),
-        (lambda s: s.coarse.compact(), MeshError, "has no dead tets to forget; make a new SoftBody"),
+        (lambda s: s.coarse.compact(), MeshError, "has no dead tets to remove; make a new SoftBody"),
         (lambda s: s.surface.update(s.surface.vertices), MeshError, "steered by a soft body and cannot be updated"),
         (lambda s: s.surface.add_vertices([[0, 0, 0]]), MeshError, "cannot gain vertices; make a new SoftBody"),
         (lambda s: s.surface.add_triangles([[0, 1, 2]], [[0, 0, 0]]), MeshError, "cannot gain vertices"),
@@ -604,19 +604,19 @@ def test_bad_files_get_a_sentence(tmp_path):
         (lambda s: setattr(s, "velocities", np.zeros((2, 3))), MeshError, "velocities have 2 rows"),
     ],
 )
-def test_bad_input_gets_a_sentence_and_changes_nothing(call, error, sentence):
+def test_bad_input_raises_and_changes_nothing(call, error, message):
     """Say what was found, what was expected and the remedy; the state is as it was."""
     soft = soft_bar()
     soft.step(0.01)
     before = soft.coarse.vertices.tobytes(), soft.velocities.tobytes(), soft.surface.vertices.tobytes()
 
-    with pytest.raises(error, match=sentence):
+    with pytest.raises(error, match=message):
         call(soft)
     assert (soft.coarse.vertices.tobytes(), soft.velocities.tobytes(), soft.surface.vertices.tobytes()) == before
 
 
 def test_a_motion_that_cannot_be_followed_is_refused():
-    """Stop with a sentence instead of NaN under absurd forces, and keep the state."""
+    """Raise instead of returning NaN under absurd forces, and keep the state."""
     soft = soft_bar()
     before = soft.coarse.vertices.copy()
     forces = np.zeros((45, 3))

@@ -1,4 +1,4 @@
-"""Many bodies as one: what each of them gets is, to the bit, what it would get by itself."""
+"""Batches of bodies: each gets, to the bit, the forces that it would get alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from impinge import shapes
 from impinge.backend import jit
-from impinge.deform.batch import Crowd, can_join
+from impinge.deform.batch import ModelBatch, can_batch
 from impinge.deform.fem import Corotated, GreenStrain
 
 pytestmark = [pytest.mark.small, pytest.mark.tiny]
@@ -28,7 +28,7 @@ def _model(kind, size, material):
 
 @pytest.mark.parametrize("variant", ["serial", "parallel"])
 def test_each_gets_its_own(rng, variant):
-    """Compute bodies of several kinds, materials and sizes, in any order of rows, with rows of nobody between them."""
+    """Compute bodies of several kinds, materials and sizes, in any order of rows, with unused rows between them."""
     models = [
         _model(GreenStrain, (3, 2, 2), "rubber"),
         _model(Corotated, (2, 1, 1), "jelly"),
@@ -40,10 +40,10 @@ def test_each_gets_its_own(rng, variant):
     for model, own in zip(models, rows):
         x[own] = model.rest + 0.05 * rng.normal(size=model.rest.shape)
         v[own], mine[own] = rng.normal(size=model.rest.shape), True
-    crowd, out = Crowd(models, first, count), np.ones((count, 3))
+    batch, out = ModelBatch(models, first, count), np.ones((count, 3))
     with jit.launch_always(variant):
-        crowd.forces(x, v, out)
-        steps = crowd.stable_steps(x, v)
+        batch.forces(x, v, out)
+        steps = batch.stable_steps(x, v)
 
         for model, own, step in zip(models, rows, steps):
             np.testing.assert_array_equal(out[own], model.forces(x[own].copy(), v[own].copy()))
@@ -53,11 +53,11 @@ def test_each_gets_its_own(rng, variant):
 
 
 def test_models_of_users_stay_alone():
-    """Join no model whose forces may be others than ours."""
+    """Batch no model whose forces may differ from ours."""
     changed = _model(Corotated, (1, 1, 1), "jelly")
-    assert can_join(changed)
+    assert can_batch(changed)
     changed.forces = lambda x, _v, _out=None: np.zeros_like(x)
 
-    assert not can_join(changed)
-    assert not can_join(_model(Softer, (1, 1, 1), "jelly"))
-    assert not can_join(object())
+    assert not can_batch(changed)
+    assert not can_batch(_model(Softer, (1, 1, 1), "jelly"))
+    assert not can_batch(object())

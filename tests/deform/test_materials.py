@@ -24,7 +24,7 @@ def test_elastic_constants():
 
 @pytest.mark.parametrize("nu", [-0.5, 0.0, 0.3, 0.49])
 def test_damping_by_default(nu):
-    """Derive damping from elasticity: never negative, zero only where it is asked for."""
+    """Derive damping from elasticity: never negative, zero only on request."""
     material = Material(1e4, nu, 1000.0)
     travel_time = DAMPING_LENGTH / material.wave_speed
 
@@ -49,7 +49,7 @@ def test_presets_are_of_the_right_order():
         ((0.0, 0.3, 1000.0), r"youngs_modulus is 0.0, expected a positive number \[Pa\]"),
         ((math.nan, 0.3, 1000.0), "youngs_modulus is nan, expected a positive number"),
         (("stiff", 0.3, 1000.0), "youngs_modulus is 'stiff', expected a positive number"),
-        ((1e4, 0.5, 1000.0), "poisson_ratio is 0.5, expected a number above -1 and below 0.5; take 0.45"),
+        ((1e4, 0.5, 1000.0), "poisson_ratio is 0.5, expected a number above -1 and below 0.5; use 0.45"),
         ((1e4, -1.0, 1000.0), "poisson_ratio is -1.0, expected a number above -1"),
         ((1e4, 0.3, -1.0), r"density is -1.0, expected a positive number \[kg/m³\]"),
         ((1e4, 0.3, 1.0, -1.0), r"damping_dilation is -1.0, expected a number of at least 0 \[Pa s\]"),
@@ -67,7 +67,7 @@ def test_nonsense_is_refused(arguments, sentence):
 
 @pytest.mark.parametrize("name", ["granite", None, 5.0])
 def test_unknown_names_are_refused(name):
-    """Name the presets to whoever asks for another."""
+    """List the presets in the error about an unknown name."""
     with pytest.raises(OptionError, match="expected any of rubber, liver, jelly, or a Material"):
         material_of(name)
 

@@ -137,7 +137,7 @@ def test_duplicate_coarse_vertices_count_once():
 
 @pytest.mark.small
 def test_triples_that_become_straight_keep_their_frame(rng):
-    """Transport the last frame the shortest way, tell of it, and recover when the triple does."""
+    """Transport the last frame of a collinear triple the shortest way, report it, and recover with the triple."""
     rest = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
     dense = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, -0.2]])
     embedding = RigidLinks(rest, [0, 1, 2], dense)
@@ -185,7 +185,7 @@ def test_coarse_meshes_that_cannot_carry_links():
     """Refuse too few vertices, vertices all on a line, and ids that do not exist."""
     with pytest.raises(MeshError, match="the coarse mesh has 2 surface vertices at different places, but a link needs"):
         RigidLinks([[0, 0, 0], [1, 0, 0], [1, 0, 0]], [0, 1, 2], [[0, 0, 0]])
-    with pytest.raises(MeshError, match="lie on one line, so that no link has a frame; use a solid one"):
+    with pytest.raises(MeshError, match="are collinear, thus no link has a frame; use a solid mesh"):
         RigidLinks(np.outer(np.arange(20.0), [1, 2, 3]), np.arange(20), [[0, 0, 0]])
     with pytest.raises(OptionError, match="surface_vertex_ids contains id 7, but ids go from 0 to 2"):
         RigidLinks(np.eye(3), [7], [[0, 0, 0]])
@@ -230,7 +230,7 @@ def test_weights_belong_to_the_nearest_tet(rng):
 def test_tets_that_nothing_can_follow():
     """Refuse flat tets and none at all."""
     corners = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]
-    with pytest.raises(MeshError, match=r"tets\[0\] is flat at rest, so that nothing can follow it; remove it"):
+    with pytest.raises(MeshError, match=r"tets\[0\] is flat at rest and has no barycentric coordinates; remove it"):
         Barycentric(corners, [[0, 1, 2, 3]], [[0, 0, 0]])
     with pytest.raises(MeshError, match="there are no tets; an embedding needs at least one"):
         Barycentric(corners, np.zeros((0, 4), int), [[0, 0, 0]])

@@ -58,7 +58,7 @@ def test_a_sheet_stretches_as_a_membrane_does():
 
 
 def test_a_cloth_falls_and_loses_no_energy_but_to_air():
-    """Fall freely without drag, as a body does, and keep the energy to a thousandth while it swings."""
+    """Fall freely without drag, as a body does, and keep the energy to a thousandth while it oscillates."""
     cloth = impinge.Cloth(cloth_grid(6, 6), drag=0.0, damping=0.0, fixed=[0, 6])
     start = cloth.energy().total
     height = []
@@ -100,7 +100,7 @@ def test_bad_options_get_a_sentence(options, message):
 
 def test_a_vertex_without_mass_is_named():
     """Refuse a vertex that no triangle has."""
-    with pytest.raises(MeshError, match="vertex 3 has no mass"):
+    with pytest.raises(MeshError, match="vertex 3 belongs to no triangle with an area and has no mass"):
         SpringSheet([[0, 0, 0], [1, 0, 0], [0, 1, 0], [5, 5, 5]], [[0, 1, 2]])
 
 

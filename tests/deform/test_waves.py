@@ -38,7 +38,7 @@ def test_wave_repeats_and_keeps_its_input(points):
 
 
 def test_wave_is_one_to_one(points):
-    """Keep any two points at least 1 - A k of their distance apart, so that nothing folds."""
+    """Keep any two points at least 1 - A k of their distance apart, without folds."""
     moved = Wave(0.24, 4.0)(points, 0.7)
     before = np.linalg.norm(points[:, None] - points[None], axis=2)
     after = np.linalg.norm(moved[:, None] - moved[None], axis=2)
@@ -81,7 +81,7 @@ def test_wave_is_frozen_and_checks_positions():
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_twist_turns_slices(points, axis):
-    """Keep the coordinate along the axis and the distance from it, and turn by the angle asked for."""
+    """Keep the coordinate along the axis and the distance from it, and rotate by the given angle."""
     twisted = twist(points, 0.8, axis=axis)
     u, v = (axis + 1) % 3, (axis + 2) % 3
     before, after = points[:, u] + 1j * points[:, v], twisted[:, u] + 1j * twisted[:, v]

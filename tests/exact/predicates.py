@@ -1,4 +1,4 @@
-"""The predicates over many rows at once, so that a test makes one call per thousand cases."""
+"""The predicates over many rows: one call per thousand cases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import numpy as np
 from impinge.backend.jit import compiled
 from impinge.exact.neighbours import neighbours_kind
 from impinge.exact.orientation import orient2d, orient3d, point
-from impinge.exact.planar import point_in_triangle_2d
 from impinge.exact.point_surface import ray_meets_triangle
 from impinge.exact.segment_triangle import segment_triangle
 from impinge.exact.triangle_triangle import triangle_triangle, triangle_triangle_exact, triangle_triangle_filtered
@@ -77,14 +76,6 @@ def tet_rows(x, out):
     for i in range(len(x)):
         r = x[i]
         out[i] = point_in_tet(point(r, 0), point(r, 1), point(r, 2), point(r, 3), point(r, 4))
-
-
-@compiled
-def point_triangle_rows(x, out):
-    """Rows of a point and a triangle in the plane, shape (n, 4, 2)."""
-    for i in range(len(x)):
-        r = x[i]
-        out[i] = point_in_triangle_2d((r[0, 0], r[0, 1]), (r[1, 0], r[1, 1]), (r[2, 0], r[2, 1]), (r[3, 0], r[3, 1]))
 
 
 @compiled

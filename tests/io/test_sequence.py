@@ -71,7 +71,7 @@ def test_frames_by_number(tmp_path):
     np.testing.assert_array_equal(frames.frame(-3), VERTICES + 1)
     assert frames.frame(0) is not frames.frame(0)
     for wrong in (3, -4):
-        with pytest.raises(OptionError, match=rf"frame {wrong} was asked for, but the frames go from 0 to 2"):
+        with pytest.raises(OptionError, match=rf"frame {wrong} does not exist, expected a number from 0 to 2"):
             frames.frame(wrong)
 
 
@@ -138,8 +138,8 @@ def test_frame_after_frame_with_other_ids(tmp_path):
     data = (tmp_path / "frame1.ply").read_bytes()
     bad = {
         "id": (data[:-4] + b"\1\0\0\0", "has other elements than the body"),
-        "cut": (data[:-1], "promises 2 rows of face, but holds 1"),
-        "head": (data.replace(b"face 2", b"face 3"), "promises 3 rows of face, but holds 2"),
+        "cut": (data[:-1], "declares 2 rows of face, but holds 1"),
+        "head": (data.replace(b"face 2", b"face 3"), "declares 3 rows of face, but holds 2"),
         "axes": (data.replace(b"double y", b"double w"), "has no element vertex with the properties x, y, z"),
     }
     reader = sequence.FrameReader(FACES, len(VERTICES), "the body")

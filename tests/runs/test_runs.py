@@ -1,4 +1,4 @@
-"""Frames and pairs on a real Dask cluster: the answers of one process, whatever is killed meanwhile."""
+"""Frames and pairs on a real Dask cluster: results equal those of one process, also after kills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import impinge
 from dask_cluster import DOOMED, NOTING, PATIENCE, PLAIN, WITHOUT_FILES, WITHOUT_PACKAGE, Cluster, cluster
 from impinge import shapes
 from impinge.deform.waves import Wave
-from impinge.runs import connection, engine, frame_work, frames, map_frames, map_pairs, shards, sources
+from impinge.runs import connection, engine, frame_work, frames, map_frames, map_pairs, parts, sources
 from impinge.runs.store import read_table
 
 pytest.importorskip("distributed", reason="dask is not installed; pip install 'impinge[cluster]'")
@@ -29,7 +29,7 @@ CORRUPT = 17
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch) -> None:
-    """Wait for a scheduler and its workers as long as it takes; tests of what nobody answers set times of their own."""
+    """Set long timeouts for scheduler and workers; tests of timeouts set their own."""
     monkeypatch.setattr(connection, "CONNECT_SECONDS", PATIENCE)
     monkeypatch.setattr(connection, "WORKER_SECONDS", PATIENCE)
 
@@ -119,7 +119,7 @@ def test_frames_are_what_single_queries_find(folder, serial):
 
 
 def test_corrupt_frame_is_recorded(folder, serial):
-    """Record a bad frame with the sentence that ``load`` gives, and go on."""
+    """Record a bad frame with the message of ``load``, and continue."""
     path = folder / "frames" / f"f{CORRUPT}.ply"
     with pytest.raises(impinge.ImpingeError) as error:
         impinge.load(path)
@@ -235,7 +235,7 @@ def test_bodies_travel_once_to_each_worker(folder, serial, tmp_path):
 
 
 def test_files_that_workers_do_not_see(folder, serial, tmp_path):
-    """Send bodies and frames to workers that do not see the files; a bad frame has the same sentence."""
+    """Send bodies and frames to workers that do not see the files; a bad frame has the same message."""
     (tmp_path / "dask").mkdir()
     with cluster(tmp_path / "dask", WITHOUT_FILES) as blind:
         run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=blind.address)
@@ -275,7 +275,7 @@ def test_scheduler_without_the_package(folder, tmp_path):
 
 
 def test_scheduler_that_goes_away(folder, serial, tmp_path, monkeypatch):
-    """Say so when the scheduler is killed, keep what is done, and go on without it."""
+    """Raise ClusterError when the scheduler is killed, keep finished shards, and resume without it."""
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 30.0)  # also how long it is looked for when it is gone
     (tmp_path / "dask").mkdir()
     made = Cluster(tmp_path / "dask")
@@ -286,7 +286,7 @@ def test_scheduler_that_goes_away(folder, serial, tmp_path, monkeypatch):
             if state.done > 0:
                 made.scheduler.send_signal(signal.SIGKILL)
 
-        with pytest.raises(impinge.ClusterError, match="the scheduler went away in the middle of the run"):
+        with pytest.raises(impinge.ClusterError, match="the connection to the scheduler was lost during the run"):
             map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=made.address, progress=kill)
     finally:
         made.stop()
@@ -297,7 +297,7 @@ def test_scheduler_that_goes_away(folder, serial, tmp_path, monkeypatch):
 
 
 def test_large_work_takes_all_cores(folder, serial, tmp_path, monkeypatch):
-    """Start a worker for each core where nothing was asked for and the work is not small."""
+    """Start a worker for each core by default if the work is not small."""
     monkeypatch.setattr(frames, "SMALL", 0)
     seen = []
     run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", processes=False, progress=seen.append)
@@ -314,16 +314,16 @@ class Recorder:
         self.tasks, self.places = [], []
 
     def submit(self, _, *args, key, **place):
-        """Note the units of a task under its key, and where it is to be done."""
+        """Record the shards of a task under its key, and its worker."""
         if len(args) > 2:
-            self.tasks.append((key, [unit.number for unit in args[3]]))
+            self.tasks.append((key, [each.number for each in args[3]]))
             self.places.append(place)
         return key
 
 
-def unit(number: int, nbytes: int = 0) -> frame_work.FrameRun:
+def shard(number: int, nbytes: int = 0) -> frame_work.FrameShard:
     positions = np.zeros(nbytes // 8)
-    return frame_work.FrameRun(number, 0, [""], [positions], None)
+    return frame_work.FrameShard(number, 0, [""], [positions], None)
 
 
 def work(**options) -> engine.Work:
@@ -333,11 +333,11 @@ def work(**options) -> engine.Work:
 def test_tasks_shrink_towards_the_end():
     """Give each task a thread's share of what is left, in order: many at first, one at the end, never too many."""
     client = Recorder()
-    tasks = engine._Tasks(client, work(most=6), map(unit, range(60)), 1)
+    tasks = engine._Tasks(client, work(max_shards=6), map(shard, range(60)), 1)
     tasks.fill({"here": 1, "there": 1})
     at_first = len(client.tasks)
-    while tasks.under_way:
-        tasks.end(next(iter(tasks.under_way)), unseen=False)
+    while tasks.in_flight:
+        tasks.end(next(iter(tasks.in_flight)), visible=True)
         tasks.fill({"here": 1, "there": 1})
     sizes = [len(numbers) for _, numbers in client.tasks]
 
@@ -348,12 +348,12 @@ def test_tasks_shrink_towards_the_end():
 
 
 def test_every_worker_gets_tasks():
-    """Mean tasks for workers in proportion to their threads, but let them move; for nobody, while there is nobody."""
+    """Assign tasks to workers in proportion to their threads, but let them move; to no worker while there is none."""
     client = Recorder()
-    tasks = engine._Tasks(client, work(), map(unit, range(60)), 1)
+    tasks = engine._Tasks(client, work(), map(shard, range(60)), 1)
     tasks.fill({})
-    while tasks.under_way:
-        tasks.end(next(iter(tasks.under_way)), unseen=False)
+    while tasks.in_flight:
+        tasks.end(next(iter(tasks.in_flight)), visible=True)
     tasks.fill({"small": 1, "large": 3})
     unmeant, meant = client.places[:2], client.places[2:]
 
@@ -362,10 +362,10 @@ def test_every_worker_gets_tasks():
     assert sorted(place["workers"][0] for place in meant) == ["large"] * 6 + ["small"] * 2
 
 
-def test_who_has_the_fewest_units_is_next():
-    """Mean a task for the worker that has the fewest units, not the fewest tasks: theirs end at different times."""
+def test_the_worker_with_the_fewest_shards_is_next():
+    """Assign a task to the worker with the fewest shards, not the fewest tasks: these end at different times."""
     client = Recorder()
-    tasks = engine._Tasks(client, work(most=6), map(unit, range(13)), 1)
+    tasks = engine._Tasks(client, work(max_shards=6), map(shard, range(13)), 1)
     tasks.fill({"here": 1, "there": 1})
     places = [place["workers"][0] for place in client.places]
 
@@ -379,38 +379,38 @@ def test_bodies_in_files_are_named(named):
     submitted = []
     client = Recorder()
     client.submit = lambda what, *args, key, **_: submitted.append((what, args)) or key
-    engine._Tasks(client, work(named=named), map(unit, range(3)), 1).fill({"here": 1})
-    shared = [args[1] for what, args in submitted if what is engine._do]
+    engine._Tasks(client, work(by_reference=named), map(shard, range(3)), 1).fill({"here": 1})
+    shared = [args[1] for what, args in submitted if what is engine._run_task]
 
     assert len(submitted) == (2 if named else 3)
-    assert [isinstance(each, engine._Named) for each in shared] == [named, named]
+    assert [isinstance(each, engine._SharedFiles) for each in shared] == [named, named]
 
 
 def test_bodies_are_read_once_by_each_process(folder, monkeypatch):
     """Keep the bodies of a job for its next task, and those of a few jobs only."""
     read = []
     monkeypatch.setattr(frame_work, "template_of", lambda file, **_: read.append(file) or file)
-    file = sources.in_file(folder / "a.ply")
-    jobs = [frame_work.DescribedBodies(f"job {i}", file, None, True, "auto") for i in range(frame_work.JOBS_KEPT + 1)]
+    file = sources.file_ref(folder / "a.ply")
+    jobs = [frame_work.BodySources(f"job {i}", file, None, True, "auto") for i in range(frame_work.JOBS_CACHED + 1)]
     try:
-        first = frame_work.make_bodies(jobs[0])
-        assert frame_work.make_bodies(jobs[0]) is first
+        first = frame_work.load_bodies(jobs[0])
+        assert frame_work.load_bodies(jobs[0]) is first
         assert len(read) == 1
         for job in jobs[1:]:
-            frame_work.make_bodies(job)
-        assert frame_work.make_bodies(jobs[0]) is not first
-        assert len(frame_work._bodies) == frame_work.JOBS_KEPT
+            frame_work.load_bodies(job)
+        assert frame_work.load_bodies(jobs[0]) is not first
+        assert len(frame_work._bodies) == frame_work.JOBS_CACHED
     finally:
         frame_work._bodies.clear()
 
 
-def test_unseen_units_are_sent_one_by_one():
-    """Put back the units of a task that did not see its files, and send them, and all later ones, one by one."""
+def test_shards_with_invisible_files_are_sent_one_by_one():
+    """Requeue the shards of a task whose files are not visible, and send them and all later ones one by one."""
     client = Recorder()
-    tasks = engine._Tasks(client, work(most=4), map(unit, range(12)), 1)
+    tasks = engine._Tasks(client, work(max_shards=4), map(shard, range(12)), 1)
     tasks.fill({"here": 1})
     first, numbers = client.tasks[0]
-    tasks.end(first, unseen=True)
+    tasks.end(first, visible=False)
     client.tasks.clear()
     tasks.fill({"here": 1})
 
@@ -421,12 +421,12 @@ def test_unseen_units_are_sent_one_by_one():
 
 def test_bytes_under_way_are_bounded(monkeypatch):
     """Send no more contents than the scheduler should hold, but always something."""
-    monkeypatch.setattr(engine, "BYTES_UNDER_WAY", 1000)
+    monkeypatch.setattr(engine, "BYTES_IN_FLIGHT", 1000)
     client = Recorder()
-    tasks = engine._Tasks(client, work(), (unit(number, 800) for number in range(9)), 1)
+    tasks = engine._Tasks(client, work(), (shard(number, 800) for number in range(9)), 1)
     tasks.fill({"here": 100})
     under_way = len(client.tasks)
-    tasks.end(client.tasks[0][0], unseen=False)
+    tasks.end(client.tasks[0][0], visible=True)
     tasks.fill({"here": 100})
 
     assert under_way == 2
@@ -434,7 +434,7 @@ def test_bytes_under_way_are_bounded(monkeypatch):
 
 
 def test_no_scheduler(folder, monkeypatch, tmp_path):
-    """Say that nobody answers, and how to start a scheduler; leave nothing behind."""
+    """Raise if no scheduler answers, with the command that starts one; leave no files."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 1.0)
     with pytest.raises(impinge.ClusterError, match=r"no scheduler answers at tcp://127.0.0.1:9 .* `dask scheduler`"):
@@ -466,7 +466,7 @@ def test_packages_that_are_missing(folder, monkeypatch):
 
 
 def test_goes_on_where_it_stopped(folder, serial, tmp_path):
-    """Stop anywhere, go on, redo nothing that is done, and end with the same bytes."""
+    """Resume after a stop, repeat no finished shard, and end with equal bytes."""
 
     class Stop(Exception):  # noqa: N818
         pass
@@ -487,7 +487,7 @@ def test_goes_on_where_it_stopped(folder, serial, tmp_path):
 
 
 def test_part_that_was_half_written(folder, serial, tmp_path):
-    """Do a part again of which only the contacts had appeared, and sweep away what nobody finished."""
+    """Repeat a shard of which only the contacts were written, and remove temporary files."""
     shutil.copytree(serial, tmp_path / "run")
     frames = sorted((tmp_path / "run" / "frames").glob("*.parquet"))
     frames[3].rename(frames[3].with_name(f"{frames[3].name}.99.tmp"))
@@ -509,14 +509,14 @@ def test_folder_of_another_run(folder, serial, tmp_path):
     ):
         map_frames(*arguments(folder), out=tmp_path / "other")
     (tmp_path / "run" / "manifest.json").write_text("[")
-    with pytest.raises(impinge.OptionError, match="is no manifest of a run"):
+    with pytest.raises(impinge.OptionError, match="is not a manifest of a run"):
         map_frames(*arguments(folder), with_self=True, out=tmp_path / "run")
     with pytest.raises(impinge.FileError, match="cannot be written"):
         map_frames(*arguments(folder), out=folder / "a.ply")
 
 
 def test_disk_that_is_full(tmp_path, monkeypatch):
-    """Say that a part cannot be written, leave nothing half done, and go on when there is room again."""
+    """Raise if a shard cannot be written, leave no partial file, and resume when there is space again."""
     ball = shapes.icosphere(0)
 
     def fill(_):
@@ -551,20 +551,20 @@ def test_part_that_is_damaged(folder, serial, tmp_path):
 def test_trees_are_kept_between_runs(monkeypatch):
     """Make bodies and trees once, however many runs of frames there are, and let go of them at the end."""
     made = []
-    watch = frame_work.FrameWatch
+    watch = frame_work.FrameTracker
 
     def counted(bodies):
         made.append(watch(bodies))
         return made[-1]
 
-    monkeypatch.setattr(frame_work, "FrameWatch", counted)
+    monkeypatch.setattr(frame_work, "FrameTracker", counted)
     ball = shapes.icosphere(2)
     run = map_frames(ball, np.stack([ball.vertices] * 70), ball)
 
     assert len(list(run.folder.glob("frames/*"))) == 24
     assert len(made) == 1
-    assert made[0].look()[1].stats["builds"] == 2
-    assert not frame_work._watches
+    assert made[0].query()[1].stats["builds"] == 2
+    assert not frame_work._trackers
 
 
 def test_folder_in_use(folder, tmp_path):
@@ -579,7 +579,7 @@ def test_folder_in_use(folder, tmp_path):
 
 
 def test_frame_that_changes_in_mid_run(tmp_path):
-    """Record a frame that was changed after the frames were listed: nobody knows which one was meant."""
+    """Record an error for a frame that was changed after the frames were listed."""
     ball = shapes.icosphere(0)
     for frame in range(3):
         impinge.save(ball, tmp_path / f"f{frame}.ply")
@@ -591,14 +591,14 @@ def test_frame_that_changes_in_mid_run(tmp_path):
     errors = map_frames(ball, tmp_path, progress=change, workers=0).frames().column("error").to_pylist()
 
     assert errors[:2] == [None, None]
-    assert "f2.ply was changed or removed while the run was on" in errors[2]
+    assert "f2.ply was changed or removed during the run" in errors[2]
 
 
 # bad input --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"workers": -1}, "workers is -1, expected a whole number"),
         ({"scheduler": "nonsense://x"}, "the scheduler is 'nonsense://x', expected an address like tcp://host:8786"),
@@ -606,19 +606,19 @@ def test_frame_that_changes_in_mid_run(tmp_path):
         ({"frames": []}, "frames is empty, expected at least one frame"),
         ({"frames": 7}, "frames is a int; expected a pattern like"),
         ({"against_frames": [0]}, "against_frames were given without the body"),
-        ({"with_self": False}, "there is nothing to look for"),
+        ({"with_self": False}, "nothing to search"),
     ],
 )
-def test_options_that_make_no_sense(change, sentence):
-    """Refuse them before anything is done, in a sentence."""
+def test_options_that_make_no_sense(change, message):
+    """Refuse contradictory options before any work."""
     ball = shapes.icosphere(0)
     given = {"frames": [ball.vertices], **change}
-    with pytest.raises(impinge.OptionError, match=sentence):
+    with pytest.raises(impinge.OptionError, match=message):
         map_frames(ball, given.pop("frames"), **given)
 
 
 def test_frames_that_do_not_fit(tmp_path):
-    """Give every frame that is not of the body a sentence of its own."""
+    """Record an error for each frame that does not match the body."""
     ball = shapes.icosphere(1)
     impinge.save(shapes.icosphere(0), tmp_path / "f0.ply")
     impinge.save(impinge.TriMesh(ball.vertices, ball.faces[:, ::-1]), tmp_path / "f1.ply")
@@ -704,7 +704,7 @@ def test_parts_that_make_no_sense(tmp_path):
     """Refuse a folder without parts, and what is no folder."""
     with pytest.raises(impinge.OptionError, match="holds 0 parts, expected at least two"):
         map_pairs(tmp_path)
-    with pytest.raises(impinge.FileError, match="is no folder, expected one with mesh files"):
+    with pytest.raises(impinge.FileError, match="is not a folder, expected one with the mesh files"):
         map_pairs(tmp_path / "missing")
     with pytest.raises(impinge.OptionError, match="parts is a int, expected a folder"):
         map_pairs(7)
@@ -766,7 +766,7 @@ def test_parts_of_a_scene_file(scene, dask, tmp_path):
 
 
 def test_scene_that_changed_is_another_run(scene, tmp_path):
-    """Refuse to go on with a scene whose placements or ignored pairs are not those of the run."""
+    """Refuse to resume with a scene whose poses or ignored pairs differ from those of the run."""
     map_pairs(scene, out=tmp_path / "run")
     scene.write_text(SCENE.replace("degrees = 40", "degrees = 41"))
     with pytest.raises(impinge.OptionError, match="holds a run on other bodies, frames or options"):
@@ -782,12 +782,12 @@ def test_part_that_changes_in_mid_run(scene, tmp_path):
     def change(state):
         if state.done == 0:
             (scene.parent / "ball.ply").write_bytes(b"")
-            shards._kept.clear()
+            parts._cache.clear()
 
     errors = map_pairs(scene, progress=change, workers=0).pairs().column("error").to_pylist()
 
     assert len(errors) == 2
-    assert all("ball.ply was changed or removed while the run was on" in error for error in errors)
+    assert all("ball.ply was changed or removed during the run" in error for error in errors)
 
 
 def test_parts_that_are_bodies():

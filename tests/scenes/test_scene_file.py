@@ -1,4 +1,4 @@
-"""Scene files: what they say is made, what is wrong gets a sentence with the key, and nothing outside is reached."""
+"""Scene files: bodies and options, errors that name the key, and paths that stay below the folder."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def scene(folder: Path, text: str) -> SceneFile:
 def refusal(folder: Path, text: str) -> str:
     with pytest.raises(impinge.ImpingeError) as caught:
         scene(folder, text)
-    sentence = str(caught.value)
-    assert sentence.startswith(str(folder / "scene.toml"))
-    assert "\n" not in sentence
-    return sentence
+    message = str(caught.value)
+    assert message.startswith(str(folder / "scene.toml"))
+    assert "\n" not in message
+    return message
 
 
 def test_meshes_and_shapes_are_placed(tmp_path):
@@ -181,18 +181,18 @@ def test_frames_of_a_motion(tmp_path):
         (BALL + "[simulation]\nground = { point = [0, 0, 0] }\n", ("simulation.ground.normal is missing",)),
         ('ignore = [["icosphere", "b"]]\n' + BALL, ("ignore is 'b'", "which are icosphere")),
         ('ignore = ["ab"]\n' + BALL, ("ignore is ['ab']", "pairs of names")),
-        ("[[body]\n", ("is no TOML file",)),
-        ("title = " + "9" * 5000 + "\n", ("is no TOML file",)),
-        ("title = " + "[" * 100_000 + "\n", ("is no TOML file",)),
+        ("[[body]\n", ("is not a TOML file",)),
+        ("title = " + "9" * 5000 + "\n", ("is not a TOML file",)),
+        ("title = " + "[" * 100_000 + "\n", ("is not a TOML file",)),
         ("#" * (MOST_BYTES + 1), ("more than 4,000,000 bytes",)),
     ],
 )  # fmt: skip
 def test_wrong_keys_are_named(tmp_path, text, fragments):
     """Name the key, what was found and what was expected."""
-    sentence = refusal(tmp_path, text)
+    message = refusal(tmp_path, text)
 
     for fragment in fragments:
-        assert fragment in sentence
+        assert fragment in message
 
 
 @pytest.mark.parametrize(
@@ -220,9 +220,9 @@ def test_patterns_stay_below_the_folder(tmp_path, pattern):
     (tmp_path / "scenes" / "link.ply").symlink_to(tmp_path / "outside.ply")
     (tmp_path / "scenes" / "folder").symlink_to(tmp_path)
 
-    sentence = refusal(tmp_path / "scenes", f'{BALL}motion = {{ frames = "{pattern}" }}\n')
+    message = refusal(tmp_path / "scenes", f'{BALL}motion = {{ frames = "{pattern}" }}\n')
 
-    assert "below the folder of the scene" in sentence
+    assert "below the folder of the scene" in message
 
 
 def test_formats_that_name_other_files_are_refused(tmp_path):
@@ -248,6 +248,6 @@ def test_bodies_that_cannot_be_made_are_named(tmp_path):
 def test_files_that_cannot_be_read(tmp_path):
     """Say so of folders, missing files and what is no text."""
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-    for name, fragment in (("bytes.toml", "is no TOML file"), ("none.toml", "No such file"), ("", "cannot be read")):
+    for name, fragment in (("bytes.toml", "is not a TOML file"), ("none.toml", "No such file"), ("", "cannot be read")):
         with pytest.raises(impinge.FileError, match=fragment):
             impinge.read_scene(tmp_path / name)

@@ -57,7 +57,7 @@ def test_each_call_gets_bodies_of_its_own():
 
 @pytest.mark.parametrize("name", scenes.names())
 def test_scenes_are_described_and_repeatable(name):
-    """Give each scene a sentence, known answers only of known kinds, and the same bodies each time."""
+    """Give each scene a title, answers of known kinds only, and equal bodies each time."""
     scene = scenes.get(name)
 
     assert scene.name == name

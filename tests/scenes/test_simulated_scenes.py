@@ -127,7 +127,7 @@ def test_nothing_sinks_into_the_ground(name):
 
 
 def test_particles_stay_outside(tmp_path):
-    """Push particles out of the knot and off the ground in every frame, and go on from a file bit for bit."""
+    """Push particles out of the knot and off the ground in every frame, and resume from a file bit for bit."""
     sim = simulated.make("particles_on_knot", scale=0.02)
     pushed = [sim.step().stats["particles_pushed"] for _ in range(40)]
     knot = sim.world.surface("knot")

@@ -1,16 +1,15 @@
-"""Tasks that threads claim one by one, so that a thread that is held up delays nobody else.
+"""Dynamic scheduling: threads claim tasks one by one from an atomic counter.
 
-``prange`` gives every thread its share in advance. Where the work of a task is not known beforehand, or another
-program takes a core away for a while, all then wait for the slowest. Instead, let ``prange`` start one loop per
-thread, and let each loop claim the next task until none is left:
+``prange`` schedules statically. With tasks of unequal cost, or a thread that is preempted, all wait for the slowest.
+Instead, start one loop per thread, and let each claim the next task until none remains:
 
     for thread in prange(threads):
         t = claim(counter)
         while t < tasks:
-            ...                     # writes only what belongs to task t
+            ...                     # writes only the output of task t
             t = claim(counter)
 
-Who does which task changes from run to run; what comes out does not, since it belongs to the task.
+The assignment of tasks to threads varies from run to run; the output does not, since it belongs to the task.
 """
 
 # mypy: ignore-errors

@@ -1,8 +1,8 @@
-"""A monotonic clock that can be read inside a cached kernel.
+"""A monotonic clock for cached kernels.
 
-A ctypes function would make a kernel uncacheable ("dynamic globals"), so the system's clock is called by name
-from LLVM: ``clock_gettime`` where there is POSIX, ``QueryPerformanceCounter`` on Windows. One reading costs
-some 30 ns. With Numba switched off (``NUMBA_DISABLE_JIT``) it is Python's own clock.
+A ctypes function would make a kernel uncacheable ("dynamic globals"). LLVM code calls the system clock by name instead:
+``clock_gettime`` on POSIX, ``QueryPerformanceCounter`` on Windows. One reading takes 30 ns. With
+``NUMBA_DISABLE_JIT`` it is Python's own clock.
 """
 
 # mypy: ignore-errors
@@ -20,38 +20,29 @@ from numba import types
 from impinge.backend.jit import compiled, intrinsic
 
 _CLOCK_MONOTONIC = 6 if sys.platform == "darwin" else 1
-_TICK = time.get_clock_info("perf_counter").resolution
-"""Seconds per count of the performance counter on Windows."""
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-def _call_clock_gettime(builder):
-    """Read CLOCK_MONOTONIC into a ``timespec`` on the stack and return it in nanoseconds."""
-    i32, i64 = ir.IntType(32), ir.IntType(64)
-    timespec = builder.alloca(ir.ArrayType(i64, 2))
-    function_type = ir.FunctionType(i32, [i32, timespec.type])
-    function = numba.core.cgutils.get_or_insert_function(builder.module, function_type, "clock_gettime")
-    builder.call(function, [ir.Constant(i32, _CLOCK_MONOTONIC), timespec])
-    zero = ir.Constant(i32, 0)
-    seconds = builder.load(builder.gep(timespec, [zero, zero]))
-    nanoseconds = builder.load(builder.gep(timespec, [zero, ir.Constant(i32, 1)]))
-    return builder.add(builder.mul(seconds, ir.Constant(i64, 1_000_000_000)), nanoseconds)
-
-
-def _call_performance_counter(builder):
-    """Read the performance counter and scale it to nanoseconds."""
-    i32, i64 = ir.IntType(32), ir.IntType(64)
-    ticks = builder.alloca(i64)
-    function_type = ir.FunctionType(i32, [ticks.type])
-    function = numba.core.cgutils.get_or_insert_function(builder.module, function_type, "QueryPerformanceCounter")
-    builder.call(function, [ticks])
-    return builder.mul(builder.load(ticks), ir.Constant(i64, round(_TICK * 1e9)))
+def _call(builder, name, *args):
+    """Call an external C function that returns an int."""
+    function = builder.module.globals.get(name)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(_I32, [arg.type for arg in args]), name)
+    builder.call(function, args)
 
 
 @intrinsic
 def _system_clock(_typing_context):
     def codegen(_context, builder, _signature, _args):
-        call = _call_performance_counter if sys.platform == "win32" else _call_clock_gettime
-        return call(builder)
+        if sys.platform == "win32":
+            ticks = builder.alloca(_I64)
+            _call(builder, "QueryPerformanceCounter", ticks)
+            resolution = time.get_clock_info("perf_counter").resolution  # [s]
+            return builder.mul(builder.load(ticks), ir.Constant(_I64, round(resolution * 1e9)))
+        timespec = builder.alloca(ir.ArrayType(_I64, 2))
+        _call(builder, "clock_gettime", ir.Constant(_I32, _CLOCK_MONOTONIC), timespec)
+        seconds, nanoseconds = (builder.extract_value(builder.load(timespec), k) for k in range(2))
+        return builder.add(builder.mul(seconds, ir.Constant(_I64, 1_000_000_000)), nanoseconds)
 
     return types.int64(), codegen
 
@@ -68,7 +59,7 @@ else:
 
 if numba.config.DISABLE_JIT or sys.platform == "linux":
     now_ns = time.monotonic_ns
-    """Nanoseconds on the clock of ``monotonic_ns``, for Python: to ask it there takes a microsecond less."""
+    """Nanoseconds on the clock of ``monotonic_ns``; 1 µs faster than that from Python."""
 elif hasattr(time, "clock_gettime_ns"):
     now_ns = functools.partial(time.clock_gettime_ns, _CLOCK_MONOTONIC)
 else:

@@ -1,14 +1,14 @@
-"""Whether other programs want the cores that our threads run on.
+"""Contention: other processes compete for the cores of our threads.
 
-Threads of OpenMP spin while they wait, which makes short kernels twice as fast on idle cores. Where other programs are
-busy, spinning uses up the share of time that the system grants, and all wait for a thread that is off its core: frames
-of 0.4 ms took 80 ms among twenty busy processes on two cores, and half a millisecond on one thread.
+OpenMP threads spin while they wait, which makes short kernels twice as fast on idle cores. Under contention, spinning
+uses up the time slices of the process, and all threads wait for a descheduled one: frames of 0.4 ms took 80 ms among
+twenty busy processes on two cores, and 0.5 ms on one thread.
 
-Sign     Involuntary context switches: the system takes a core away. It counts them, for all threads together. Among
-         other programs a thread loses its core every few milliseconds of its own time, alone nearly never.
-Rule     More than ``SWITCHES_A_SECOND`` per second of processor time, over a tenth of a second: kernels run on one
-         thread for a second. If threads then fare no better, for twice as long, up to ``LONGEST_S``.
-Harmless Answers do not depend on threads; this decides about time alone.
+Signal    Involuntary context switches of all threads, counted by the system. Under contention a thread is preempted
+          every few milliseconds of its own time, on idle cores nearly never.
+Rule      More than ``SWITCHES_PER_SECOND`` per second of processor time, over 0.1 s: kernels run on one thread for 1 s.
+          While contention lasts, the interval doubles up to ``LONGEST_S``.
+Effect    Timing alone: results do not depend on threads.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import sys
 from collections.abc import Callable
 from time import monotonic
 
-SWITCHES_A_SECOND = 60.0
-"""Of processor time: 300 among busy programs, below 20 beside a browser that draws."""
-LOOK_EVERY_S = 0.1
+SWITCHES_PER_SECOND = 60.0
+"""Per second of processor time: 300 among busy processes, below 20 beside a browser that draws."""
+SAMPLE_EVERY_S = 0.1
 SHORTEST_S, LONGEST_S = 1.0, 16.0
 
 
 def usage() -> tuple[int, float]:
-    """How often this process was sent off a core, and the seconds of processor time that it has used."""
-    if sys.platform == "win32":  # tells neither, nor has it threads of GNU OpenMP
+    """Involuntary context switches and processor time [s] of this process so far."""
+    if sys.platform == "win32":  # reports neither, and has no GNU OpenMP threads
         return 0, 0.0
     import resource
 
@@ -33,31 +33,28 @@ def usage() -> tuple[int, float]:
     return used.ru_nivcsw, used.ru_utime + used.ru_stime
 
 
-class Crowding:
-    """Watches how threads fare; asked before each launch."""
+class ContentionMonitor:
+    """Samples the preemption rate; queried before each launch."""
 
     def __init__(self, clock: Callable[[], float] = monotonic, used: Callable[[], tuple[int, float]] = usage) -> None:
         self._clock, self._used = clock, used
-        self._looked, self._before = clock(), used()
-        self._alone_until, self._alone_s = 0.0, SHORTEST_S
+        self._sampled, self._before = clock(), used()
+        self._serial_until, self._serial_s = 0.0, SHORTEST_S
 
-    def is_crowded(self) -> bool:
-        """Whether one thread does better than several at present."""
+    def is_contended(self) -> bool:
+        """Whether one thread is faster than several at present."""
         now = self._clock()
-        if now < self._alone_until:
+        if now < self._serial_until:
             return True
-        if self._alone_until:  # threads get another chance
-            self._alone_until, self._looked, self._before = 0.0, now, self._used()
-        elif now - self._looked >= LOOK_EVERY_S:
-            self._look(now)
-        return self._alone_until > 0.0
-
-    def _look(self, now: float) -> None:
-        switches, seconds = self._used()
-        lost, spent = switches - self._before[0], seconds - self._before[1]
-        self._looked, self._before = now, (switches, seconds)
-        if lost > SWITCHES_A_SECOND * max(spent, LOOK_EVERY_S):
-            self._alone_until = now + self._alone_s
-            self._alone_s = min(2.0 * self._alone_s, LONGEST_S)
-        else:
-            self._alone_s = SHORTEST_S
+        if self._serial_until:  # try threads again
+            self._serial_until, self._sampled, self._before = 0.0, now, self._used()
+        elif now - self._sampled >= SAMPLE_EVERY_S:
+            switches, seconds = self._used()
+            preempted, spent = switches - self._before[0], seconds - self._before[1]
+            self._sampled, self._before = now, (switches, seconds)
+            if preempted > SWITCHES_PER_SECOND * max(spent, SAMPLE_EVERY_S):
+                self._serial_until = now + self._serial_s
+                self._serial_s = min(2.0 * self._serial_s, LONGEST_S)
+            else:
+                self._serial_s = SHORTEST_S
+        return self._serial_until > 0.0

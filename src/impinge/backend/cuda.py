@@ -11,9 +11,12 @@ allocates nothing and raises nothing. The CPU runs it in a ``prange`` loop (``ba
 
     classify_pairs.launch(count, ..., kind)
 
-Compiled without fused multiply-add, so that both devices compute the same bits. What needs exact arithmetic answers
-"uncertain" here and is settled on the CPU. ``ptx`` compiles for a given architecture without any device, which
-together with Numba's simulator is how kernels are proved on machines that have none.
+Compiled without fused multiply-add: both devices compute the same bits. Cases that need exact arithmetic return
+UNCERTAIN here and are resolved on the CPU. ``ptx`` compiles for a given architecture without a device; together with
+Numba's simulator it tests kernels on machines without a GPU.
+
+The two functions of numba-cuda that are patched here, ``nvvm.compile_ir`` and ``dispatcher.get_current_device``, belong
+to another package than Numba, with versions of its own.
 """
 
 from __future__ import annotations
@@ -39,14 +42,14 @@ except ImportError as error:
 
 
 def require_device() -> None:
-    """Say in one sentence what is missing for ``device="cuda"``."""
+    """Raise an error without a CUDA device."""
     if not cuda.is_available():
         raise OptionError("device='cuda' needs an NVIDIA GPU and its driver, and none was found; use device='cpu'")
 
 
 @contextlib.contextmanager
 def _no_fused_multiply_add() -> Iterator[None]:
-    """Let NVVM keep every product and sum apart; it fuses them by default, which changes signs of determinants."""
+    """Keep NVVM from fusing products and sums, which it does by default and which changes signs of determinants."""
     from numba.cuda.cudadrv import nvvm
 
     compile_ir = nvvm.compile_ir
@@ -69,13 +72,13 @@ class GridKernel:
         return cuda.jit(self._function)
 
     def launch(self, count: int, *args: Any) -> None:
-        """Run indices 0 .. count - 1; arrays of the host are copied there and back by Numba."""
+        """Run indices 0 .. count - 1; Numba copies arrays of the host to the device and back."""
         if count:
             with contextlib.nullcontext() if numba.config.ENABLE_CUDASIM else _no_fused_multiply_add():
                 self._kernel[-(-count // THREADS_PER_BLOCK), THREADS_PER_BLOCK](*args)
 
     def ptx(self, signature: tuple[Any, ...], compute_capability: tuple[int, int]) -> str:
-        """Compile for an architecture, with or without a device of that kind."""
+        """Compile for an architecture, which need not be present."""
         from numba.cuda import dispatcher
 
         get_current_device = dispatcher.get_current_device

@@ -1,17 +1,23 @@
-"""Numba's dispatcher, without the work whose results nobody uses: compiling takes half as long.
+"""Private parts of Numba 0.68: a leaner dispatcher and a cache in folders of source digests.
 
-Numba turns each function into machine code, with wrappers for callers in Python and in C. Of a function that only
-compiled code calls, that is thrown away: its caller gets a copy of its LLVM code, optimises it anew together with its
-own, and turns that into machine code. A loop on threads goes through four such stages. Here
+The only module that touches names which Numba may change between minor versions. ``backend.jit`` uses it with Numba
+0.68 and ``backend.numba_plain``, which has the same two functions, with any other version.
 
-1. code becomes machine code when Python asks for its address, and not before: once per kernel, with all it calls.
-   Callees are still optimised by themselves: left to their callers alone, trees of boxes answered 3 to 9 % later;
-2. a function that compiled code calls is compiled for such callers alone, without wrappers, apart from the one that
-   Python calls (if it ever does), and cached as LLVM code;
-3. functions of Numba's own are compiled once for all callers, not once per set of their callers' flags;
-4. Python's garbage collector, which takes a tenth of the time and finds little, waits until a kernel is compiled.
+Dispatcher. Numba turns each function into machine code, with wrappers for Python and C callers. For a function that
+only compiled code calls, this work is discarded: the caller links a copy of its LLVM code, optimises it again together
+with its own, and emits that. A threaded loop passes four such stages. Here compilation takes half the time:
 
-Only functions that are compiled with :class:`Dispatcher` are treated so, and what is compiled for their sake.
+1. Machine code is emitted when Python requests an address: once per kernel, with all its callees. Callees are still
+   optimised on their own: left to their callers alone, box-tree queries were 3 to 9 % slower.
+2. Functions called by compiled code are compiled without wrappers, apart from the version that Python calls, and
+   cached as LLVM bitcode.
+3. Numba's own functions are compiled once for all callers, not once per set of caller flags.
+4. The garbage collector, which takes 10 % of the time, is off while a kernel is compiled.
+
+This applies to functions compiled with :class:`Dispatcher` and to what is compiled on their behalf.
+
+Cache. Concurrent processes lock the index file of a kernel, and data files have unique names. Numba numbers the files:
+without a lock, the index of one process could refer to the code of another.
 """
 
 from __future__ import annotations
@@ -19,9 +25,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import sys
+import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache, _CacheLocator
+from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_lock import global_compiler_lock
@@ -30,17 +41,116 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import AnnotateTypes
 
-__all__ = ["Dispatcher", "compiling"]
+from impinge.backend import cache
+
+__all__ = ["compile_function", "compile_native"]
+
+
+def compile_function(function: Callable[..., Any], variant: str, **options: Any) -> Any:
+    """Make a dispatcher; ``variant`` separates the cached code of one function compiled with different options.
+
+    Inlined functions do no reference counting. Where it could not be proven redundant, it took up to half of the time
+    of a kernel.
+    """
+    if variant == "inlined":
+        options["_nrt"] = False
+    return Dispatcher(function, variant, options)
+
+
+def compile_native(function: Callable[..., Any], signature: Any, **options: Any) -> Any:
+    """Compile a function with the calling convention of C; the result has its ``address``."""
+    native: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options=options)
+    native._cache = _Cache(function, "outlined")
+    with _compiling(native._targetdescr.target_context):
+        native.compile()
+    return native
+
+
+class _Locator(_CacheLocator):  # type: ignore[misc]
+    """Cache folder of a function: one per module and digest."""
+
+    def __init__(self, py_func: Callable[..., Any], variant: str) -> None:
+        self._folder = cache.kernel_folder(py_func)
+        self._name = f"{py_func.__code__.co_firstlineno}-{variant}"
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return self._folder.name
+
+    def get_disambiguator(self) -> str:
+        return self._name
+
+
+class _CacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    def __init__(self, py_func: Callable[..., Any], variant: str) -> None:
+        self._lineno = py_func.__code__.co_firstlineno
+        self._locator = _Locator(py_func, variant)
+        self._filename_base = self.get_filename_base(py_func.__qualname__, getattr(sys, "abiflags", ""))
+
+
+class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """Index and data files, safe for processes that compile one kernel for different types concurrently."""
+
+    def save(self, key: Any, data: Any) -> None:
+        with _file_lock(f"{self._index_path}.lock"):
+            super().save(key, data)
+
+    def _data_name(self, _: int) -> str:
+        return str(super()._data_name(uuid.uuid4().int))
+
+
+@contextlib.contextmanager
+def _file_lock(path: str) -> Iterator[None]:
+    """Hold an exclusive lock until the block or the process ends; no lock on Windows."""
+    with Path(path).open("ab") as file:
+        if sys.platform != "win32":
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache in our folder. Disk errors are logged, never raised; misses are recorded."""
+
+    def __init__(self, py_func: Callable[..., Any], variant: str) -> None:
+        self._impl_class = functools.partial(_CacheImpl, variant=variant)
+        super().__init__(py_func)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+        except Exception as error:  # noqa: BLE001 - a damaged file may raise anything; the remedy is to compile again
+            cache.logger.info("cached kernel %s is unusable (%s), compiling it again", self._name, error)
+            with contextlib.suppress(OSError):
+                self.flush()
+            found = None
+        if found is not None:
+            cache.mark_as_used(self._cache_path)
+        else:
+            cache.record_compilation(f"{self._py_func.__module__}.{self._py_func.__qualname__}{sig}")
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+            cache.delete_stale_folders()
+        except OSError as error:
+            cache.warn_uncached(str(error.strerror))
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """Code that is linked with what it calls, but optimised and emitted only if somebody asks for an address in it."""
+    """Code that is linked with its callees, and emitted only when an address in it is requested."""
 
     _is_emitted = False
     _compiled_object: bytes | None = None
 
     def _optimize_final_module(self) -> None:
-        """Optimise a function; what only passes arguments on (it is never cached) waits for those who link it in."""
+        """Optimise a function; wrappers, which are never cached, are optimised by the libraries that link them."""
         if self._object_caching_enabled:
             super()._optimize_final_module()
 
@@ -61,7 +171,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
                 self._codegen.set_env(variable.name, environment)
 
     def get_pointer_to_function(self, name: str) -> int:
-        """The address of a function; 0 if there is none by this name."""
+        """The address of a function; 0 for an unknown name."""
         self._ensure_finalized()
         if not self._is_emitted:
             try:
@@ -72,23 +182,23 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         return int(super().get_pointer_to_function(name))
 
     def serialize_using_object_code(self) -> tuple[str, str, Any]:
-        """What is cached: machine code if there is any, LLVM code otherwise."""
+        """Content of the cache: machine code if emitted, LLVM bitcode otherwise."""
         if self._is_emitted:
             return super().serialize_using_object_code()  # type: ignore[no-any-return]
         return self.serialize_using_bitcode()  # type: ignore[no-any-return]
 
     @property
     def codegen(self) -> Any:
-        """What tells the code of its environment, as soon as there is code."""
+        """The object that sets environments: the code generator once code is emitted, before that this object."""
         return self._codegen if self._is_emitted else self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Leave it to ``_emit``, and to that of all who link this code in."""
+        """Deferred to ``_emit`` of this library and of the libraries that link it."""
 
 
 @contextlib.contextmanager
-def compiling(target: Any) -> Iterator[None]:
-    """Let what is compiled within be emitted only where it is called."""
+def _compiling(target: Any) -> Iterator[None]:
+    """Within this block, compiled code is emitted only where Python calls it."""
     with global_compiler_lock:
         target.refresh()  # compiles what all code refers to by name
         codegen = target.codegen()
@@ -107,9 +217,9 @@ def compiling(target: Any) -> Iterator[None]:
 
 
 class _Flags(Flags):  # type: ignore[misc]
-    """How to compile a function; equal to others from which Numba's own functions inherit the same.
+    """Compiler flags, equal if Numba's own functions inherit the same values from them.
 
-    Numba compiles its ``max`` or ``np.empty`` once per set of flags of their callers, whatever these flags are.
+    Numba compiles its ``max`` or ``np.empty`` once per distinct set of caller flags.
     """
 
     def _inherited(self) -> tuple[Any, ...]:
@@ -123,7 +233,7 @@ class _Flags(Flags):  # type: ignore[misc]
 
 
 def _customize(flags: Any) -> _Flags:
-    """Leave out the wrapper for callers in C: there are none."""
+    """Omit the wrapper for C callers."""
     customized = _Flags(flags)
     customized.no_cfunc_wrapper = True
     return customized
@@ -131,7 +241,7 @@ def _customize(flags: Any) -> _Flags:
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _FlagsOfLoops(AnalysisPass):  # type: ignore[misc]
-    """The loops of a function that is compiled for threads become functions, which nobody calls from Python."""
+    """Omit the Python wrapper of outlined parallel loops."""
 
     _name = "impinge_flags_of_loops"
 
@@ -146,7 +256,7 @@ class _FlagsOfLoops(AnalysisPass):  # type: ignore[misc]
 
 
 class _Compiler(CompilerBase):  # type: ignore[misc]
-    """Numba's own steps, and the one above just before code is written."""
+    """Numba's pipeline with ``_FlagsOfLoops`` after type annotation."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
@@ -156,32 +266,32 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
 
 
 class Dispatcher(CPUDispatcher):  # type: ignore[misc]
-    """A function that Python calls; compiled code calls its twin."""
+    """A function that Python calls; compiled code calls its twin, which has no wrapper."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], cache_of: Callable[[bool], Any]) -> None:
-        """``cache_of`` tells where code is kept: that for callers in Python, or that for compiled callers."""
+    def __init__(self, function: Callable[..., Any], variant: str, options: dict[str, Any]) -> None:
         targetoptions = {"nopython": True, "boundscheck": None, **options}
         super().__init__(function, targetoptions=targetoptions, pipeline_class=_Compiler)
         self._compiler._customize_flags = _customize
-        self._cache_of = cache_of
-        self._cache = cache_of(False)
+        self._variant = variant
+        self._cache = _Cache(function, variant) if cache.has_source(function) else NullCache()
 
     def compile(self, sig: Any) -> Any:
-        """Compile for these types of arguments, or load what is cached."""
-        with compiling(self.targetctx):
+        """Compile for these argument types, or load the code from the cache."""
+        with _compiling(self.targetctx):
             return super().compile(sig)
 
     @functools.cached_property
     def _twin(self) -> Any:
         twin = CPUDispatcher(self.py_func, targetoptions={**self.targetoptions, "no_cpython_wrapper": True})
         twin._compiler._customize_flags = _customize
-        twin._cache = self._cache_of(True)
+        if cache.has_source(self.py_func):
+            twin._cache = _Cache(self.py_func, f"{self._variant}-called")
         return twin
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """How compiled code calls this function."""
+        """The call template of the twin."""
         return self._twin.get_call_template(args, kws)
 
     def get_overload(self, sig: Any) -> Any:
-        """The function that compiled code calls, by its types."""
+        """The compiled twin for these types."""
         return self._twin.get_overload(sig)

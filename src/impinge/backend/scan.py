@@ -1,10 +1,10 @@
 """Exclusive prefix sums, the primitive behind "count, scan, fill".
 
 1. Each block of the input is summed by one thread.
-2. The few block sums are scanned one after the other.
+2. The block sums are scanned serially.
 3. Each thread writes the running sums of its block.
 
-Sums of whole numbers do not depend on the order of addition, so that the result is the same for any thread count.
+Integer sums do not depend on the order of addition: the result is the same for any thread count.
 """
 
 # mypy: ignore-errors
@@ -14,7 +14,7 @@ import numpy as np
 from impinge.backend.jit import kernel, prange
 
 BLOCK = 1 << 15
-"""Elements per block: a quarter of a megabyte, so that the second pass finds them in the cache."""
+"""Elements per block: 256 KB, which stay in the cache for the second pass."""
 
 
 @kernel(parallel_from=2 * BLOCK)

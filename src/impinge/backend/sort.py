@@ -1,10 +1,10 @@
 """Sort 64-bit keys by counting, digit by digit from the lowest (stable radix sort).
 
-For each digit of 11 bits: every block of keys counts its digits; a scan over (digit, block) tells where each
-block puts its keys of each digit; every block then scatters its keys in order. Blocks are cut by the number of
-keys, not of threads, so that any number of threads makes the same moves.
+For each digit of 11 bits: every block of keys counts its digits; a scan over (digit, block) gives the output offset of
+each block and digit; every block then scatters its keys in order. Blocks have a fixed number of keys: the result does
+not depend on the thread count.
 
-Pairs (a, b) with a small payload travel as one key, so that sorting moves 8 bytes per pair and no index.
+A pair (a, b) with a small payload is packed into one key: sorting moves 8 bytes per pair and no index.
 """
 
 # mypy: ignore-errors
@@ -29,7 +29,7 @@ def _count_digits(keys, shift, digit_count):
 
 @kernel(parallel_from=1 << 62)
 def _scan_digits(digit_count):
-    """Turn counts into starts, in the order digit, block; True if one digit has all the keys."""
+    """Turn counts into offsets, in the order digit, block; True if all keys share one digit."""
     total = np.int64(0)
     largest = np.int64(0)
     for d in range(DIGITS):

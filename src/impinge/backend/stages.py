@@ -1,11 +1,11 @@
-"""Named stage timers: where the milliseconds of a query went. Off, they cost one attribute look-up.
+"""Stage timers: milliseconds per stage of a query. Disabled, they cost one attribute look-up.
 
     stages = start_stages()
     ...;  stages.done("refit")
     ...;  stages.done("traverse")
     result.stats.update(stages.times())
 
-Switched on for the process by ``impinge.time_stages(True)`` or ``IMPINGE_TIME_STAGES=1``.
+``impinge.time_stages(True)`` or ``IMPINGE_TIME_STAGES=1`` enables them for the process.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from time import perf_counter
 
 
 class Stages:
-    """Milliseconds per stage, each counted from the end of the one before."""
+    """Milliseconds per stage, each measured from the end of the previous one."""
 
     def __init__(self) -> None:
         self._milliseconds: dict[str, float] = {}
         self._last = perf_counter()
 
     def done(self, name: str) -> None:
-        """Close the stage that ends here."""
+        """End a stage."""
         now = perf_counter()
         self._milliseconds[f"{name}_ms"] = self._milliseconds.get(f"{name}_ms", 0.0) + 1e3 * (now - self._last)
         self._last = now
 
     def times(self) -> dict[str, float]:
-        """Milliseconds by stage, as they go into ``stats``."""
-        return self._milliseconds
+        """Milliseconds by stage, for ``stats``."""
+        return dict(self._milliseconds)
 
 
 class _NoStages(Stages):
-    """The same interface when timing is off."""
-
-    def __init__(self) -> None:
-        pass
+    """The same interface while timing is disabled."""
 
     def done(self, name: str) -> None:
         pass
 
-    def times(self) -> dict[str, float]:
-        return {}
-
 
 NO_STAGES = _NoStages()
-_make: type[Stages] | None = Stages if os.environ.get("IMPINGE_TIME_STAGES", "0") not in ("", "0") else None
+_is_enabled = os.environ.get("IMPINGE_TIME_STAGES", "0") not in ("", "0")
 
 
 def time_stages(on: bool = True) -> None:
-    """Let every later query report milliseconds per stage in its ``stats``."""
-    global _make  # noqa: PLW0603 - a process-wide switch
-    _make = Stages if on else None
+    """Enable or disable stage timers of all later queries.
+
+    Parameters
+    ----------
+    on
+        With True, queries report milliseconds per stage in ``result.stats``, under keys that end in ``_ms``.
+    """
+    global _is_enabled  # noqa: PLW0603 - process-wide by nature
+    _is_enabled = on
 
 
 def start_stages() -> Stages:
-    """Start the timer of the first stage; a timer that does nothing unless timing is on."""
-    return NO_STAGES if _make is None else _make()
+    """Start the timer of the first stage; a timer that does nothing while timing is disabled."""
+    return Stages() if _is_enabled else NO_STAGES

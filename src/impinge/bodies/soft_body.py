@@ -1,14 +1,14 @@
-"""A soft body: a coarse finite-element model whose motion steers a dense surface ([MendozaOSullivan2005], section 3).
+"""A soft body: a coarse finite-element model that deforms a dense surface ([MendozaOSullivan2005], section 3).
 
-1. State.  Positions of the coarse tet mesh and their velocities, and nothing else.
-2. Step.   The model moves by sub-steps that it finds stable by itself (``deform/integrate.py``): elastic and viscous
-           forces, gravity, and forces of the caller, which stay as they are over the step. Fixed vertices stand
-           still, moved ones have the velocity they were given.
-3. Steer.  Once per step the dense surface follows through its embedding, rigid links or barycentric weights.
+1. State.  Positions and velocities of the coarse tet mesh.
+2. Step.   The model is integrated in stable sub-steps (``deform/integrate.py``) under elastic and viscous forces,
+           gravity, and external forces, which are constant over the step. Fixed vertices have velocity zero, moved
+           ones their prescribed velocity.
+3. Steer.  Once per step the embedding, rigid links or barycentric weights, deforms the dense surface.
 
-The surface is never stale: ``coarse.update(...)`` by the caller steers it too, at once; velocities stay as they are.
-A change waits for a step that goes on in another thread, so that both meshes always belong together.
-Its own positions cannot be set, and the coarse mesh cannot lose tets, of which the model has a copy.
+``coarse.update(...)`` deforms the surface too and keeps the velocities. A change waits for a step of another thread:
+both meshes are always consistent. The surface cannot be updated directly. The coarse mesh cannot lose tets: the model
+has a copy of them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body_meshes import DrivingTets, SteeredSurface
 from impinge.checks import Bools, Floats, Ints, as_ids, as_numbers, as_positions, check_finite, shown
@@ -32,10 +33,11 @@ from impinge.deform.materials import Material, material_of
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, MeshWarning, OptionError
 from impinge.mesh.adjacency import Adjacency
-from impinge.mesh.body import as_body
+from impinge.mesh.body import BodyLike, SurfaceLike, as_body
 from impinge.mesh.cubes import as_surface
 from impinge.mesh.prepare import TIME_LIMIT, Method, coarse_tets
 from impinge.mesh.tet_mesh import TetMesh
+from impinge.mesh.tri_mesh import TriMesh
 
 EARTH = (0.0, 0.0, -9.81)
 """Gravity on Earth, z pointing upwards [m / s²]."""
@@ -45,15 +47,15 @@ MODELS: dict[str, Callable[[Floats, Ints, Material], ReducedModel]] = {
     "corotated": Corotated,
 }
 MODEL_PARTS = ("rest", "tets", "masses", "forces", "energy", "stable_step", "inverted")
-"""What a ``ReducedModel`` has."""
+"""Attributes of a ``ReducedModel``."""
 EMBEDDINGS = ("rigid_links", "barycentric")
 
 EmbeddingName: TypeAlias = Literal["rigid_links", "barycentric"]
 
 FAR = 0.5
-"""Dense vertices farther from the box of the coarse mesh than this share of its diagonal have another unit or place."""
+"""Largest distance of dense vertices from the box of the coarse mesh, in diagonals of that box."""
 SMALL = 0.01
-"""A surface smaller than this share of the coarse mesh has another unit."""
+"""Smallest size of the surface, in diagonals of the coarse mesh."""
 
 
 class Energy(NamedTuple):
@@ -64,7 +66,7 @@ class Energy(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Both together; that of gravity is not among them."""
+        """Their sum, without potential energy of gravity."""
         return self.elastic + self.kinetic
 
 
@@ -78,55 +80,79 @@ class Momentum(NamedTuple):
 
 
 class SoftBody:
-    """A dense surface on a coarse deformable body.
+    """A dense surface embedded in a coarse deformable body.
 
-    surface     any surface: what is drawn and collides. It is copied
-    coarse      a tet mesh of about the same shape, whose tets have positive volume at rest. It is copied
-    material    a preset ("rubber", "liver", "jelly") or a ``Material``
-    model       "green_strain", "corotated", or a ``ReducedModel`` of the coarse mesh, whose material counts then
-    embedding   "rigid_links" or "barycentric"
-    fixed       ids, or a mask, of coarse vertices that stand still
+    Parameters
+    ----------
+    surface
+        Any surface; it is rendered and collides. It is copied.
+    coarse
+        A tet mesh of about the same shape, whose tets have positive volume at rest. It is copied.
+    material
+        A preset ("rubber", "liver", "jelly") or a ``Material``.
+    model
+        "green_strain", "corotated", or a ``ReducedModel`` of the coarse mesh, which has its own material.
+    embedding
+        "rigid_links" or "barycentric".
+    fixed
+        Ids, or a mask, of coarse vertices with velocity zero.
     """
 
     def __init__(
         self,
-        surface: Any,
-        coarse: Any,
+        surface: SurfaceLike,
+        coarse: BodyLike,
         *,
         material: Material | str = "rubber",
         model: str | ReducedModel = "green_strain",
         embedding: EmbeddingName = "rigid_links",
-        fixed: Any = None,
+        fixed: ArrayLike | None = None,
     ) -> None:
         _check_names(model, embedding)
         dense, (rest, tets) = as_surface(surface), _coarse_arrays(coarse)
-        self._lock = threading.RLock()
-        self.model_name = model if isinstance(model, str) else None
-        self.model: ReducedModel = _model_of(model, rest, tets, material)
-        self._integrator = Integrator(self.model)
-        self.surface: SteeredSurface = SteeredSurface(dense)
-        self._rest_surface: Floats = self.surface.vertices
-        self._steered: Floats = np.zeros_like(self._rest_surface)
+        if isinstance(model, str):
+            self._start(MODELS[model](rest, tets, material_of(material)), dense)
+        elif np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
+            raise OptionError(
+                f"the model has {len(model.rest)} vertices and {len(model.tets)} tets, but the coarse mesh has "
+                f"{len(rest)} and {len(tets)}; make the model of that mesh"
+            )
+        else:
+            self._start(model, dense)
+        self.model_name: str | None = model if isinstance(model, str) else None
         _check_places(self.surface.bounds, rest)
         self.coarse: DrivingTets = DrivingTets(rest, tets, self)
         self.pieces = _count_pieces(tets, len(rest))
         self.embedding_name = embedding
-        self.embedding: Embedding = self._embed(embedding)
-        self._velocities: Floats = np.zeros_like(rest)
-        self._fixed: Bools = np.zeros(len(rest), dtype=np.bool_)
-        self._moved: Bools = np.zeros(len(rest), dtype=np.bool_)
-        self._motion: Floats = np.zeros_like(rest)
-        self.time = 0.0
-        """Time that steps have passed [s]."""
-        self.prepared = ""
-        """How the coarse mesh came about, one sentence; empty where the caller brought it."""
+        self.embedding: Embedding
+        if embedding == "rigid_links":
+            self.embedding = RigidLinks(self.model.rest, self.coarse.surface.used_vertices, self._rest_surface)
+        else:
+            self.embedding = Barycentric(self.model.rest, self.coarse.tets, self._rest_surface)
         if fixed is not None:
             self.fix(fixed)
+
+    def _start(self, model: ReducedModel, surface: TriMesh) -> None:
+        """Set the state at rest."""
+        self._lock = threading.RLock()
+        self.model: ReducedModel = model
+        self._integrator = Integrator(model)
+        self.surface: SteeredSurface = SteeredSurface(surface)
+        self._rest_surface: Floats = self.surface.vertices
+        self._steered: Floats = np.zeros_like(self._rest_surface)
+        self._velocities: Floats = np.zeros_like(model.rest)
+        self._fixed: Bools = np.zeros(len(model.rest), dtype=np.bool_)
+        self._moved: Bools = np.zeros(len(model.rest), dtype=np.bool_)
+        self._motion: Floats = np.zeros_like(model.rest)
+        self.time = 0.0
+        """Simulated time [s]."""
+        self.prepared = ""
+        """How ``from_surface`` made the coarse mesh, one sentence; empty otherwise."""
 
     @classmethod
     def from_surface(
         cls,
-        surface: Any,
+        surface: SurfaceLike,
         *,
         coarse_faces: int = 1000,
         material: Material | str = "rubber",
@@ -140,12 +166,24 @@ class SoftBody:
         model: str = "green_strain",
         embedding: EmbeddingName = "rigid_links",
     ) -> SoftBody:
-        """Make the coarse mesh too, of about ``coarse_faces`` boundary triangles; ``prepared`` tells how.
+        """Make the coarse mesh from the surface; ``prepared`` says how.
 
-        ``youngs_modulus`` [Pa], ``poisson_ratio`` and ``density`` [kg / m³] take the place of those of ``material``.
-        The other options are those of ``mesh.prepare.coarse_tets`` and of the class.
+        Parameters
+        ----------
+        surface
+            Any surface.
+        coarse_faces, method, mesh_size, cells, time_limit
+            As in ``mesh.prepare.coarse_tets``; ``coarse_faces`` is about the number of boundary triangles.
+        material, model, embedding
+            As in ``SoftBody``.
+        youngs_modulus, poisson_ratio, density
+            Constants that replace those of ``material``, in Pa, 1 and kg / m³; damping then follows from them.
         """
-        chosen = _material(material, youngs_modulus, poisson_ratio, density)
+        chosen = material_of(material)
+        constants = youngs_modulus, poisson_ratio, density
+        if constants != (None, None, None):
+            preset = chosen.youngs_modulus, chosen.poisson_ratio, chosen.density
+            chosen = Material(*(old if new is None else new for old, new in zip(preset, constants)))
         _check_names(model, embedding)  # before the long steps
         surface = as_surface(surface)
         found = coarse_tets(
@@ -161,42 +199,73 @@ class SoftBody:
     def velocities(self) -> Floats:
         """Velocities of the coarse vertices [m / s], shape (n, 3), a read-only view; assign to change them.
 
-        Fixed vertices have none, and moved ones that of their motion, whatever is assigned.
+        Assignment does not affect fixed and moved vertices.
         """
         view = self._velocities.view()
         view.flags.writeable = False
         return view
 
     @velocities.setter
-    def velocities(self, velocities: Any) -> None:
+    def velocities(self, velocities: ArrayLike) -> None:
         v = as_positions(velocities, name="velocities", count=len(self._velocities))
         with self._lock:
             self._velocities = self.held_to(v.copy())
 
     def held_to(self, v: Floats) -> Floats:
-        """Let fixed vertices stand still, and moved ones have their velocity, in velocities of the caller."""
+        """Apply the constraints of fixed and moved vertices to velocities, in place."""
         v[self._fixed], v[self._moved] = 0.0, self._motion[self._moved]
         return v
 
     def step(
-        self, dt: float, *, gravity: Any = EARTH, forces: Any = None, max_substep: float | None = None
+        self,
+        dt: float,
+        *,
+        gravity: ArrayLike = EARTH,
+        forces: ArrayLike | None = None,
+        max_substep: float | None = None,
     ) -> StepReport:
-        """Move by ``dt`` [s], in as many sub-steps as needed, and steer the surface.
+        """Advance by ``dt`` [s] in stable sub-steps and deform the surface.
 
-        ``forces`` [N], shape (n, 3), act on the coarse vertices all the while. The report tells sub-steps and inverted
-        tets. If the motion cannot be followed, an error says so and the body is as before the call.
+        Parameters
+        ----------
+        dt
+            Duration [s].
+        gravity
+            Acceleration [m / s²], shape (3,).
+        forces
+            External forces on the coarse vertices [N], shape (n, 3), constant over the step.
+        max_substep
+            Largest sub-step [s].
+
+        Returns
+        -------
+        StepReport
+            Sub-steps and inverted tets.
+
+        Raises
+        ------
+        ImpingeError
+            If the motion cannot be integrated; the body is unchanged.
         """
-        duration, external = as_seconds(dt, "dt"), _as_forces(forces, len(self._velocities))
+        duration = as_seconds(dt, "dt")
+        if forces is not None:
+            if np.shape(as_numbers(forces, "forces")) != self._velocities.shape:
+                raise OptionError(
+                    f"forces have shape {np.shape(forces)}, expected {self._velocities.shape}: one row for each vertex "
+                    "of soft.coarse"
+                )
+            forces = as_positions(forces, name="forces")
         with self._lock:
             x, v = self.coarse.vertices.copy(), self._velocities.copy()
-            report = self.advance(x, v, duration, gravity=gravity, forces=external, max_substep=max_substep)
+            report = self.advance(x, v, duration, gravity=gravity, forces=forces, max_substep=max_substep)
             self.take(x, v, duration)
         return report
 
     def advance(
-        self, x: Floats, v: Floats, duration: float, *, gravity: Any, forces: Any, max_substep: float | None = None
-    ) -> StepReport:
-        """Move coarse positions and velocities of the caller in place, as this body would; it stays where it is."""
+        self, x: Floats, v: Floats, duration: float, *, gravity: ArrayLike, forces: ArrayLike | None,
+        max_substep: float | None = None,
+    ) -> StepReport:  # fmt: skip
+        """Integrate positions and velocities of the coarse mesh in place; the state of the body is unchanged."""
         with self._lock:
             return self._integrator.advance(
                 x, v, duration, external=forces, gravity=gravity, fixed=self._fixed, max_substep=max_substep,
@@ -204,66 +273,79 @@ class SoftBody:
             )  # fmt: skip
 
     def take(self, x: Floats, v: Floats, duration: float) -> None:
-        """Go to a state that ``advance`` led to, ``duration`` later, and steer the surface."""
+        """Set the state that ``advance`` computed, ``duration`` later, and deform the surface."""
         with self._lock:
             self.coarse.update(x, check=False)
             self._velocities = v.copy()
             self.time += duration
 
     def steer(self) -> None:
-        """Bring the surface to where the coarse mesh takes it; ``step`` and ``coarse.update`` do so by themselves."""
+        """Deform the surface by the coarse mesh; ``step`` and ``coarse.update`` do so already."""
         with self._lock:
             self.surface.follow(self.steered_by(self.coarse.vertices))
 
     def steered_by(self, coarse: Floats) -> Floats:
-        """Where the surface is for other positions of the coarse mesh; a buffer that the next call writes anew."""
+        """Surface positions for given coarse positions, in a buffer that the next call overwrites."""
         with self._lock:
             dense = self.embedding.steer(coarse, self._steered)
             check_finite(dense, "vertices of the surface", remedy="; move the coarse mesh nearer")
         return dense
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other threads from changing the body."""
+    def driven(self, coarse: Floats) -> Iterator[None]:
+        """Deform the surface by coarse positions that the block sets; other threads see both changes or neither."""
         with self._lock:
-            yield
+            dense = self.steered_by(coarse)
+            with self.coarse.positions.lock:  # readers of both meshes take it
+                yield
+                self.surface.follow(dense)
 
     def reset(self) -> None:
-        """Go back to rest: positions as at first, no velocity, time 0; what is fixed or moved stays so."""
+        """Reset positions to rest, velocities and time to 0; fixed and moved vertices stay so."""
         with self._lock:
             self._velocities = np.zeros_like(self._velocities)
             self.time = 0.0
             self.coarse.update(self.model.rest)
 
-    # what holds the body -----------------------------------------------------------------------------
+    # constraints -------------------------------------------------------------------------------------
 
     @property
     def fixed(self) -> Ints:
-        """Ids of the coarse vertices that stand still, rising."""
+        """Ids of the fixed coarse vertices, ascending."""
         return np.flatnonzero(self._fixed).astype(np.int32)
 
     @property
     def moved(self) -> Ints:
-        """Ids of the coarse vertices with a velocity of their own, rising."""
+        """Ids of the coarse vertices with a prescribed velocity, ascending."""
         return np.flatnonzero(self._moved).astype(np.int32)
 
-    def fix(self, ids: Any) -> None:
-        """Let coarse vertices, by ids or by mask, stand still from now on; those fixed before stay fixed."""
+    def fix(self, ids: ArrayLike) -> None:
+        """Fix coarse vertices, by ids or mask, in addition to those fixed already."""
         rows = as_ids(ids, name="ids", count=len(self._fixed))
         with self._lock:
             self._fixed[rows], self._moved[rows] = True, False
             self._velocities = self.held_to(self._velocities.copy())
 
-    def move(self, ids: Any, velocities: Any) -> None:
-        """Let coarse vertices move evenly from now on, with one velocity each or one for all [m / s]."""
-        rows, motion = _as_motion(ids, velocities, len(self._fixed))
+    def move(self, ids: ArrayLike, velocities: ArrayLike) -> None:
+        """Prescribe constant velocities [m / s] of coarse vertices: one row for each id, or one for all."""
+        rows = np.atleast_1d(as_numbers(ids, "ids"))
+        unique = as_ids(rows, name="ids", count=len(self._fixed))
+        if rows.dtype.kind == "b":
+            rows = unique
+        if len(unique) != len(rows):
+            raise OptionError("ids hold a vertex twice; give each one velocity")
+        motion = np.atleast_2d(as_numbers(velocities, "velocities")).astype(np.float64)
+        if motion.shape not in ((1, 3), (len(rows), 3)):
+            raise OptionError(f"velocities have shape {motion.shape}, expected ({len(rows)}, 3), or (3,) for all")
+        check_finite(motion, "velocities")
+        rows = rows.astype(np.int32)
         with self._lock:
             self._moved[rows], self._fixed[rows] = True, False
             self._motion[rows] = motion
             self._velocities = self.held_to(self._velocities.copy())
 
-    def release(self, ids: Any = None) -> None:
-        """Let fixed and moved vertices go: those given, or all."""
+    def release(self, ids: ArrayLike | None = None) -> None:
+        """Release fixed and moved vertices: those given, or all."""
         rows = slice(None) if ids is None else as_ids(ids, name="ids", count=len(self._fixed))
         with self._lock:
             self._fixed[rows] = self._moved[rows] = False
@@ -273,7 +355,7 @@ class SoftBody:
         """Velocities of the moved vertices [m / s], one row for each of ``moved``."""
         return self._motion[self._moved]
 
-    # what is kept ------------------------------------------------------------------------------------
+    # state -------------------------------------------------------------------------------------------
 
     @property
     def rest_surface(self) -> Floats:
@@ -293,7 +375,7 @@ class SoftBody:
             return Momentum(each.sum(axis=0), np.cross(self.coarse.vertices, each).sum(axis=0))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write shape, material and state to one file (.npz), from which ``load`` makes an equal body."""
+        """Write shape, material and state to an npz file, from which ``load`` makes an equal body."""
         from impinge.bodies.soft_body_file import save
 
         with self._lock:
@@ -301,20 +383,22 @@ class SoftBody:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SoftBody:
-        """Read what ``save`` wrote: the state is the same to the bit, and so is what follows from it."""
+        """Read a file of ``save``; the state, and every later step, is equal to the bit."""
         from impinge.bodies.soft_body_file import load
 
         return load(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle what a file would hold; locks and compiled code belong to a process."""
+        """Copy and pickle the content of a file; locks and compiled code belong to a process."""
         from impinge.bodies.soft_body_file import content_of, restored
 
         with self._lock:
             return restored, (content_of(self),)
 
-    def restore(self, coarse: Any, surface: Any, frames: Any, velocities: Any, time: float) -> None:
-        """Put the body into a state that was saved, the surface to the bit."""
+    def restore(
+        self, coarse: ArrayLike, surface: ArrayLike, frames: Floats, velocities: ArrayLike, time: float
+    ) -> None:
+        """Set a saved state."""
         with self._lock:
             self.coarse.update(coarse)
             self.surface.follow(as_positions(surface, name="surface", count=len(self._rest_surface)))
@@ -330,17 +414,12 @@ class SoftBody:
             f"{int(self._fixed.sum())} fixed, time {self.time:g}>"
         )
 
-    def _embed(self, embedding: str) -> Embedding:
-        if embedding == "rigid_links":
-            return RigidLinks(self.model.rest, self.coarse.surface.used_vertices, self._rest_surface)
-        return Barycentric(self.model.rest, self.coarse.tets, self._rest_surface)
-
 
 # border checks -------------------------------------------------------------------------------------------
 
 
-def _coarse_arrays(coarse: Any) -> tuple[Floats, Ints]:
-    """Vertices and live tets, of positive volume; files follow either order of corners, consistently."""
+def _coarse_arrays(coarse: BodyLike) -> tuple[Floats, Ints]:
+    """Vertices and live tets, reordered if all volumes are negative: files use either order of corners."""
     body = as_body(coarse)
     if not isinstance(body, TetMesh):
         raise MeshError("the coarse mesh has triangles only, expected tets; SoftBody.from_surface makes them")
@@ -351,24 +430,9 @@ def _coarse_arrays(coarse: Any) -> tuple[Floats, Ints]:
     return snapshot.vertices, np.ascontiguousarray(tets)
 
 
-def _model_of(model: str | ReducedModel, rest: Floats, tets: Ints, material: Material | str) -> ReducedModel:
-    if isinstance(model, str):
-        return MODELS[model](rest, tets, material_of(material))
-    if np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
-        raise OptionError(
-            f"the model has {len(model.rest)} vertices and {len(model.tets)} tets, but the coarse mesh has "
-            f"{len(rest)} and {len(tets)}; make the model of that mesh"
-        )
-    return model
-
-
 def _check_names(model: Any, embedding: Any) -> None:
-    """Refuse models and embeddings that do not exist."""
-    if isinstance(model, str):
-        is_model = model in MODELS
-    else:
-        is_model = all(hasattr(model, name) for name in MODEL_PARTS)
-    if not is_model:
+    """Refuse unknown models and embeddings."""
+    if not (model in MODELS if isinstance(model, str) else all(hasattr(model, name) for name in MODEL_PARTS)):
         raise OptionError(
             f"model is {shown(model)}, expected {', '.join(map(repr, MODELS))} or a ReducedModel, "
             f"an object that has {', '.join(MODEL_PARTS)}"
@@ -377,19 +441,8 @@ def _check_names(model: Any, embedding: Any) -> None:
         raise OptionError(f"embedding is {shown(embedding)}, expected {' or '.join(map(repr, EMBEDDINGS))}")
 
 
-def _as_forces(forces: Any, count: int) -> Floats | None:
-    """One finite force per coarse vertex, or none."""
-    if forces is None:
-        return None
-    if np.shape(as_numbers(forces, "forces")) != (count, 3):
-        raise OptionError(
-            f"forces have shape {np.shape(forces)}, expected ({count}, 3): one row for each vertex of soft.coarse"
-        )
-    return as_positions(forces, name="forces")
-
-
 def _check_places(bounds: Floats, rest: Floats) -> None:
-    """Refuse a surface that is elsewhere than the coarse mesh, or of quite another size."""
+    """Refuse a surface that is far from the coarse mesh or much smaller: another unit or place."""
     lo, hi = rest.min(axis=0), rest.max(axis=0)
     size, dense_size = float(np.linalg.norm(hi - lo)), float(np.linalg.norm(bounds[1] - bounds[0]))
     beyond = float(max((lo - bounds[0]).max(), (bounds[1] - hi).max()))
@@ -401,42 +454,13 @@ def _check_places(bounds: Floats, rest: Floats) -> None:
 
 
 def _count_pieces(tets: Ints, vertex_count: int) -> int:
-    """Parts of the coarse mesh that share no vertex; more than one is told."""
+    """Number of connected components of the coarse mesh; warns if there are several."""
     pieces = Adjacency(np.concatenate([tets[:, :3], tets[:, 1:]]), vertex_count).component[0]
     if pieces > 1:
         warnings.warn(
-            f"the coarse mesh has {pieces} pieces that share no vertex, each of which moves by itself; "
+            f"the coarse mesh has {pieces} pieces that share no vertex, which move independently; "
             "coarser cubes (cells=) may join them",
             MeshWarning,
             stacklevel=3,
         )
     return pieces
-
-
-def _material(
-    material: Material | str, youngs_modulus: float | None, poisson_ratio: float | None, density: float | None
-) -> Material:
-    """The material, or one with other constants, whose damping follows from them."""
-    base = material_of(material)
-    if youngs_modulus is None and poisson_ratio is None and density is None:
-        return base
-    return Material(
-        base.youngs_modulus if youngs_modulus is None else youngs_modulus,
-        base.poisson_ratio if poisson_ratio is None else poisson_ratio,
-        base.density if density is None else density,
-    )
-
-
-def _as_motion(ids: Any, velocities: Any, count: int) -> tuple[Ints, Floats]:
-    """Ids in the order given, and a velocity for each."""
-    rows = np.atleast_1d(as_numbers(ids, "ids"))
-    unique = as_ids(rows, name="ids", count=count)
-    if rows.dtype.kind == "b":
-        rows = unique
-    if len(unique) != len(rows):
-        raise OptionError("ids hold a vertex twice; give each one velocity")
-    motion = np.atleast_2d(as_numbers(velocities, "velocities")).astype(np.float64)
-    if motion.shape not in ((1, 3), (len(rows), 3)):
-        raise OptionError(f"velocities have shape {motion.shape}, expected ({len(rows)}, 3), or (3,) for all")
-    check_finite(motion, "velocities")
-    return rows.astype(np.int32), motion

@@ -1,12 +1,11 @@
-"""One file for one soft body: plain arrays in an npz, no pickle, the same bits when read again.
+"""Soft bodies in files: plain arrays in an npz, no pickle, equal bits when read again.
 
-The model and the embedding are made anew from the rest shapes, which gives the same numbers. Frames of rigid links are
-kept too, since a triple on a line goes on from the one that it had last. Copying and pickling a body go the same way.
+Model and embedding are rebuilt from the rest shapes, with equal results. Frames of rigid links are stored, since a
+collinear triple keeps its last frame. Copying and pickling use the same content.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import zipfile
 from pathlib import Path
@@ -18,27 +17,23 @@ from numpy.typing import NDArray
 from impinge.deform.materials import Material
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError, ImpingeError, OptionError
+from impinge.io.atomic import write_whole
 
 if TYPE_CHECKING:
     from impinge.bodies.soft_body import SoftBody
 
 FORMAT = "impinge soft body"
 VERSION = 1
-"""Grows when a file cannot be read by the code before."""
-
-FIELDS = (
-    "surface_rest", "surface", "faces", "alive", "coarse_rest", "coarse", "tets", "velocities", "fixed", "moved",
-    "motion", "time", "material", "model", "embedding", "frames", "prepared",
-)  # fmt: skip
+"""Increases when older code cannot read the file."""
 
 
 def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
-    """All that makes a body, as plain arrays."""
+    """Shape, material and state as plain arrays."""
     material = getattr(body.model, "material", None)
     if body.model_name is None or not isinstance(material, Material):
         raise OptionError(
-            "a soft body with a model of its own cannot be saved; pass model='green_strain' or 'corotated', or keep "
-            "coarse.vertices and velocities yourself"
+            "a soft body with a custom model cannot be saved; pass model='green_strain' or 'corotated', or save "
+            "coarse.vertices and velocities instead"
         )
     content: dict[str, Any] = {
         "surface_rest": body.rest_surface,
@@ -66,51 +61,41 @@ def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
 
 
 def save(body: SoftBody, path: str | os.PathLike[str]) -> None:
-    """Write a body; a file of that name is replaced only when the new one is whole."""
+    """Write a body to a file, whole or not at all."""
     content: dict[str, Any] = {"format": FORMAT, "version": VERSION, **content_of(body)}
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
     try:
-        with part.open("wb") as file:
-            np.savez(file, **content)
-        part.replace(target)
+        write_whole(Path(path), lambda file: np.savez(file, **content))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise FileError(f"{path} cannot be written ({error.strerror}); choose another place") from error
 
 
 def load(path: str | os.PathLike[str]) -> SoftBody:
-    """Read a body, or say what is wrong with the file."""
-    content = _read(path)
-    try:
-        return restored(content)
-    except (ImpingeError, TypeError, ValueError) as error:
-        raise FileError(f"{path} holds a soft body that is damaged ({error}); save it again") from error
-
-
-def _read(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    no_body = f"{path} is no soft body; expected a file that SoftBody.save wrote"
+    """Read a body."""
+    no_body = f"{path} is not a soft body; expected a file that SoftBody.save wrote"
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile) or str(file.get("format", "")) != FORMAT:
                 raise FileError(no_body)
-            version = file["version"].item()
+            version = file["version"].item() if "version" in file.files else None
             if version != VERSION:
                 raise FileError(f"{path} has version {version} of the format, expected {VERSION}; update impinge")
-            return {name: file[name] for name in FIELDS}
+            content = {name: file[name] for name in file.files}
     except FileError:
         raise
-    except KeyError as error:
-        raise FileError(f"{path} lacks a part of the soft body ({error.args[0]}); save it again") from error
     except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise FileError(no_body) from error
     except OSError as error:
         raise FileError(f"{path} cannot be read ({error.strerror or error}); check the path") from error
+    try:
+        return restored(content)
+    except KeyError as error:
+        raise FileError(f"{path} lacks a part of the soft body ({error.args[0]}); save it again") from error
+    except (ImpingeError, TypeError, ValueError) as error:
+        raise FileError(f"{path} holds a soft body that is damaged ({error}); save it again") from error
 
 
 def restored(content: dict[str, NDArray[Any]]) -> SoftBody:
-    """Make the body that ``content_of`` told of."""
+    """The body of ``content_of``."""
     from impinge.bodies.soft_body import SoftBody
     from impinge.mesh.tet_mesh import TetMesh
     from impinge.mesh.tri_mesh import TriMesh

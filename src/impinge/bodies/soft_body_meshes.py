@@ -1,4 +1,4 @@
-"""The two meshes of a soft body: one whose update moves the other, and one that only follows."""
+"""The two meshes of a soft body: the coarse one drives, the dense surface follows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.checks import Floats, Ints, as_positions
 from impinge.errors import MeshError
@@ -17,39 +18,36 @@ if TYPE_CHECKING:
 
 
 class DrivingTets(TetMesh):
-    """The coarse mesh of a soft body: whoever updates it moves the surface too."""
+    """The coarse mesh of a soft body; its update deforms the surface."""
 
     def __init__(self, vertices: Floats, tets: Ints, body: SoftBody) -> None:
         super().__init__(vertices, tets)
         self._body = body
 
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:
-        """Set new positions, shape (n, 3), as ``TetMesh.update`` does, and steer the dense surface: both or neither.
+    def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> None:
+        """Set new positions, shape (n, 3), and deform the dense surface: both or neither.
 
-        An update from another thread waits for the step that goes on.
+        An update waits for a step of another thread.
         """
         x = as_positions(vertices, count=len(self.vertices), check=check)
-        with self._body.alone():
-            dense = self._body.steered_by(x)
-            with self.positions.lock:  # which those take who look at both
-                super().update(x, copy=copy, check=False)
-                self._body.surface.follow(dense)
+        with self._body.driven(x):
+            super().update(x, copy=copy, check=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the body with its coarse mesh."""
         return operator.attrgetter("coarse"), (self._body,)
 
-    def remove_tets(self, ids: Any) -> NoReturn:  # noqa: ARG002
+    def remove_tets(self, ids: ArrayLike) -> NoReturn:  # noqa: ARG002
         """Refuse: the model has a copy of the tets."""
-        raise MeshError("the coarse mesh of a soft body cannot lose tets; make a new SoftBody of what is left")
+        raise MeshError("the coarse mesh of a soft body cannot lose tets; make a new SoftBody of the remaining ones")
 
     def compact(self) -> NoReturn:
         """Refuse: the model has a copy of the tets."""
-        raise MeshError("the coarse mesh of a soft body has no dead tets to forget; make a new SoftBody to renumber")
+        raise MeshError("the coarse mesh of a soft body has no dead tets to remove; make a new SoftBody to renumber")
 
 
 class SteeredSurface(TriMesh):
-    """The dense surface of a soft body: its triangles may come and go, its vertices follow the coarse mesh."""
+    """The dense surface of a soft body: triangles can be added and removed, vertices follow the coarse mesh."""
 
     def __init__(self, surface: TriMesh) -> None:
         snapshot = surface.snapshot()
@@ -58,19 +56,19 @@ class SteeredSurface(TriMesh):
             self.remove_triangles(np.setdiff1d(np.arange(len(snapshot.elements)), snapshot.live))
 
     def follow(self, vertices: Floats) -> None:
-        """Take the positions that the embedding gave, which are finite."""
+        """Set the positions of the embedding, which are finite."""
         super().update(vertices, check=False)
 
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> NoReturn:  # noqa: ARG002
-        """Refuse: the coarse mesh owns the motion."""
+    def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> NoReturn:  # noqa: ARG002
+        """Refuse: the coarse mesh defines the motion."""
         raise MeshError(
             "this surface is steered by a soft body and cannot be updated by itself; update the soft body's coarse mesh"
         )
 
-    def add_vertices(self, vertices: Any) -> NoReturn:  # noqa: ARG002
-        """Refuse: a new vertex would have no link."""
+    def add_vertices(self, vertices: ArrayLike) -> NoReturn:  # noqa: ARG002
+        """Refuse: a new vertex has no embedding."""
         raise MeshError("this surface is steered by a soft body and cannot gain vertices; make a new SoftBody")
 
-    def add_triangles(self, faces: Any, vertices: Any = None) -> Ints:
-        """Add triangles between vertices that are there; new vertices are refused."""
+    def add_triangles(self, faces: ArrayLike, vertices: ArrayLike | None = None) -> Ints:
+        """Add triangles of existing vertices; new vertices are refused."""
         return self.add_vertices(vertices) if vertices is not None else super().add_triangles(faces)

@@ -1,20 +1,20 @@
-"""Dense vertices as weighted sums of the corners of the coarse tet that they lie in, or nearest to.
+"""Barycentric embedding: dense vertices as weighted sums of the corners of the coarse tet that contains them.
 
-1. Tet.    At rest, the tet at the least distance from the dense vertex: 0 for those that contain it, the lowest id if
-           there are several. Candidates are the tets with the nearest centroids; their number is doubled until no
-           other can be as near, since a tet reaches no farther from its centroid than ``reach``.
+1. Tet.    At rest, the tet at the least distance from the dense vertex: 0 for those that contain it, the lowest id
+           among equals. Candidates are the tets with the nearest centroids; their number is doubled until no other
+           can be as near, since no corner is farther from its centroid than ``reach``.
 2. Weights Barycentric coordinates in that tet, of sum 1; some are negative for vertices outside of the coarse mesh.
 3. Steer.  p' = Σ w_j q_j'.
 
 Guarantee   Every affine motion of the coarse mesh is reproduced up to rounding, and the dense surface stays
-            continuous within the coarse mesh. Beyond it, neighbours that follow different tets part under strain.
+            continuous within the coarse mesh. Outside of it, gaps open under strain between neighbours that follow
+            different tets.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range
@@ -23,15 +23,25 @@ from impinge.deform.differential import barycentric_blocks
 from impinge.errors import MeshError
 
 FIRST_NEIGHBOURS = 16
-"""Tets that are looked at first for each dense vertex."""
+"""Candidates of the first round for each dense vertex."""
 FLAT = 1e-12
-"""Volume (times six) relative to the cube of the longest edge below which a tet has no coordinates."""
+"""Volume (times six) relative to the cube of the longest edge below which barycentric coordinates are undefined."""
 
 
 class Barycentric:
-    """Dense vertices that follow coarse tets."""
+    """Dense vertices that follow coarse tets.
 
-    def __init__(self, coarse_rest: Any, tets: Any, dense_rest: Any) -> None:
+    Parameters
+    ----------
+    coarse_rest
+        Coarse positions at rest, shape (m, 3).
+    tets
+        Vertices of each coarse tet, shape (t, 4), none of them flat.
+    dense_rest
+        Dense positions at rest, shape (n, 3).
+    """
+
+    def __init__(self, coarse_rest: ArrayLike, tets: ArrayLike, dense_rest: ArrayLike) -> None:
         coarse = as_positions(coarse_rest, name="coarse_rest")
         dense = as_positions(dense_rest, name="dense_rest")
         self._tets = as_indices(tets, name="tets", columns=4).copy()
@@ -42,7 +52,7 @@ class Barycentric:
         self.weights: Floats = np.zeros((len(dense), 4))
         """Weights of its corners, of sum 1, shape (n, 4)."""
         self.distances: Floats = np.zeros(len(dense))
-        """How far outside of the coarse mesh each dense vertex lies at rest, shape (n,)."""
+        """Distance of each dense vertex from the coarse mesh at rest, 0 inside, shape (n,)."""
         self._find_tets(self._now, dense)
 
     def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
@@ -54,7 +64,7 @@ class Barycentric:
         return out
 
     def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
-        """How dense vertices move with coarse ones: ids of corners (k, 4), and blocks (k, 4, 3, 3) for them."""
+        """Derivatives of dense by coarse positions: ids of corners (k, 4), and their 3x3 blocks (k, 4, 3, 3)."""
         return self._tets[self.tets_of[vertices]], barycentric_blocks(self.weights[vertices])
 
     def _find_tets(self, coarse: Floats, dense: Floats) -> None:
@@ -74,8 +84,8 @@ class Barycentric:
             kernels.nearest_of.over(len(points))(points, candidates, coarse, self._tets, inverse, tet, distance, weight)
             self.tets_of[open_rows], self.weights[open_rows], self.distances[open_rows] = tet, weight, distance
             farthest = np.reshape(centroid_distance, (len(points), count))[:, -1]
-            settled = (count == len(self._tets)) | (farthest > (distance + reach) * (1.0 + 1e-12))
-            open_rows, k = open_rows[~settled], 2 * k
+            is_final = (count == len(self._tets)) | (farthest > (distance + reach) * (1.0 + 1e-12))
+            open_rows, k = open_rows[~is_final], 2 * k
 
 
 def _inverse_edges(coarse: Floats, tets: Ints) -> Floats:
@@ -86,5 +96,5 @@ def _inverse_edges(coarse: Floats, tets: Ints) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         flat = ~(np.abs(np.linalg.det(edges)) > FLAT * np.abs(edges).max(axis=(1, 2)) ** 3)
     if flat.any():
-        raise MeshError(f"tets[{int(np.argmax(flat))}] is flat at rest, so that nothing can follow it; remove it")
+        raise MeshError(f"tets[{int(np.argmax(flat))}] is flat at rest and has no barycentric coordinates; remove it")
     return np.ascontiguousarray(np.linalg.inv(edges))

@@ -1,9 +1,8 @@
-"""Many elastic bodies as one: the forces of all in one call, and the steps that they bear in another.
+"""Batches of elastic bodies: the forces of all bodies in one call, and their stable steps in another.
 
-A body of some hundred tets takes less time to compute than to be called for, and too little to be shared by threads.
-Blocks of tets (``fem``) know what they are made of and nothing of each other, so that the blocks of many bodies, one
-behind the other, are computed like those of a single one. Sums keep their order: each body gets, to the bit, what it
-would get by itself.
+For a body of some hundred tets, call overhead exceeds the computation, and threads do not pay. Blocks of tets (``fem``)
+are independent of each other: the blocks of many bodies, concatenated, are computed like those of a single body. Sums
+keep their order: each body gets, to the bit, the forces that it would get alone.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from impinge.checks import Floats
 from impinge.deform.fem import Blocks, Corotated, Elements, GreenStrain
 
 
-def can_join(model: Any) -> bool:
-    """Whether a model is one of ours as it is; others, or one that was given such, may have forces of their own."""
+def can_batch(model: Any) -> bool:
+    """Whether a model is exactly one of ours; subclasses and patched instances may compute other forces."""
     return type(model) in (GreenStrain, Corotated) and vars(model).keys().isdisjoint(("forces", "stable_step"))
 
 
-class Crowd:
-    """Models whose vertices are rows of common arrays: those of model i begin at row ``first[i]`` of ``row_count``."""
+class ModelBatch:
+    """Models whose vertices are rows of common arrays; those of model i begin at row ``first[i]`` of ``row_count``."""
 
     def __init__(self, models: Sequence[Elements], first: Sequence[int], row_count: int) -> None:
         self._models = models
-        self._blocks = _joined([model.blocks for model in models], first, row_count)
-        self._room = self._blocks.room()
+        self._blocks = _concatenated([model.blocks for model in models], first, row_count)
+        self._scratch = self._blocks.scratch()
         self._first_block = _starts([len(model.blocks.model) for model in models])[:-1]
 
     def forces(self, x: Floats, v: Floats, out: Floats) -> None:
-        """Elastic and viscous forces on all rows; 0 on those of no model."""
-        self._blocks.forces(x, v, self._room, out)
+        """Write elastic and viscous forces of all rows; 0 for rows of no model."""
+        self._blocks.forces(x, v, self._scratch, out)
 
     def stable_steps(self, x: Floats, v: Floats) -> list[float]:
         """The longest stable step of each model."""
@@ -43,7 +42,7 @@ class Crowd:
         return [model.step_within(*each) for model, each in zip(self._models, bounds.tolist())]
 
 
-def _joined(blocks: Sequence[Blocks], first: Sequence[int], row_count: int) -> Blocks:
+def _concatenated(blocks: Sequence[Blocks], first: Sequence[int], row_count: int) -> Blocks:
     slot_start = _starts([len(each.slot_vertex) for each in blocks])
     slot_vertex = np.concatenate([each.slot_vertex + begin for each, begin in zip(blocks, first)]).astype(np.int32)
     slots_of: NDArray[np.int64] = np.zeros(row_count, dtype=np.int64)
@@ -67,11 +66,11 @@ def _joined(blocks: Sequence[Blocks], first: Sequence[int], row_count: int) -> B
 
 
 def _starts(counts: Any) -> NDArray[np.int64]:
-    """Where each of some runs begins, and where the last ends."""
+    """Offsets of runs of these lengths, and the total."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _shifted(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Starts of runs in arrays that are put one behind the other."""
+    """Offsets of runs in concatenated arrays."""
     first = _starts([each[-1] for each in starts])
     return np.concatenate([*(each[:-1] + begin for each, begin in zip(starts, first)), first[-1:]])

@@ -1,16 +1,16 @@
-"""How dense vertices move with coarse ones, to first order: the matrix that carries velocities forth and forces back.
+"""Derivatives of dense by coarse positions: the matrix that maps velocities forth and forces back.
 
     dp = D dq     of chosen dense vertices p; forces f on them act on the coarse mesh as Dᵀ f
 
-With the transpose, forces do the same work on both meshes, and keep their sum and their torque.
+The transpose conserves the work, the sum and the torque of forces.
 
-Barycentric  p = Σ w_j q_j, so that D has the weights on its diagonals: the same everywhere and always.
+Barycentric  p = Σ w_j q_j, hence D has the weights on its diagonals and is constant.
 Rigid links  p = O + Σ s_i e_i. With u = q1 - q0, w = q2 - q0, n = u × w:
                  dO  = Σ α_i dq_i
                  de0 = (dn - e0 (e0 · dn)) / |n|,   dn = du × w + u × dw
                  de1 = -(du - e1 (e1 · du)) / |u|
                  de2 = de0 × e1 + e0 × de1,         since e2 = e0 × e1
-             A triple on a line turns by itself only: |n| is then taken as large as ``FLAT`` allows.
+             For a collinear triple, |n| is bounded from below by ``FLAT``.
 """
 
 from __future__ import annotations

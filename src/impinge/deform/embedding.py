@@ -1,4 +1,4 @@
-"""What lets a coarse mesh steer a dense one."""
+"""Interface of embeddings: dense vertices that follow a coarse mesh."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from impinge.checks import Floats, Ints
 
 
 class Embedding(Protocol):
-    """Places dense vertices where the coarse ones take them."""
+    """Maps coarse positions to dense ones."""
 
     def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
         """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
 
     def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
-        """How dense vertices move with coarse ones when last steered: ids (k, c), and blocks (k, c, 3, 3) for them."""
+        """Derivatives of dense by coarse positions in the last state: ids (k, c), and their blocks (k, c, 3, 3)."""

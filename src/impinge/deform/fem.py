@@ -1,33 +1,33 @@
-"""Elastic bodies of tetrahedra: forces on vertices from positions and velocities.
+"""Finite elements: elastic and viscous forces of tetrahedra from positions and velocities.
 
 Each tet carries one deformation gradient F = D B: D holds its edges now, B is the inverse of its edges at rest. A model
-is a stress P(F, Ḟ); the forces on corners 1 to 3 are the columns of -volume · P Bᵀ, and corner 0 feels the opposite of
+is a stress P(F, Ḟ); the forces on corners 1 to 3 are the columns of -volume · P Bᵀ, the force on corner 0 is minus
 their sum. Masses are lumped: a quarter of each tet's to each of its corners.
 
-``GreenStrain``, the default ([OBrienHodgins1999], as [MendozaOSullivan2005] took it for the reduced model):
+``GreenStrain``, the default ([OBrienHodgins1999], used for the reduced model of [MendozaOSullivan2005]):
 
 1. Strain E = (Fᵀ F - I) / 2 and its rate Ė = (Fᵀ Ḟ + Ḟᵀ F) / 2. (The paper has no halves; instead it halves the force.)
 2. Stress S = λ tr(E) I + 2 μ E + φ tr(Ė) I + 2 ψ Ė, and P = F S.
-3. Barrier. This material weakens when it is pressed below 1/√3 of its length and does not resist being turned
-   inside out. Therefore det F below 1/√3 costs the further energy κ/2 (det F - 1/√3)² per volume, κ = λ + 2 μ:
-   pressing a bar then takes a force that never falls, and an inverted tet is pushed back. The force is continuous,
-   has that energy, and changes nothing above the threshold. ``barrier=0`` leaves it out.
+3. Barrier. This material weakens when compressed below 1/√3 of its length and does not resist inversion. Therefore
+   det F below 1/√3 adds the energy κ/2 (det F - 1/√3)² per volume, κ = λ + 2 μ: the force of a compressed bar then
+   never falls, and inverted tets recover. The force is continuous, derives from that energy, and is zero above the
+   threshold. ``barrier=0`` disables it.
 
 ``Corotated``, linear elasticity in the frame that turns with the tet ([Mueller2002], in the form per tet that
 keeps angular momentum): P = 2 μ (F - R) + λ tr(Rᵀ F - I) R, and the same viscous stress. R is the rotation nearest
-to F (a proper one, so that an inverted tet is pushed back the shortest way); it comes in closed form from the
-invariants of F, and from an eigenvector where that form loses its digits.
+to F (a proper one: an inverted tet recovers the shortest way); it is computed in closed form from the invariants
+of F, and from an eigenvector where that form is ill-conditioned.
 
-Parallel    Tets are put in spatial order and cut into blocks, whose size depends on the number of tets alone. A
-            block sums the forces of its tets on its own vertices, in order; then each vertex sums what its blocks
-            have for it, in order. Nothing depends on threads.
+Parallel    Tets are sorted along a Morton curve and cut into blocks, whose size depends on the number of tets alone. A
+            block sums the forces of its tets on its own vertices, in order; then each vertex sums the forces of its
+            blocks, in order. The result does not depend on threads.
 Stable step An explicit step h needs h ω ≤ R, and h d ≤ R with damping, where ω is the largest frequency, d the largest
             rate of decay, and R the radius of the half disc in which Runge-Kutta's method is stable. Since masses
             are sums over tets, ω² is at most the largest of any single tet: 4/ρ times the largest eigenvalue of
             2 μ diag(γ) + λ s sᵀ at rest, where γ are the eigenvalues of Σ g gᵀ over the gradients g of the four corner
             weights, s = √γ; (λ + 2 μ) max γ never exceeds it. Deformed, stiffness grows at most by the
             factor C + (S + κ (‖cof F‖² + 2 √C |det F - 1/√3|)) / (λ + 2 μ), where C and S bound the eigenvalues of Fᵀ F
-            and of the elastic stress (nothing if it presses), the barrier counting where it acts; corotated, by
+            and of the elastic stress (0 under compression), the barrier counting where it acts; corotated, by
             1 + 2 λ (t - 3) / ((s2 + s3)(λ + 2 μ)), t = s1 + s2 + s3, if t > 3. A step also changes no F by more than
             ``LARGEST_CHANGE``.
 Guarantee   Forces sum to zero, and so do their moments; elastic forces are minus the gradient of ``energy``; damping
@@ -39,34 +39,33 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range, is_buffer
+from impinge.checks import Floats, Ints, as_buffer, as_indices, as_number, as_positions, check_range, is_buffer
 from impinge.deform import fem_kernels as kernels
 from impinge.deform.materials import Material, material_of
-from impinge.errors import MeshError, OptionError
+from impinge.errors import MeshError
 from impinge.mesh.tet_mesh import signed_volumes
 
 BLOCK_GROUPS = 32
-"""Groups of tets in a block of a large body: its vertices then fit into the cache of a core."""
+"""Groups per block of a large body: the vertices of a block fit into the cache of a core."""
 BLOCKS_OF_SMALL = 16
-"""Blocks into which smaller bodies are cut, so that threads have something to share."""
+"""Blocks of a small body: work for threads."""
 STABLE_RADIUS = 2.6
 """Within this half disc of the left half plane the classical Runge-Kutta method is stable (2.61 at the narrowest)."""
 SAFETY = 0.8
-"""Share of the stable step that is taken, since stiffness changes within a step."""
+"""Fraction of the stable step in use, since stiffness changes within a step."""
 LARGEST_CHANGE = 0.5
-"""Largest change of any deformation gradient within a step: tets are not turned inside out between two looks."""
+"""Largest change of any deformation gradient within a step: tets do not invert within a step."""
 BARRIER_FROM = 1.0 / math.sqrt(3.0)
-"""Determinant below which the barrier acts: where the force of a bar pressed along its length is largest."""
+"""Determinant below which the barrier acts: where the force of a compressed bar has its maximum."""
 
 
 class ReducedModel(Protocol):
-    """Anything that has forces and knows how long a step it bears."""
+    """A model of a coarse body: forces, energy and stable step."""
 
     @property
     def rest(self) -> Floats:
@@ -94,7 +93,7 @@ class ReducedModel(Protocol):
 
 
 class Blocks(NamedTuple):
-    """Tets in groups, groups in blocks; a block knows what it is made of, and has vertices of its own, its *slots*."""
+    """Tets in groups, groups in blocks; a block has its own material and its own vertices, the *slots*."""
 
     model: NDArray[np.int64]
     """Of each block, shape (b,)."""
@@ -110,21 +109,21 @@ class Blocks(NamedTuple):
     vertex_slot_start: NDArray[np.int64]
     vertex_slot: Ints
 
-    def room(self) -> Floats:
+    def scratch(self) -> Floats:
         """Scratch memory for ``forces``."""
         return np.zeros(3 * len(self.slot_vertex))
 
-    def forces(self, x: Floats, v: Floats, room: Floats, out: Floats) -> None:
-        """Forces on all vertices; those of no block feel none."""
+    def forces(self, x: Floats, v: Floats, scratch: Floats, out: Floats) -> None:
+        """Write the forces on all vertices; 0 for vertices of no block."""
         work = len(self.square)
         kernels.block_forces.over(work)(
             self.model, self.constants, self.group_start, self.slot_start, self.corner, self.shape, self.slot_vertex,
-            x, v, room,
+            x, v, scratch,
         )  # fmt: skip
-        kernels.gather_forces.over(work)(self.vertex_slot_start, self.vertex_slot, room, out)
+        kernels.gather_forces.over(work)(self.vertex_slot_start, self.vertex_slot, scratch, out)
 
     def measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
-        """Per block: energy, and what bounds the step; per tet, in the order of blocks: det F."""
+        """Per block: energy and three bounds of the step; per tet, in the order of blocks: det F."""
         measure, determinant = np.zeros((len(self.model), 4)), np.zeros(len(self.square))
         kernels.measure_blocks.over(len(self.square))(
             self.model, self.constants, self.group_start, self.slot_start, self.corner, self.shape, self.square,
@@ -134,35 +133,39 @@ class Blocks(NamedTuple):
 
 
 class Elements:
-    """What both models share: blocks of tets, masses, bounds. States may be anything; NaN in gives NaN out."""
+    """Base of both models: blocks of tets, masses, bounds. NaN in a state gives NaN forces."""
 
     _model: ClassVar[int]
 
-    def __init__(self, rest: Any, tets: Any, material: Material | str, *, barrier: float = 0.0) -> None:
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 0.0) -> None:
         self.material = material_of(material)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.tets: Ints = as_indices(tets, name="tets", columns=4).copy()
         check_range(self.tets, len(self.rest), "tets")
         volumes = _checked_volumes(self.rest, self.tets)
-        self.masses: Floats = _lumped(self.material.density * volumes, self.tets, len(self.rest))
+        quarter = np.repeat(0.25 * (self.material.density * volumes), 4)
+        self.masses: Floats = np.bincount(self.tets.reshape(-1), quarter, len(self.rest)).astype(np.float64)
         if not np.isfinite(self.masses).all() or not (self.masses > 0.0).all():
             raise MeshError("masses are beyond the range of doubles; use other units of length or density")
         m = self.material
-        self._stiffness = m.lame_lambda + 2.0 * m.lame_mu
+        stiffness = m.lame_lambda + 2.0 * m.lame_mu
         self._constants = (
-            m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier * self._stiffness, BARRIER_FROM,
+            m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier * stiffness, BARRIER_FROM,
         )  # fmt: skip
+        bulk, viscous_bulk = 3.0 * m.lame_lambda + 2.0 * m.lame_mu, 3.0 * m.damping_dilation + 2.0 * m.damping_shear
+        self._relaxation_time = max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
+        """Smallest τ such that viscous stress is at most τ times the elastic stress of the same strain."""
         self._lock = threading.Lock()
-        self._order = _spatial_order(self.rest[self.tets].mean(axis=1))
+        self._order = _morton_order(self.rest[self.tets].mean(axis=1))
         self.blocks = self._cut_into_blocks(volumes)
-        self._room = self.blocks.room()
+        self._scratch = self.blocks.scratch()
 
     def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
         """Elastic and viscous forces on vertices at ``x`` that move with ``v``, shape (n, 3)."""
         x, v = self._state(x, "x"), self._state(v, "v")
         out = np.zeros_like(self.rest) if out is None else as_buffer(out, name="out", count=len(self.rest))
         with self._lock:
-            self.blocks.forces(x, v, self._room, out)
+            self.blocks.forces(x, v, self._scratch, out)
         return out
 
     def energy(self, x: Floats) -> float:
@@ -177,9 +180,9 @@ class Elements:
         return self.step_within(*bounds)
 
     def step_within(self, stiffness: float, damping: float, rate: float) -> float:
-        """Longest stable step from what the blocks of the body tell: the largest ω², the same for damping, ‖Ḟ‖²."""
+        """Longest stable step [s] from the largest ω², the largest ω² of damping, and ‖Ḟ‖² of all blocks."""
         quickest = max(math.sqrt(stiffness), self._relaxation_time * damping)
-        stable = SAFETY * STABLE_RADIUS / quickest if quickest > 0.0 else math.inf  # all tets pressed into a point
+        stable = SAFETY * STABLE_RADIUS / quickest if quickest > 0.0 else math.inf  # all tets collapsed to a point
         return stable if rate == 0.0 else min(stable, LARGEST_CHANGE / math.sqrt(rate))
 
     def inverted(self, x: Floats) -> Ints:
@@ -192,26 +195,19 @@ class Elements:
         return self.blocks.measure(self._state(x, "x"), self._state(v, "v"))
 
     def _state(self, x: Any, name: str) -> Floats:
-        """Positions or velocities as kernels want them; not asked whether they are finite."""
+        """Positions or velocities as a contiguous array, not checked for finite values."""
         if is_buffer(x, len(self.rest)):
             state: Floats = x
             return state
         return as_positions(x, name=name, count=len(self.rest), check=False).copy()
 
-    @cached_property
-    def _relaxation_time(self) -> float:
-        """Smallest τ such that viscous stress is at most τ times what elastic stress would be for the same strain."""
-        m = self.material
-        bulk, viscous_bulk = 3.0 * m.lame_lambda + 2.0 * m.lame_mu, 3.0 * m.damping_dilation + 2.0 * m.damping_shear
-        return max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
-
     def _cut_into_blocks(self, volumes: Floats) -> Blocks:
-        """Group tets, number the vertices of each block, and list the slots of each vertex."""
+        """Make groups and blocks, the slots of each block, and the slots of each vertex."""
         group, count = kernels.GROUP, len(self.tets)
         group_count = -(-count // group)
         per_block = min(BLOCK_GROUPS, -(-group_count // BLOCKS_OF_SMALL))
         starts = np.minimum(np.arange(0, group_count + per_block, per_block), group_count)
-        # The last group is filled up with copies of the last tet, of no volume: they have no force.
+        # The last group is padded with copies of the last tet of volume 0, which have no force.
         padded = np.concatenate([self._order, np.repeat(self._order[-1:], group_count * group - count)])
         rows = self.tets[padded]
         inverse: Floats = np.linalg.inv(_edges(self.rest, rows)).astype(np.float64, copy=False)
@@ -239,22 +235,45 @@ class Elements:
 
 
 class GreenStrain(Elements):
-    """Green strain with elastic and viscous stress: exact under any rotation, stiffens when pulled."""
+    """Green strain with elastic and viscous stress: exact under any rotation, stiffens under tension.
+
+    Parameters
+    ----------
+    rest
+        Positions at rest, shape (n, 3) [m].
+    tets
+        Vertices of each tet, shape (m, 4), of positive volume.
+    material
+        A ``Material`` or the name of a preset.
+    barrier
+        Stiffness of the barrier against inversion, relative to λ + 2 μ; 0 for none.
+    """
 
     _model = kernels.GREEN
 
-    def __init__(self, rest: Any, tets: Any, material: Material | str, *, barrier: float = 1.0) -> None:
-        if isinstance(barrier, bool) or not isinstance(barrier, int | float) or not 0.0 <= barrier < math.inf:
-            raise OptionError(f"barrier is {barrier!r}, expected a number of at least 0, relative to λ + 2 μ")
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 1.0) -> None:
+        barrier = as_number(
+            barrier, "barrier", "a number of at least 0, relative to λ + 2 μ", least=0.0, below=math.inf
+        )
         super().__init__(rest, tets, material, barrier=barrier)
 
 
 class Corotated(Elements):
-    """Linear elasticity in a frame that turns with each tet: never weakens, whatever the compression."""
+    """Corotated linear elasticity: never weakens under compression.
+
+    Parameters
+    ----------
+    rest
+        Positions at rest, shape (n, 3) [m].
+    tets
+        Vertices of each tet, shape (m, 4), of positive volume.
+    material
+        A ``Material`` or the name of a preset.
+    """
 
     _model = kernels.COROTATED
 
-    def __init__(self, rest: Any, tets: Any, material: Material | str) -> None:
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str) -> None:
         super().__init__(rest, tets, material)
 
 
@@ -274,7 +293,7 @@ def _checked_volumes(rest: Floats, tets: Ints) -> Floats:
     unused = np.bincount(tets.reshape(-1), minlength=len(rest)) == 0
     if unused.any():
         first = int(np.argmax(unused))
-        raise MeshError(f"rest[{first}] belongs to no tet and has no mass; leave out vertices that no tet uses")
+        raise MeshError(f"rest[{first}] belongs to no tet and has no mass; remove unused vertices")
     return volumes
 
 
@@ -285,11 +304,6 @@ FLAT = 1e-12
 def _edges(x: Floats, tets: Ints) -> Floats:
     """Edges from corner 0 of each tet as columns, shape (m, 3, 3)."""
     return np.ascontiguousarray((x[tets[:, 1:]] - x[tets[:, :1]]).transpose(0, 2, 1))
-
-
-def _lumped(mass: Floats, tets: Ints, vertex_count: int) -> Floats:
-    quarter = np.repeat(0.25 * mass, 4)
-    return np.asarray(np.bincount(tets.reshape(-1), weights=quarter, minlength=vertex_count))
 
 
 def _frequencies_squared(inverse: Floats, material: Material) -> Floats:
@@ -328,23 +342,19 @@ def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(rows.reshape(-1, kernels.GROUP, rows.shape[1]).transpose(0, 2, 1)).reshape(-1)
 
 
-def _spatial_order(points: Floats) -> NDArray[np.int64]:
-    """Points in the order of a Morton curve, equal ones by index."""
+def _morton_order(points: Floats) -> NDArray[np.int64]:
+    """Indices of points along a Morton curve; equal points by index."""
     low = points.min(axis=0)
     extent = float((points.max(axis=0) - low).max())
     cell = ((points - low) * (CELLS / extent if extent > 0.0 else 0.0)).astype(np.uint64)
     key = np.zeros(len(points), dtype=np.uint64)
     for k in range(3):
-        key |= _spread(np.minimum(cell[:, k], np.uint64(CELLS - 1))) << np.uint64(k)
+        bits = np.minimum(cell[:, k], np.uint64(CELLS - 1))
+        for shift, mask in ((16, 0x030000FF), (8, 0x0300F00F), (4, 0x030C30C3), (2, 0x09249249)):  # to every third bit
+            bits = (bits | (bits << np.uint64(shift))) & np.uint64(mask)
+        key |= bits << np.uint64(k)
     return np.argsort(key, kind="stable")
 
 
 CELLS = 1024
 """Cells along the longest side of the body, for the order of tets."""
-
-
-def _spread(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Move the bits of numbers below 1024 apart, to every third place."""
-    for shift, mask in ((16, 0x030000FF), (8, 0x0300F00F), (4, 0x030C30C3), (2, 0x09249249)):
-        x = (x | (x << np.uint64(shift))) & np.uint64(mask)
-    return x

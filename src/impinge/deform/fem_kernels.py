@@ -2,7 +2,7 @@
 
 Tets come in groups of 64, whose numbers lie side by side: row r of group g is ``a[(rows g + r) 64 + lane]``. A group
 is read into flat scratch memory, and loops over its lanes become vector instructions: offsets and the trip count are
-constant, so that nothing has to be proven about arrays that might overlap.
+constant, hence no proof is needed that arrays do not overlap.
 
 ``shape``   10 rows: the inverse of the rest edges (entry k, l in row 3 k + l), and the rest volume
 ``corner``  4 rows: vertices, numbered within the block
@@ -17,29 +17,17 @@ import math
 import numpy as np
 
 from impinge.backend.jit import compiled, contracted, kernel, prange
-from impinge.deform.matrices_kernels import (
-    AMBIGUOUS,
-    cofactors,
-    combined,
-    determinant,
-    dot,
-    largest_eigenvalue_bound,
-    nearest_rotation,
-    products,
-    rotation,
-    sum_of_squares,
-    times_symmetric,
-)
+from impinge.deform import matrices_kernels as mat
 
 GROUP = 64
-"""Tets that are computed together: enough for vectors, and little enough to stay in the nearest cache."""
+"""Tets per group: enough for vectors, few enough for the first-level cache."""
 SHAPE_ROWS = 10
 SCRATCH_ROWS = 28
 GREEN, COROTATED = 0, 1
 PARALLEL_FROM = 2048
 """Tets from which threads pay: each takes some 35 ns."""
 LEAST_GAP = 1e-3
-"""What (s1 + s2)(s2 + s3)(s3 + s1) is taken for at least, relative to ‖F‖³, in a bound of stiffness."""
+"""Lower bound of (s1 + s2)(s2 + s3)(s3 + s1) relative to ‖F‖³, in the bound of stiffness."""
 
 
 # matrices of one tet ---------------------------------------------------------------------------------------
@@ -91,7 +79,7 @@ def _hooke(strain, lam, mu):
 @contracted
 def _green_strain(f):
     """(Fᵀ F - I) / 2."""
-    c = products(f, f)
+    c = mat.products(f, f)
     return 0.5 * (c[0] - 1.0), 0.5 * (c[1] - 1.0), 0.5 * (c[2] - 1.0), 0.5 * c[3], 0.5 * c[4], 0.5 * c[5]
 
 
@@ -102,19 +90,19 @@ def _green_strain(f):
 def _green_stress(f, rate, lam, mu, phi, psi, barrier, barrier_from):
     """P = F (λ tr(E) I + 2 μ E + φ tr(Ė) I + 2 ψ Ė), and the barrier against det F below ``barrier_from``."""
     s = _hooke(_green_strain(f), lam, mu)
-    d = _hooke(products(f, rate), phi, psi)
-    p = times_symmetric(f, (s[0] + d[0], s[1] + d[1], s[2] + d[2], s[3] + d[3], s[4] + d[4], s[5] + d[5]))
-    c = cofactors(f)
-    q = barrier * min(determinant(f, c) - barrier_from, 0.0)
-    return combined(1.0, p, q, c)
+    d = _hooke(mat.products(f, rate), phi, psi)
+    p = mat.times_symmetric(f, (s[0] + d[0], s[1] + d[1], s[2] + d[2], s[3] + d[3], s[4] + d[4], s[5] + d[5]))
+    c = mat.cofactors(f)
+    q = barrier * min(mat.determinant(f, c) - barrier_from, 0.0)
+    return mat.combined(1.0, p, q, c)
 
 
 @contracted
 def _corotated_stress(f, rate, r, lam, mu, phi, psi):
     """P = 2 μ (F - R) + λ tr(Rᵀ F - I) R + F (φ tr(Ė) I + 2 ψ Ė)."""
-    u = combined(1.0, f, -1.0, r)
-    viscous = times_symmetric(f, _hooke(products(f, rate), phi, psi))
-    return combined(1.0, combined(2.0 * mu, u, lam * dot(u, r), r), 1.0, viscous)
+    u = mat.combined(1.0, f, -1.0, r)
+    viscous = mat.times_symmetric(f, _hooke(mat.products(f, rate), phi, psi))
+    return mat.combined(1.0, mat.combined(2.0 * mu, u, lam * mat.dot(u, r), r), 1.0, viscous)
 
 
 # groups of tets ------------------------------------------------------------------------------------------------
@@ -131,13 +119,13 @@ def _green_forces(w, shape, lam, mu, phi, psi, barrier, barrier_from):
 def _corotated_forces(w, shape, lam, mu, phi, psi):
     for i in range(GROUP):
         f, rate = _gradient(w, 0, shape, i), _gradient(w, 9, shape, i)
-        r, t, d = rotation(f, cofactors(f))
-        w[1728 + i] = d - AMBIGUOUS * t * t * t
+        r, t, d = mat.rotation(f, mat.cofactors(f))
+        w[1728 + i] = d - mat.AMBIGUOUS * t * t * t
         _put_forces(w, shape, i, _corotated_stress(f, rate, r, lam, mu, phi, psi))
     for i in range(GROUP):
         if not w[1728 + i] > 0.0:
             f, rate = _gradient(w, 0, shape, i), _gradient(w, 9, shape, i)
-            _put_forces(w, shape, i, _corotated_stress(f, rate, nearest_rotation(f), lam, mu, phi, psi))
+            _put_forces(w, shape, i, _corotated_stress(f, rate, mat.nearest_rotation(f), lam, mu, phi, psi))
 
 
 @contracted
@@ -146,12 +134,12 @@ def _green_measures(w, i, f, lam, mu, barrier, barrier_from):
     e = _green_strain(f)
     trace = e[0] + e[1] + e[2]
     square = e[0] * e[0] + e[1] * e[1] + e[2] * e[2] + 2.0 * (e[3] * e[3] + e[4] * e[4] + e[5] * e[5])
-    c = cofactors(f)
-    j = determinant(f, c)
+    c = mat.cofactors(f)
+    j = mat.determinant(f, c)
     below = min(j - barrier_from, 0.0)
-    stretch = largest_eigenvalue_bound(products(f, f))
+    stretch = mat.largest_eigenvalue_bound(mat.products(f, f))
     pull = max(lam * trace + mu * (stretch - 1.0), 0.0)
-    push = barrier * (sum_of_squares(c) - 2.0 * below * math.sqrt(stretch)) if below < 0.0 else 0.0
+    push = barrier * (mat.sum_of_squares(c) - 2.0 * below * math.sqrt(stretch)) if below < 0.0 else 0.0
     w[1152 + i] = 0.5 * lam * trace * trace + mu * square + 0.5 * barrier * below * below
     w[1216 + i] = stretch + (pull + push) / (lam + 2.0 * mu)
     w[1280 + i] = stretch
@@ -161,14 +149,14 @@ def _green_measures(w, i, f, lam, mu, barrier, barrier_from):
 @contracted
 def _corotated_measures(w, i, f, r, d, lam, mu):
     """As for the other model."""
-    u = combined(1.0, f, -1.0, r)
-    longer = dot(u, r)
-    a = sum_of_squares(f)
+    u = mat.combined(1.0, f, -1.0, r)
+    longer = mat.dot(u, r)
+    a = mat.sum_of_squares(f)
     pull = max(lam * longer, 0.0) * 16.0 * a / max(d, LEAST_GAP * a * math.sqrt(a))
-    w[1152 + i] = mu * sum_of_squares(u) + 0.5 * lam * longer * longer
+    w[1152 + i] = mu * mat.sum_of_squares(u) + 0.5 * lam * longer * longer
     w[1216 + i] = 1.0 + (pull if a > 0.0 else 0.0) / (lam + 2.0 * mu)
-    w[1280 + i] = largest_eigenvalue_bound(products(f, f))
-    w[1344 + i] = determinant(f, cofactors(f))
+    w[1280 + i] = mat.largest_eigenvalue_bound(mat.products(f, f))
+    w[1344 + i] = mat.determinant(f, mat.cofactors(f))
 
 
 @compiled
@@ -179,15 +167,15 @@ def _measure_group(model, w, shape, lam, mu, barrier, barrier_from):
     else:
         for i in range(GROUP):
             f = _gradient(w, 0, shape, i)
-            r, t, d = rotation(f, cofactors(f))
-            w[1728 + i] = d - AMBIGUOUS * t * t * t
+            r, t, d = mat.rotation(f, mat.cofactors(f))
+            w[1728 + i] = d - mat.AMBIGUOUS * t * t * t
             _corotated_measures(w, i, f, r, d, lam, mu)
         for i in range(GROUP):
             if not w[1728 + i] > 0.0:
                 f = _gradient(w, 0, shape, i)
-                _corotated_measures(w, i, f, nearest_rotation(f), 0.0, lam, mu)
+                _corotated_measures(w, i, f, mat.nearest_rotation(f), 0.0, lam, mu)
     for i in range(GROUP):
-        w[1408 + i] = sum_of_squares(_gradient(w, 9, shape, i))
+        w[1408 + i] = mat.sum_of_squares(_gradient(w, 9, shape, i))
 
 
 # blocks of groups ----------------------------------------------------------------------------------------------
@@ -220,7 +208,7 @@ def _load_group(corner, local, w):
 
 @compiled
 def _add_group(corner, w, force):
-    """Add the forces of a group to those of the block's vertices; corner 0 feels the opposite of the other three."""
+    """Add the forces of a group to those of the block's vertices; corner 0 gets minus the sum of the other three."""
     for i in range(GROUP):
         n0, n1, n2, n3 = 3 * corner[i], 3 * corner[64 + i], 3 * corner[128 + i], 3 * corner[192 + i]
         for c in range(3):
@@ -233,13 +221,8 @@ def _add_group(corner, w, force):
 
 
 @compiled
-def _numbers(constants):
-    return constants[0], constants[1], constants[2], constants[3], constants[4], constants[5]
-
-
-@compiled
 def _block_forces(model, constants, groups, slots, corner, shape, slot_vertex, x, v, slot_force):
-    lam, mu, phi, psi, barrier, barrier_from = _numbers(constants)
+    lam, mu, phi, psi = constants[0], constants[1], constants[2], constants[3]
     local = np.empty(6 * (slots[1] - slots[0]))
     w = np.empty(SCRATCH_ROWS * GROUP)
     force = slot_force[3 * slots[0] : 3 * slots[1]]
@@ -251,7 +234,7 @@ def _block_forces(model, constants, groups, slots, corner, shape, slot_vertex, x
         shapes = shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
         _load_group(corners, local, w)
         if model == GREEN:
-            _green_forces(w, shapes, lam, mu, phi, psi, barrier, barrier_from)
+            _green_forces(w, shapes, lam, mu, phi, psi, constants[4], constants[5])
         else:
             _corotated_forces(w, shapes, lam, mu, phi, psi)
         _add_group(corners, w, force)
@@ -268,7 +251,7 @@ def block_forces(model, constants, block_group_start, block_slot_start, corner, 
 
 @kernel(parallel_from=PARALLEL_FROM)
 def gather_forces(vertex_slot_start, vertex_slot, slot_force, out):
-    """Sum, for each vertex, what it got from each block, in the order of blocks."""
+    """Sum the forces of all blocks on each vertex, in the order of blocks."""
     for n in prange(len(out)):
         fx, fy, fz = 0.0, 0.0, 0.0
         for k in range(vertex_slot_start[n], vertex_slot_start[n + 1]):
@@ -281,7 +264,7 @@ def gather_forces(vertex_slot_start, vertex_slot, slot_force, out):
 
 @compiled
 def _measure_block(model, constants, groups, slots, corner, shape, square, slot_vertex, x, v, measure, determinant):
-    lam, mu, _, _, barrier, barrier_from = _numbers(constants)
+    lam, mu, barrier, barrier_from = constants[0], constants[1], constants[4], constants[5]
     local = np.empty(6 * (slots[1] - slots[0]))
     w = np.empty(SCRATCH_ROWS * GROUP)
     _copy_block(slot_vertex[slots[0] : slots[1]], x, v, local)

@@ -1,57 +1,57 @@
-"""Move a model through time: the classical Runge-Kutta method in steps that it bears.
+"""Explicit integration: the classical Runge-Kutta method with adaptive stable steps.
 
-1. Bound.  The model tells the longest stable step for its present state (``ReducedModel.stable_step``); what is left of
-           the duration is divided evenly into steps of at most that.
+1. Bound.  The model returns the longest stable step of its present state (``ReducedModel.stable_step``); the remaining
+           duration is divided evenly into steps of at most that.
 2. Step.   Four evaluations of the forces, at the start, twice in the middle, and at the end. External forces
-           (contacts) and gravity stay as they are over the whole call. Fixed vertices stand still; those of
-           ``prescribed`` move evenly with the velocities given, and nothing pushes them.
-3. Accept. The new state is asked for its own bound. If the step was longer than ``LENIENCE`` times that, or the state
-           is not finite, the step is taken back and halved; else go on at 1 with the bound just found.
+           (contacts) and gravity are constant over the call. Fixed vertices do not move; those of ``prescribed`` move
+           with constant velocities, independent of forces.
+3. Accept. The new state has a bound of its own. If the step was longer than ``LENIENCE`` times that, or the state is
+           not finite, the step is rejected and halved; else continue at 1 with the new bound.
 
 Departures  [MendozaOSullivan2005] fixes neither the step nor how forces change within it.
-Guarantee   Positions and velocities are finite afterwards, or an error says where they would not have been and they
-            are as after the last good step. The same input gives the same bits.
+Guarantee   Positions and velocities are finite afterwards; else an error names the vertex, and the state is that after
+            the last accepted step. The same input gives the same bits.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, check_finite, shown
+from impinge.checks import Floats, Ints, as_buffer, as_ids, as_number, as_numbers, as_positions, check_finite, shown
 from impinge.deform import integrate_kernels as kernels
 from impinge.deform.fem import ReducedModel
 from impinge.errors import ImpingeError, MeshError, OptionError
 
 LENIENCE = 1.5
-"""How much longer than the bound of the new state a step may have been: the bound has this much safety."""
+"""Largest ratio of a step to the bound of the new state: the safety of the bound."""
 SHORTEST = 1e-6
-"""Steps this much shorter than the stable one at rest, and than the whole call, mean that the state is lost."""
+"""Steps shorter by this factor than the stable step at rest and than the call mean divergence."""
 ROUNDING = 1e-9
-"""By this share a step may exceed its bound, so that ten steps of 0.1 s fit into a second."""
+"""Relative tolerance of the bound: ten steps of 0.1 s fit into 1 s."""
 NO_GRAVITY = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What one call of ``advance`` did."""
+    """Statistics of one call of ``advance``."""
 
     substeps: int
     """Steps taken."""
     rejected: int
-    """Steps taken back and halved."""
+    """Steps rejected and halved."""
     shortest_substep: float
     """Length of the shortest step taken [s]; infinite if there was none."""
     inverted: Ints
-    """Tets that are flat or inside out at the end, rising."""
+    """Ids of tets that are flat or inverted at the end, rising."""
 
 
 class Integrator:
-    """Runge-Kutta steps of one model, with the memory that they need."""
+    """Runge-Kutta steps of one model, with their scratch memory."""
 
     def __init__(self, model: ReducedModel) -> None:
         self.model = model
@@ -72,19 +72,35 @@ class Integrator:
         v: Floats,
         duration: float,
         *,
-        external: Any = None,
-        gravity: Any = NO_GRAVITY,
-        fixed: Any = None,
-        prescribed: Any = None,
+        external: ArrayLike | None = None,
+        gravity: ArrayLike = NO_GRAVITY,
+        fixed: ArrayLike | None = None,
+        prescribed: tuple[ArrayLike, ArrayLike] | None = None,
         max_substep: float | None = None,
     ) -> StepReport:
-        """Move positions ``x`` and velocities ``v``, both (n, 3), in place, by ``duration`` [s].
+        """Move positions ``x`` and velocities ``v``, both (n, 3), in place.
 
-        external     forces on vertices [N], shape (n, 3), constant over the call
-        gravity      acceleration of all vertices [m / s²]
-        fixed        ids, or a mask, of vertices that stand still
-        prescribed   (ids, velocities): vertices that move evenly, one velocity each or one for all
-        max_substep  longest step to take, if shorter than what is stable [s]
+        Parameters
+        ----------
+        x, v
+            Contiguous float64 arrays of shape (n, 3) [m], [m / s].
+        duration
+            Time to move by [s].
+        external
+            Forces on vertices [N], shape (n, 3), constant over the call.
+        gravity
+            Acceleration of all vertices [m / s²].
+        fixed
+            Ids, or a mask, of vertices that do not move.
+        prescribed
+            (ids, velocities): vertices of constant velocity, one velocity each or one for all.
+        max_substep
+            Upper bound of the step [s].
+
+        Raises
+        ------
+        ImpingeError
+            If the state would not stay finite; ``x`` and ``v`` are then those of the last accepted step.
         """
         n = len(self._inverse_mass)
         for name, state in (("x", x), ("v", v)):
@@ -93,17 +109,15 @@ class Integrator:
         longest = math.inf if max_substep is None else as_seconds(max_substep, "max_substep", zero=False)
         held, velocity = _held(fixed, prescribed, n)
         inverse_mass = self._inverse_mass.copy()
-        base = np.tile(_gravity(gravity), (n, 1))
+        acceleration = as_numbers(gravity, "gravity").astype(np.float64)
+        if acceleration.shape != (3,) or not np.isfinite(acceleration).all():
+            raise OptionError(f"gravity is {shown(gravity)}, expected three finite numbers [m/s²]")
+        base = np.tile(acceleration, (n, 1))
         if external is not None:
-            with np.errstate(over="ignore"):  # what is not finite gets its sentence
+            with np.errstate(over="ignore"):  # reported as an error below
                 base += as_positions(external, name="external", count=n) * inverse_mass[:, None]
         base[held] = inverse_mass[held] = 0.0
         v[held] = velocity
-        return self._advance(x, v, duration, longest, inverse_mass, base)
-
-    def _advance(
-        self, x: Floats, v: Floats, duration: float, longest: float, inverse_mass: Floats, base: Floats
-    ) -> StepReport:
         left, taken, rejected, shortest = duration, 0, 0, math.inf
         bound = min(self.model.stable_step(x, v), longest)
         too_short = SHORTEST * min(self._rest_step, longest, duration)
@@ -123,12 +137,15 @@ class Integrator:
         return StepReport(taken, rejected, shortest, self.model.inverted(x))
 
     def _try(self, x: Floats, v: Floats, step: float, inverse_mass: Floats, base: Floats) -> float:
-        """Compute the state after a step; return the step that it bears itself, 0 if it is not finite."""
+        """Compute the state after a step; return its own bound, 0 if it is not finite."""
         stage = kernels.stage.over(len(x))
         self._stage_x[...], self._stage_v[...] = x, v
         for k, (weight, onwards) in enumerate(((1.0, 0.5), (2.0, 0.5), (2.0, 1.0), (1.0, 0.0))):
+            found = self.model.forces(self._stage_x, self._stage_v, self._force)
+            if found is not self._force:  # a model may return an array of its own
+                self._force[...] = as_positions(found, name="forces of the model", count=len(x), check=False)
             stage(
-                k == 0, weight, onwards * step, x, v, self._forces(), inverse_mass, base,
+                k == 0, weight, onwards * step, x, v, self._force, inverse_mass, base,
                 self._stage_x, self._stage_v, self._sum_v, self._sum_a,
             )  # fmt: skip
         finish = kernels.finish.over(len(x))
@@ -137,15 +154,8 @@ class Integrator:
             return 0.0
         return self.model.stable_step(self._new_x, self._new_v)
 
-    def _forces(self) -> Floats:
-        """Forces at the present stage; a model may return another array than the one it was offered."""
-        found = self.model.forces(self._stage_x, self._stage_v, self._force)
-        if found is not self._force:
-            self._force[...] = as_positions(found, name="forces of the model", count=len(self._force), check=False)
-        return self._force
-
     def _give_up(self, x: Floats, v: Floats, inverse_mass: Floats, base: Floats, when: str) -> NoReturn:
-        """Name the vertex that is pushed hardest in the last good state."""
+        """Raise an error that names the vertex of largest acceleration in the last accepted state."""
         with np.errstate(over="ignore", invalid="ignore"):
             acceleration = np.abs(self.model.forces(x, v) * inverse_mass[:, None] + base).max(axis=1)
         hardest = int(np.argmax(np.where(np.isnan(acceleration), np.inf, acceleration)))
@@ -155,28 +165,14 @@ class Integrator:
         )
 
 
-def advance(model: ReducedModel, x: Floats, v: Floats, duration: float, **options: Any) -> StepReport:
-    """Move a model once, in place; see ``Integrator.advance`` for the options."""
-    return Integrator(model).advance(x, v, duration, **options)
-
-
 def as_seconds(value: Any, name: str, *, zero: bool = True) -> float:
-    """Turn ``value`` into a finite length of time, or say what was expected."""
-    is_number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-    if not is_number or not 0.0 <= value <= sys.float_info.max or (value == 0.0 and not zero):
-        raise OptionError(f"{name} is {shown(value)}, expected a {'' if zero else 'positive '}number of seconds")
-    return float(value)
+    """Convert ``value`` to a finite time [s], or raise an error."""
+    expected = f"a {'' if zero else 'positive '}number of seconds"
+    return as_number(value, name, expected, least=0.0, above=None if zero else 0.0, below=math.inf)
 
 
-def _gravity(gravity: Any) -> Floats:
-    array = as_numbers(gravity, "gravity").astype(np.float64)
-    if array.shape != (3,) or not np.isfinite(array).all():
-        raise OptionError(f"gravity is {shown(gravity)}, expected three finite numbers [m/s²]")
-    return array
-
-
-def _held(fixed: Any, prescribed: Any, count: int) -> tuple[Ints, Floats]:
-    """Ids of the vertices that forces do not move, and their velocities."""
+def _held(fixed: ArrayLike | None, prescribed: Any, count: int) -> tuple[Ints, Floats]:
+    """Ids of fixed and prescribed vertices, and their velocities."""
     ids = as_ids([] if fixed is None else fixed, name="fixed", count=count)
     if prescribed is None:
         return ids, np.zeros((len(ids), 3))

@@ -7,9 +7,9 @@ from impinge.backend.jit import kernel, prange
 
 @kernel()
 def stage(first, weight, step, x, v, force, inverse_mass, base, stage_x, stage_v, sum_v, sum_a):
-    """Take the slopes at a stage into the sums, and go from the start by ``step`` along them to the next stage.
+    """Add the slopes of a stage to the sums, and move from the start by ``step`` along them to the next stage.
 
-    The acceleration is force times ``inverse_mass`` plus ``base``; both are zero for vertices that do as they are told.
+    The acceleration is force times ``inverse_mass`` plus ``base``; both are zero for fixed and prescribed vertices.
     """
     for n in prange(len(x)):
         for c in range(3):
@@ -23,7 +23,7 @@ def stage(first, weight, step, x, v, force, inverse_mass, base, stage_x, stage_v
 
 @kernel()
 def finish(sixth, x, v, sum_v, sum_a, new_x, new_v):
-    """Go from the start along the weighted slopes."""
+    """Move from the start along the weighted slopes."""
     for n in prange(len(x)):
         for c in range(3):
             new_x[n, c] = x[n, c] + sixth * sum_v[n, c]

@@ -1,39 +1,26 @@
-"""What a soft body is made of: stiffness, density and damping, in SI units.
+"""Materials of soft bodies: stiffness, density and damping, in SI units.
 
 Symbols     E  Young's modulus, ν  Poisson's ratio, ρ  density
             λ = E ν / ((1 + ν)(1 - 2 ν)),  μ = E / (2 (1 + ν))     Lamé's constants
-            φ, ψ   what λ and μ are to strain, these are to the rate of strain ([OBrienHodgins1999])
+            φ, ψ   viscosities: they relate stress to the rate of strain as λ and μ do to strain ([OBrienHodgins1999])
             c = √((λ + 2 μ) / ρ)     speed of pressure waves
 Damping     Where φ and ψ are not given, they are λ and μ times the time in which a pressure wave travels
             ``DAMPING_LENGTH``: a wave of length Λ then loses, per radian, the share 2π · DAMPING_LENGTH / Λ of the
-            stress that it carries. Sound through a body of 20 cm dies within some swings, and a stable step is hardly
-            shorter than it would be without damping. Pass 0 for both to have none.
+            stress that it carries. Sound in a body of 20 cm decays within some oscillations, and a stable step is
+            hardly shorter than without damping. 0 for both disables damping.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from impinge.checks import shown
+from impinge.checks import as_number, shown
 from impinge.errors import OptionError
 
 DAMPING_LENGTH = 0.002
-"""Distance that a pressure wave travels in the time that relates viscous to elastic stress, by default [m]."""
-
-
-def _as_number(x: Any) -> float:
-    """A finite number as a double; NaN for anything else, which no range holds."""
-    if isinstance(x, bool) or not isinstance(x, int | float | np.integer | np.floating):
-        return math.nan
-    try:
-        return float(x) if math.isfinite(x) else math.nan
-    except OverflowError:
-        return math.nan
+"""Default distance of a pressure wave in the time that relates viscous to elastic stress [m]."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +28,9 @@ class Material:
     """An elastic, viscous, isotropic material."""
 
     youngs_modulus: float
-    """Force per area that would double a length, if it stayed linear [Pa]; positive."""
+    """Stress per strain under uniaxial tension [Pa]; positive."""
     poisson_ratio: float
-    """How much a pulled bar thins, relative to its lengthening; above -1 and below 0.5 (incompressible)."""
+    """Lateral contraction of a stretched bar relative to its extension; above -1 and below 0.5 (incompressible)."""
     density: float
     """Mass per volume [kg / m³]; positive."""
     damping_dilation: float = None  # type: ignore[assignment]  # None becomes a number when the object is made
@@ -52,28 +39,20 @@ class Material:
     """ψ: viscosity against changes of shape [Pa s]; by default from the elastic constants."""
 
     def __post_init__(self) -> None:
-        for name, unit in (("youngs_modulus", "Pa"), ("density", "kg/m³")):
-            self._take(name, f"a positive number [{unit}]", lambda x: x > 0.0)
-        self._take(
-            "poisson_ratio",
-            "a number above -1 and below 0.5; take 0.45 to 0.49 for what hardly changes its volume",
-            lambda x: -1.0 < x < 0.5,
-        )
+        def check(name: str, expected: str, **limits: float) -> None:
+            object.__setattr__(self, name, as_number(getattr(self, name), name, expected, **limits))
+
+        check("youngs_modulus", "a positive number [Pa]", above=0.0, below=math.inf)
+        check("density", "a positive number [kg/m³]", above=0.0, below=math.inf)
+        nearly = "use 0.45 to 0.49 for nearly incompressible materials"
+        check("poisson_ratio", f"a number above -1 and below 0.5; {nearly}", above=-1.0, below=0.5)
         if not (self.lame_mu > 0.0 and math.isfinite(self.lame_lambda + self.wave_speed)):
             raise OptionError(f"{self} has Lamé constants beyond the range of doubles; choose other units")
         travel_time = DAMPING_LENGTH / self.wave_speed
         for name, elastic in (("damping_dilation", max(self.lame_lambda, 0.0)), ("damping_shear", self.lame_mu)):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, travel_time * elastic)
-            self._take(name, "a number of at least 0 [Pa s]", lambda x: x >= 0.0)
-
-    def _take(self, name: str, expected: str, is_right: Callable[[float], bool]) -> None:
-        """Make a constant a double, or say what was expected."""
-        found = getattr(self, name)
-        number = _as_number(found)
-        if not is_right(number):
-            raise OptionError(f"{name} is {shown(found)}, expected {expected}")
-        object.__setattr__(self, name, number)
+            check(name, "a number of at least 0 [Pa s]", least=0.0, below=math.inf)
 
     @property
     def lame_lambda(self) -> float:
@@ -88,7 +67,7 @@ class Material:
 
     @property
     def wave_speed(self) -> float:
-        """Speed of pressure waves, the fastest there are [m / s]."""
+        """Speed of pressure waves, the fastest waves [m / s]."""
         return math.sqrt((self.lame_lambda + 2.0 * self.lame_mu) / self.density)
 
 

@@ -1,7 +1,7 @@
-"""Small matrices in registers, for ``fem_kernels``: products, cofactors, and the rotation nearest to a matrix.
+"""3x3 matrices in registers, for ``fem_kernels``: products, cofactors, and the nearest rotation.
 
-Matrices are tuples of nine numbers, row by row; symmetric ones of six: 00, 11, 22, 01, 02, 12. Everything but
-``nearest_rotation`` has no branches, so that loops over tets become vector instructions.
+Matrices are tuples of nine numbers, row by row; symmetric ones of six: 00, 11, 22, 01, 02, 12. All functions but
+``nearest_rotation`` are free of branches: loops over tets become vector instructions.
 """
 
 # mypy: ignore-errors
@@ -35,17 +35,16 @@ def products(f, g):
 
 
 @contracted
-def _row_times_symmetric(x, y, z, s):
-    return x * s[0] + y * s[3] + z * s[4], x * s[3] + y * s[1] + z * s[5], x * s[4] + y * s[5] + z * s[2]
-
-
-@contracted
 def times_symmetric(f, s):
     """F S."""
-    p0, p1, p2 = _row_times_symmetric(f[0], f[1], f[2], s)
-    p3, p4, p5 = _row_times_symmetric(f[3], f[4], f[5], s)
-    p6, p7, p8 = _row_times_symmetric(f[6], f[7], f[8], s)
-    return p0, p1, p2, p3, p4, p5, p6, p7, p8
+    return (
+        f[0] * s[0] + f[1] * s[3] + f[2] * s[4], f[0] * s[3] + f[1] * s[1] + f[2] * s[5],
+        f[0] * s[4] + f[1] * s[5] + f[2] * s[2],
+        f[3] * s[0] + f[4] * s[3] + f[5] * s[4], f[3] * s[3] + f[4] * s[1] + f[5] * s[5],
+        f[3] * s[4] + f[4] * s[5] + f[5] * s[2],
+        f[6] * s[0] + f[7] * s[3] + f[8] * s[4], f[6] * s[3] + f[7] * s[1] + f[8] * s[5],
+        f[6] * s[4] + f[7] * s[5] + f[8] * s[2],
+    )  # fmt: skip
 
 
 @contracted
@@ -87,11 +86,7 @@ def dot(p, q):
 @contracted
 def sum_of_squares(f):
     """‖F‖²."""
-    return (
-        (f[0] * f[0] + f[1] * f[1] + f[2] * f[2])
-        + (f[3] * f[3] + f[4] * f[4] + f[5] * f[5])
-        + (f[6] * f[6] + f[7] * f[7] + f[8] * f[8])
-    )
+    return dot(f, f)
 
 
 @contracted
@@ -107,7 +102,7 @@ def _trace_of_stretch(a, b, j):
     """The sum t of the singular values of F, the last one negative if det F is; a = ‖F‖², b = ‖cof F‖², j = det F.
 
     t² = a + 2 i2 and i2² = b + 2 j t make it the largest root of (t² - a)² - 8 j t - 4 b. Beyond that root the quartic
-    is convex, so that Newton's method descends to it from √(3 a).
+    is convex: Newton's method descends to it from √(3 a).
     """
     t = math.sqrt(3.0 * a)
     for _ in range(NEWTON_STEPS):
@@ -119,7 +114,7 @@ def _trace_of_stretch(a, b, j):
 
 @contracted
 def rotation(f, cofactor):
-    """R of the polar decomposition, t = tr(Rᵀ F), and d = 2 (s1 + s2)(s2 + s3)(s3 + s1), which tells if R is good.
+    """R of the polar decomposition, t = tr(Rᵀ F), and d = 2 (s1 + s2)(s2 + s3)(s3 + s1), a measure of its conditioning.
 
     R is the derivative of t with respect to F. Differentiating the quartic of ``_trace_of_stretch`` gives
     R = ((t² + a) F + 2 t cof F - 2 F Fᵀ F) / d,  d = t (t² - a) - 2 j.
@@ -136,7 +131,7 @@ def rotation(f, cofactor):
 
 @compiled
 def _turn(n, q, i, j):
-    """Turn axes i and j of a symmetric 4 by 4 matrix so that its entry (i, j) vanishes; q gathers the turns."""
+    """Jacobi rotation of a symmetric 4 by 4 matrix that zeroes entry (i, j); q accumulates the rotations."""
     theta = 0.5 * (n[5 * j] - n[5 * i]) / n[4 * i + j]
     t = (1.0 if theta >= 0.0 else -1.0) / (abs(theta) + math.sqrt(theta * theta + 1.0))
     c = 1.0 / math.sqrt(t * t + 1.0)
@@ -156,7 +151,7 @@ def _turn(n, q, i, j):
 def nearest_rotation(f):
     """The rotation R with the largest tr(Rᵀ F), for any F: the first eigenvector of a 4 by 4 matrix, as a quaternion.
 
-    [Horn1987]; eigenvectors by cyclic Jacobi rotations. Where several rotations are equally good, one of them.
+    [Horn1987]; eigenvectors by cyclic Jacobi rotations. Among equally near rotations, one.
     """
     n, q = np.empty(16), np.empty(16)
     n[0], n[5], n[10], n[15] = f[0] + f[4] + f[8], f[0] - f[4] - f[8], -f[0] + f[4] - f[8], -f[0] - f[4] + f[8]

@@ -1,23 +1,22 @@
-"""Rigid links: each dense vertex hangs on the three coarse surface vertices that are nearest to it at rest.
+"""Rigid links: each dense vertex follows the three coarse surface vertices that are nearest to it at rest.
 
 At rest, once ([MendozaOSullivan2005], section 3.1 and 3.2, equations 1 to 10), for a dense vertex p:
 
-1. Triple. q0, q1, q2 are its three nearest coarse surface vertices. Where they lie on a line (|n| of at most
-           ``FLAT_AT_REST`` times the square of the longest side), farther ones are taken: the first triple, by its
-           farthest member, that does not. Vertices at one place count as one, the lowest id; ties go to the lower id.
+1. Triple. q0, q1, q2 are its three nearest coarse surface vertices. Where they are collinear (|n| of at most
+           ``FLAT_AT_REST`` times the square of the longest side), the first triple, ordered by its farthest member,
+           that is not. Coincident vertices count as one, the lowest id; ties go to the lower id.
 2. Origin. d_i = |q_i - p|, α_i = (Σd - d_i) / (2 Σd), O = Σ α_i q_i.
 3. Frame.  e0 along n = (q1 - q0) × (q2 - q0), e1 along q0 - q1, e2 along (q1 - q0) × n; unit vectors, right-handed.
 4. Link.   s_i = e_i · (p - O).
 
-Then, whenever coarse vertices have moved: p' = O' + Σ s_i e_i', from the moved triple. A triple that has come to lie on
-a line keeps the frame that it had last, turned the shortest way to its new e1, and its vertices are told of in
-``straightened``.
+Then, whenever coarse vertices have moved: p' = O' + Σ s_i e_i', from the moved triple. A triple that became
+collinear keeps its last frame, rotated the shortest way to its new e1; ``straightened`` lists its vertices.
 
 Departures  Equation 3 as printed has weights of sum 2, with which any motion displaces the mesh; they are halved.
-            Equation 8 loses the signs of projections; signed coordinates are kept instead. Triples are sorted by id,
-            so that those with the same vertices share one frame; links are kept in the order of their triples.
-Guarantee   The rest state and every rigid motion of it are reproduced up to rounding. Between neighbouring
-            vertices of different triples there are steps when the body is strained: the method's own.
+            Equation 8 loses the signs of projections; signed coordinates are used instead. Triples are sorted by id:
+            those with the same vertices share one frame; links are stored in the order of their triples.
+Guarantee   The rest state and every rigid motion of it are reproduced up to rounding. Under strain, the
+            surface has steps between vertices of different triples: a property of the method.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from impinge.checks import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
@@ -35,17 +34,17 @@ from impinge.deform.rigid_links_kernels import FLAT_IN_MOTION
 from impinge.errors import MeshError
 
 FLAT_AT_REST = 1e-3
-"""|n| / longest side² up to which three vertices count as lying on a line when links are made."""
+"""|n| / longest side² up to which three vertices count as collinear at rest."""
 CHUNK = 4096
-"""Links that one thread places at a time."""
+"""Links per task of a thread."""
 FIRST_NEIGHBOURS = 8
-"""Nearest vertices that are looked at first; their number is doubled as long as needed."""
+"""Nearest vertices of the first round; their number doubles from round to round."""
 
 
 class Handles(NamedTuple):
     """Links as weighted sums: of the triple's vertices, and of three more points for every triple, its handles.
 
-    Handle k of a triple is q0 + length e_k, so that p' = Σ w_j h_j' with weights of sum 1, whatever the motion.
+    Handle k of a triple is q0 + length e_k, hence p' = Σ w_j h_j' with weights of sum 1 in any motion.
     """
 
     triple: Ints
@@ -63,14 +62,24 @@ class Handles(NamedTuple):
 
 
 class RigidLinks:
-    """Dense vertices that follow triples of coarse ones; remembers frames, so it serves one body."""
+    """Dense vertices that follow triples of coarse ones; the state (frames) belongs to one body.
 
-    def __init__(self, coarse_rest: Any, surface_vertex_ids: Any, dense_rest: Any) -> None:
+    Parameters
+    ----------
+    coarse_rest
+        Coarse positions at rest, shape (m, 3).
+    surface_vertex_ids
+        Ids, or a mask, of the coarse surface vertices.
+    dense_rest
+        Dense positions at rest, shape (n, 3).
+    """
+
+    def __init__(self, coarse_rest: ArrayLike, surface_vertex_ids: ArrayLike, dense_rest: ArrayLike) -> None:
         coarse = as_positions(coarse_rest, name="coarse_rest")
         dense = as_positions(dense_rest, name="dense_rest")
         ids = as_ids(surface_vertex_ids, name="surface_vertex_ids", count=len(coarse))
         self._now: Floats = coarse.copy()
-        triples = _nearest_triples(self._now, _without_duplicates(coarse, ids), dense)
+        triples = _nearest_triples(self._now, np.sort(ids[distinct_rows(coarse[ids])[0]]), dense)
         first, link_triple = distinct_rows(triples)
         self._triple: Ints = triples[first]
         self._frame: Floats = np.zeros((len(first), 9))
@@ -87,23 +96,23 @@ class RigidLinks:
 
     @property
     def triples(self) -> Ints:
-        """The coarse vertices that each dense vertex hangs on, rising, shape (n, 3)."""
+        """The coarse vertices of each dense vertex, rising, shape (n, 3)."""
         found = np.zeros((len(self._link_vertex), 3), dtype=np.int32)
         found[self._link_vertex] = self._triple[self._link_triple]
         return found
 
     @property
     def straightened(self) -> Ints:
-        """Dense vertices whose triple lay on a line when last steered, rising: their frame is a guess."""
+        """Dense vertices whose triple is collinear in the last state, rising: their frame is a guess."""
         return np.sort(self._link_vertex[self._straight[self._link_triple]])
 
     @property
     def frames(self) -> Floats:
-        """Frame of each distinct triple when last steered, rows of nine; all that links remember of the past."""
+        """Frame of each distinct triple in the last state, rows of nine: the whole state of the links."""
         return self._frame.copy()
 
     @frames.setter
-    def frames(self, frames: Any) -> None:
+    def frames(self, frames: Floats) -> None:
         rows = as_numbers(frames, "frames")
         if rows.shape != self._frame.shape or not np.isfinite(rows).all():
             raise MeshError(f"frames have shape {rows.shape}, expected finite numbers in the shape {self._frame.shape}")
@@ -122,7 +131,7 @@ class RigidLinks:
         return out
 
     def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
-        """How dense vertices move with coarse ones when last steered: ids (k, 3), and blocks (k, 3, 3, 3) for them."""
+        """Derivatives of dense by coarse positions in the last state: ids (k, 3), and their blocks (k, 3, 3, 3)."""
         link = self._vertex_link[vertices]
         triple = self._link_triple[link]
         ids = self._triple[triple]
@@ -154,13 +163,8 @@ class RigidLinks:
         place(self._now, self._triple, FLAT_IN_MOTION, self._frame, self._straight)
 
 
-def _without_duplicates(coarse: Floats, ids: Ints) -> Ints:
-    """The lowest id of each place."""
-    return np.sort(ids[distinct_rows(coarse[ids])[0]])
-
-
 def _nearest_triples(coarse: Floats, ids: Ints, dense: Floats) -> Ints:
-    """For each dense vertex the coarse vertices it hangs on, shape (n, 3), rising."""
+    """The coarse vertices of each dense vertex, shape (n, 3), rising; ``ids`` are distinct surface vertices."""
     if len(ids) < 3:
         raise MeshError(
             f"the coarse mesh has {len(ids)} surface vertices at different places, but a link needs three; refine it"
@@ -170,18 +174,18 @@ def _nearest_triples(coarse: Floats, ids: Ints, dense: Floats) -> Ints:
     open_rows, k = np.arange(len(dense)), FIRST_NEIGHBOURS
     while len(open_rows):
         count = min(k, len(ids))
-        rows, settled = _triples_among(coarse, ids, tree, dense[open_rows], count)
+        rows, is_final = _triples_among(coarse, ids, tree, dense[open_rows], count)
         found[open_rows] = rows
-        if count == len(ids) and not settled.all():
+        if count == len(ids) and not is_final.all():
             raise MeshError(
-                "all surface vertices of the coarse mesh lie on one line, so that no link has a frame; use a solid one"
+                "all surface vertices of the coarse mesh are collinear, thus no link has a frame; use a solid mesh"
             )
-        open_rows, k = open_rows[~settled], 2 * k
+        open_rows, k = open_rows[~is_final], 2 * k
     return np.sort(found, axis=1)
 
 
 def _triples_among(coarse: Floats, ids: Ints, tree: Any, points: Floats, count: int) -> tuple[Ints, Bools]:
-    """Triples from the ``count`` nearest, and whether none of the vertices left out could belong to them."""
+    """Triples of the ``count`` nearest, and whether no other vertex can belong to them."""
     nearest = tree.query(points, k=count, workers=-1)[1].reshape(len(points), count)
     distance = np.sqrt(((coarse[ids[nearest]] - points[:, None]) ** 2).sum(axis=2))
     order = np.lexsort((nearest, distance), axis=1)
@@ -190,8 +194,8 @@ def _triples_among(coarse: Floats, ids: Ints, tree: Any, points: Floats, count: 
     place = np.full((len(points), 3), -1, dtype=np.int32)
     kernels.choose_triples.over(len(points))(coarse, candidates, FLAT_AT_REST, place)
     farthest = np.take_along_axis(distance, place[:, 2:].clip(min=0), axis=1)[:, 0]
-    settled = (place[:, 0] >= 0) & ((count == len(ids)) | (farthest < distance[:, -1] * (1.0 - 1e-12)))
-    return np.take_along_axis(candidates, place.clip(min=0), axis=1), settled
+    is_final = (place[:, 0] >= 0) & ((count == len(ids)) | (farthest < distance[:, -1] * (1.0 - 1e-12)))
+    return np.take_along_axis(candidates, place.clip(min=0), axis=1), is_final
 
 
 def _coefficients(coarse: Floats, dense: Floats, triples: Ints, frame: Floats) -> Floats:

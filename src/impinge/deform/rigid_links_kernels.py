@@ -1,42 +1,24 @@
-"""Choice of triples, their frames, and the vertices that follow them, for ``rigid_links``."""
+"""Triples, their frames, and positions of linked vertices, for ``rigid_links``."""
 
 # mypy: ignore-errors
 
 import math
 
 from impinge.backend.jit import compiled, contracted, kernel, prange
+from impinge.exact.orientation import point
+from impinge.exact.triangle_triangle import cross, dot, minus
 
 NONE = -1
 FLAT_IN_MOTION = 1e-6
-"""|n| / longest side² up to which a moving triple lies on a line: the direction of n has lost most of its digits."""
-
-
-@compiled
-def _difference(x, i, j):
-    return x[i, 0] - x[j, 0], x[i, 1] - x[j, 1], x[i, 2] - x[j, 2]
-
-
-@compiled
-def _cross(a, b):
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-@compiled
-def _square(a):
-    return a[0] * a[0] + a[1] * a[1] + a[2] * a[2]
-
-
-@compiled
-def _dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+"""|n| / longest side² up to which a moving triple counts as collinear: n has lost most of its digits."""
 
 
 @compiled
 def _is_straight(x, i, j, k, flatness):
     """Whether three points lie on a line: |n| / longest edge² is not above ``flatness``."""
-    u, v, w = _difference(x, j, i), _difference(x, k, i), _difference(x, k, j)
-    longest = max(_square(u), _square(v), _square(w))
-    return not math.sqrt(_square(_cross(u, v))) > flatness * longest
+    u, v, w = minus(point(x, j), point(x, i)), minus(point(x, k), point(x, i)), minus(point(x, k), point(x, j))
+    n = cross(u, v)
+    return not math.sqrt(dot(n, n)) > flatness * max(dot(u, u), dot(v, v), dot(w, w))
 
 
 @kernel()
@@ -62,27 +44,27 @@ def choose_triples(x, nearest, flatness, triple):
 def _put_frame(frame, n, u, a):
     """Write the unit vectors of n, u and a as the rows of a frame."""
     for row, e in ((0, n), (1, u), (2, a)):
-        length = math.sqrt(_square(e))
+        length = math.sqrt(dot(e, e))
         frame[3 * row], frame[3 * row + 1], frame[3 * row + 2] = e[0] / length, e[1] / length, e[2] / length
 
 
 @compiled
 def _transport(frame, u):
     """Turn a frame by the smallest rotation that takes its second vector to the direction of u."""
-    length = math.sqrt(_square(u))
+    length = math.sqrt(dot(u, u))
     if not 0.0 < length < math.inf:
         return
-    p = (frame[3], frame[4], frame[5])
+    p = frame[3], frame[4], frame[5]
     q = (u[0] / length, u[1] / length, u[2] / length)
-    c = _dot(p, q)
+    c = dot(p, q)
     if c <= -1.0 + 1e-12:  # a half turn about the normal is one of the smallest
         for k in range(3, 9):
             frame[k] = -frame[k]
         return
-    axis = _cross(p, q)  # its length is the sine
+    axis = cross(p, q)  # its length is the sine
     for row in range(3):
         e = (frame[3 * row], frame[3 * row + 1], frame[3 * row + 2])
-        across, along = _cross(axis, e), _dot(axis, e) / (1.0 + c)
+        across, along = cross(axis, e), dot(axis, e) / (1.0 + c)
         for k in range(3):
             frame[3 * row + k] = c * e[k] + across[k] + along * axis[k]
 
@@ -95,14 +77,14 @@ def place_frames(x, triple, flatness, frame, straight):
     """
     for t in prange(len(triple)):
         q0, q1, q2 = triple[t, 0], triple[t, 1], triple[t, 2]
-        u = _difference(x, q1, q0)
-        back = _difference(x, q0, q1)
+        u = minus(point(x, q1), point(x, q0))
+        back = minus(point(x, q0), point(x, q1))
         straight[t] = _is_straight(x, q0, q1, q2, flatness)
         if straight[t]:
             _transport(frame[t], back)
         else:
-            n = _cross(u, _difference(x, q2, q0))
-            _put_frame(frame[t], n, back, _cross(u, n))
+            n = cross(u, minus(point(x, q2), point(x, q0)))
+            _put_frame(frame[t], n, back, cross(u, n))
 
 
 @compiled
@@ -112,10 +94,10 @@ def place_handles(x, q0, q1, q2, length, flatness, out, first):
     The frame of a triple on a line is not known from its vertices; but no handle is farther from q0 than ``length``.
     """
     is_straight = _is_straight(x, q0, q1, q2, flatness)
-    u, back = _difference(x, q1, q0), _difference(x, q0, q1)
-    n = _cross(u, _difference(x, q2, q0))
-    for row, e in ((0, n), (1, back), (2, _cross(u, n))):
-        scale = 0.0 if is_straight else length / math.sqrt(_square(e))
+    u, back = minus(point(x, q1), point(x, q0)), minus(point(x, q0), point(x, q1))
+    n = cross(u, minus(point(x, q2), point(x, q0)))
+    for row, e in ((0, n), (1, back), (2, cross(u, n))):
+        scale = 0.0 if is_straight else length / math.sqrt(dot(e, e))
         for k in range(3):
             out[first + row, k] = x[q0, k] + scale * e[k]
     return is_straight

@@ -1,32 +1,31 @@
-"""A sheet of springs: cloth as masses at the vertices of a triangle mesh ([Provot1995], [VanGelder1998]).
+"""Mass-spring sheets: cloth as masses at the vertices of a triangle mesh ([Provot1995], [VanGelder1998]).
 
 1. Stretch. Each edge e is a spring of its length L at rest, with k = Y Σ A_t / L² over the triangles t beside it, which
             is nearest to a membrane of the modulus Y ([VanGelder1998]: "triangle area over edge length squared").
-2. Bend.    The two vertices across an inner edge are joined by a spring too ([Provot1995], flexion springs), with
+2. Bend.    A spring joins the two vertices opposite an inner edge ([Provot1995], flexion springs), with
             ``bending`` times the stiffness of the edge.
-3. Damp.    Each spring resists changes of its length with c = k T; T follows from ``damping``, the ratio that the
-            fastest swing gets. Air takes ``drag`` of the velocity per second.
+3. Damp.    Each spring resists changes of its length with c = k T; T follows from ``damping``, the damping
+            ratio of the fastest oscillation. Air drag takes ``drag`` of the velocity per second.
 
 Masses      a third of the triangles around each vertex, times ``density`` per area.
-Stable step h ω ≤ R and h d ≤ R as in ``fem``: ω² ≤ Λ = max over vertices of 2 Σ k / m (rows of M⁻¹ K; a spring that is
-            longer than at rest is never stiffer than k, one that is shorter only buckles), d = Λ T + drag.
+Stable step h ω ≤ R and h d ≤ R as in ``fem``: ω² ≤ Λ = max over vertices of 2 Σ k / m (rows of M⁻¹ K; an extended
+            spring is never stiffer than k, a compressed one only buckles), d = Λ T + drag.
 Departures  [Provot1995] limits how far springs stretch after each step, since its steps allow soft springs only. Here
-            springs are as stiff as asked, and steps as short as that takes.
+            springs keep their stiffness, and steps are as short as they require.
 Guarantee   Forces of springs sum to zero, and so do their moments, up to rounding; damping and drag never add energy.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Floats, Ints, as_indices, as_positions, check_range, shown
+from impinge.checks import Floats, Ints, as_indices, as_number, as_positions, check_range
 from impinge.deform import springs_kernels as kernels
 from impinge.deform.fem import SAFETY, STABLE_RADIUS
-from impinge.errors import MeshError, OptionError
+from impinge.errors import MeshError
 
 NO_TETS: Ints = np.zeros((0, 4), dtype=np.int32)
 
@@ -37,22 +36,18 @@ class SpringSheet:
     stretching  Y: force per width that would double a length [N / m]
     bending     stiffness of the springs across edges, as a share of that of the edge
     density     mass per area [kg / m²]
-    damping     damping ratio of the fastest swing
-    drag        share of the velocity that air takes, per second
+    damping     damping ratio of the fastest oscillation
+    drag        share of the velocity that air drag takes, per second
     """
 
     def __init__(
-        self, rest: Any, faces: Any, *, stretching: float = 100.0, bending: float = 0.02, density: float = 0.2,
-        damping: float = 0.3, drag: float = 0.5,
+        self, rest: ArrayLike, faces: ArrayLike, *, stretching: float = 100.0, bending: float = 0.02,
+        density: float = 0.2, damping: float = 0.3, drag: float = 0.5,
     ) -> None:  # fmt: skip
-        for name, value, least in (
-            ("stretching", stretching, "positive number"), ("density", density, "positive number"),
-            ("bending", bending, "number from 0"), ("damping", damping, "number from 0"),
-            ("drag", drag, "number from 0"),
-        ):  # fmt: skip
-            is_number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-            if not is_number or not (0.0 < value < math.inf or (value == 0.0 and least == "number from 0")):
-                raise OptionError(f"{name} is {shown(value)}, expected a {least}")
+        for name, value in (("stretching", stretching), ("density", density)):
+            as_number(value, name, "a positive number", above=0.0, below=math.inf)
+        for name, value in (("bending", bending), ("damping", damping), ("drag", drag)):
+            as_number(value, name, "a number from 0", least=0.0, below=math.inf)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.faces: Ints = as_indices(faces, name="faces", columns=3).copy()
         check_range(self.faces, len(self.rest), "faces")
@@ -62,7 +57,7 @@ class SpringSheet:
         self.masses: Floats = np.bincount(self.faces.reshape(-1), shares, len(self.rest)).astype(np.float64)
         if not (self.masses > 0.0).all():
             lone = int(np.argmin(self.masses > 0.0))
-            raise MeshError(f"vertex {lone} has no mass, since it is in no triangle with an area; remove it")
+            raise MeshError(f"vertex {lone} belongs to no triangle with an area and has no mass; remove it")
         self.size = math.sqrt(float(area.sum()))
         """Side of a square of the same area [m]."""
         self._ends, self._k = _springs(self.rest, self.faces, area, stretching, bending)
@@ -75,7 +70,7 @@ class SpringSheet:
         self._by_vertex(relax)
 
     def _by_vertex(self, relax: float) -> None:
-        """Springs from both ends, in the order of vertices."""
+        """Each spring from both ends, in the order of vertices."""
         first, second = np.concatenate([self._ends, self._ends[:, ::-1]]).T
         order = np.argsort(first, kind="stable")
         each = np.concatenate([np.arange(len(self._k))] * 2)[order]
@@ -125,7 +120,7 @@ def _springs(
     length_sq = ((x[edges[:, 1]] - x[edges[:, 0]]) ** 2).sum(axis=1)
     if not (length_sq > 0.0).all():
         first = edges[int(np.argmin(length_sq))]
-        raise MeshError(f"vertices {first[0]} and {first[1]} are at the same place but joined by an edge; join them")
+        raise MeshError(f"vertices {first[0]} and {first[1]} coincide but are joined by an edge; merge them")
     k = stretching * np.bincount(edge, beside, len(edges)) / length_sq
     order = np.argsort(edge, kind="stable")
     place = np.searchsorted(edge[order], np.arange(len(edges)))

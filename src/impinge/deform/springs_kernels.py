@@ -9,7 +9,7 @@ from impinge.backend.jit import kernel, prange
 
 @kernel()
 def spring_forces(x, v, start, other, length, stiffness, damping, drag, out):
-    """Sum the forces of the springs at each vertex: each spring is seen from both of its ends."""
+    """Sum the forces of the springs at each vertex: each spring is listed at both of its ends."""
     for i in prange(len(x)):
         fx, fy, fz = -drag[i] * v[i, 0], -drag[i] * v[i, 1], -drag[i] * v[i, 2]
         for s in range(start[i], start[i + 1]):

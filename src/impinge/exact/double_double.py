@@ -1,8 +1,8 @@
-"""Determinants with twice the precision: each rounding error is computed and carried along [Dekker1971].
+"""Determinants in double-double arithmetic: each rounding error is computed and carried along [Dekker1971].
 
-A sum or product of doubles equals its rounded value plus an error that is a double itself. Differences come out as
-(high, low) with nothing lost; the determinant of the highs is summed as (high, low), and the lows enter to first
-order, through the cofactors.
+A sum or product of doubles equals its rounded value plus an error that is a double itself. Differences are exact pairs
+(high, low); the determinant of the highs is summed as (high, low), and the lows enter to first order, through the
+cofactors.
 
 Bound  With u = 2^-53 and perm as in ``orientation``, what is neglected adds up to less than 130 u² perm: 12 in the
        minors and their products, 60 in the sum of the three terms, 33 in the first-order part, 3 in the parts of
@@ -66,7 +66,7 @@ def difference(a, b):
 
 @compiled
 def _term(a, b, c, d, w):
-    """(a·b - c·d) · w as (high, low), and whether it is exactly that."""
+    """(a·b - c·d) · w as (high, low), and whether no error occurred."""
     p, p_error = _product(a, b)
     q, q_error = _product(c, d)
     minor, minor_error = _sum(p, -q)
@@ -83,9 +83,9 @@ def _triple(t, v, w):
 
 @compiled
 def determinant(a, b, c, d):
-    """((b - a) × (c - a)) · (d - a) with twice the precision, rounded; and whether nothing was lost on the way.
+    """((b - a) × (c - a)) · (d - a) in double-double arithmetic, rounded; and whether no error occurred.
 
-    Nothing is lost on coordinates of up to some 17 bits, such as small whole numbers.
+    Coordinates of up to 17 bits, such as small integers, cause no error.
     """
     u, u_low = difference(b, a)
     v, v_low = difference(c, a)

@@ -1,13 +1,13 @@
-"""How two closed convex pieces (triangles, segments, points) meet, as small integers for kernels.
+"""Kinds of intersection of two closed convex pieces (triangles, segments, points), as small integers.
 
-Let I be what the two have in common, and let "inside" mean the relative interior: a triangle without its
-edges, a segment without its ends, a point itself.
+Let I be the intersection. "Inside" means the relative interior: a triangle without its edges, a segment without its
+ends, a point itself.
 
 NONE       I is empty.
-CROSSING   they have inside points in common and do not lie in one plane.
-COPLANAR   they have inside points in common and lie in one plane.
-TOUCHING   they meet, but only where one of them ends.
-UNCERTAIN  rounding was too coarse to tell; never an answer of an exact test.
+CROSSING   I has points inside both, and they do not lie in one plane.
+COPLANAR   I has points inside both, and they lie in one plane.
+TOUCHING   I is not empty, but has no point inside both.
+UNCERTAIN  not decided by the filter; never returned by an exact test.
 """
 
 UNCERTAIN = -1

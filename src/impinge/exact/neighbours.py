@@ -1,4 +1,4 @@
-"""Triangles of one mesh that share vertices: do they meet beyond what they share?
+"""Triangles of one mesh that share vertices: intersection beyond the shared part.
 
 Two triangles that share an edge or a vertex (by id) always touch there. They count as colliding only if
 they have a point in common outside of it. Let v (and w) be shared, T1 = (v, a, b) or (v, w, a), T2 = (v, c, d) or
@@ -10,9 +10,9 @@ One vertex.  T1 ∩ T2 is convex and contains v. If it contains another point, w
 An edge.     They meet beyond vw iff they lie in one plane with a and c on the same side of vw. If one is
              collinear, it lies on the line vw, of which the other has only vw. If both are, everything is on one
              line, and they go on together beyond v or beyond w.
-All three.   The same triangle twice: it counts.
+All three.   The same triangle twice: a collision.
 
-A face that repeats an id is a degenerate triangle; what it shares is counted by distinct ids.
+A face that repeats an id is a degenerate triangle; shared vertices are counted by distinct ids.
 """
 
 from impinge.backend.jit import compiled
@@ -31,34 +31,34 @@ def _is_corner(v, tri):
 @compiled
 def shared_count(s, t):
     """How many distinct vertex ids two faces (tuples of three ids) share."""
-    count = 0
-    if _is_corner(s[0], t):
-        count += 1
-    if s[1] != s[0] and _is_corner(s[1], t):
-        count += 1
-    if s[2] not in (s[0], s[1]) and _is_corner(s[2], t):
-        count += 1
-    return count
+    first, second = _is_corner(s[0], t), s[1] != s[0] and _is_corner(s[1], t)
+    return int(first) + int(second) + int(s[2] not in (s[0], s[1]) and _is_corner(s[2], t))
 
 
 @compiled
 def neighbours_kind(x, s, t):
-    """Kind of two faces of one mesh; NONE if they meet only in what they share."""
+    """Kind of two faces of one mesh; NONE if they meet only in the shared vertex or edge."""
     count = shared_count(s, t)
     p1, q1, r1 = point(x, s[0]), point(x, s[1]), point(x, s[2])
     p2, q2, r2 = point(x, t[0]), point(x, t[1]), point(x, t[2])
     if count == 0:
         return triangle_triangle(p1, q1, r1, p2, q2, r2)
-    if count == 1 and not _meet_beyond_vertex_of(x, s, t):
-        return NONE
-    if count == 2 and not _meet_beyond_edge_of(x, s, t):
-        return NONE
+    if count == 1:
+        i, j = _first_shared(s, t)
+        a, b = point(x, s[(i + 1) % 3]), point(x, s[(i + 2) % 3])
+        if not _meet_beyond_vertex(point(x, s[i]), a, b, point(x, t[(j + 1) % 3]), point(x, t[(j + 2) % 3])):
+            return NONE
+    if count == 2:
+        i, j = _thirds(s, t)
+        v, w = point(x, s[(i + 1) % 3]), point(x, s[(i + 2) % 3])
+        if not _meet_beyond_edge(v, w, point(x, s[i]), point(x, t[j])):
+            return NONE
     return triangle_triangle_exact(p1, q1, r1, p2, q2, r2)
 
 
 @compiled
 def neighbours_filtered(x, s, t, bound):
-    """NONE where doubles with errors of up to ``bound`` can tell, else UNCERTAIN; faces that share a vertex.
+    """NONE where determinants exceed ``bound``, else UNCERTAIN; for faces that share a vertex.
 
     One vertex: NONE if the two others of one face lie strictly on one side of the other face. An edge: NONE if the
     four corners are not in one plane.
@@ -108,25 +108,8 @@ def _thirds(s, t):
 
 
 @compiled
-def _meet_beyond_vertex_of(x, s, t):
-    """Turn both faces until the shared vertex comes first."""
-    i, j = _first_shared(s, t)
-    return meet_beyond_vertex(
-        point(x, s[i]), point(x, s[(i + 1) % 3]), point(x, s[(i + 2) % 3]),
-        point(x, t[(j + 1) % 3]), point(x, t[(j + 2) % 3]),
-    )  # fmt: skip
-
-
-@compiled
-def _meet_beyond_edge_of(x, s, t):
-    """Name the two shared vertices and the third corner of each face."""
-    i, j = _thirds(s, t)
-    return meet_beyond_edge(point(x, s[(i + 1) % 3]), point(x, s[(i + 2) % 3]), point(x, s[i]), point(x, t[j]))
-
-
-@compiled
-def meet_beyond_vertex(v, a, b, c, d):
-    """Whether the triangles vab and vcd have more in common than v."""
+def _meet_beyond_vertex(v, a, b, c, d):
+    """Whether the triangles vab and vcd meet beyond v."""
     a_side, b_side = orient3d(v, c, d, a), orient3d(v, c, d, b)
     if a_side * b_side > 0:
         return False
@@ -159,8 +142,8 @@ def _same_ray(v, a, c):
 
 
 @compiled
-def meet_beyond_edge(v, w, a, c):
-    """Whether the triangles vwa and vwc have more in common than vw."""
+def _meet_beyond_edge(v, w, a, c):
+    """Whether the triangles vwa and vwc meet beyond vw."""
     if orient3d(v, w, a, c) != 0:
         return False
     axis1, axis2 = projection_axis(v, w, a), projection_axis(v, w, c)

@@ -1,11 +1,11 @@
-"""On which side: the signs of 2x2 and 3x3 determinants of points, exact for all finite doubles.
+"""Orientation predicates: signs of 2x2 and 3x3 determinants of points, exact for all finite doubles.
 
-1. Filter.  The determinant is computed in doubles, with a bound on its rounding error. If it is larger than
-            the bound, its sign is certain. On generic data this decides everything.
+1. Filter.  The determinant is computed in doubles, with a bound on its rounding error. If it exceeds the
+            bound, its sign is certain. On generic data this decides everything.
 2. Shape.   A determinant with a row or column of zeros is zero (points in an axis-aligned plane, equal points).
-3. Twice.   In 3-D, the same with twice the precision, where the bound is 2^-45 of the first one. This decides what
-            rounding made nearly coplanar, such as flat faces after a rotation.
-4. Exact.   What is left goes through the accumulator. Mostly it is truly zero.
+3. Twice.   In 3-D, the same in double-double arithmetic, whose bound is 2^-45 of the first one. This decides points
+            that rounding made nearly coplanar, such as flat faces after a rotation.
+4. Exact.   The rest goes to the accumulator. Mostly the determinant is exactly zero.
 
 Signs    orient3d(a, b, c, d) > 0 iff d lies on the side of plane abc that the normal (b - a) × (c - a) points to.
          (Shewchuk's orient3d has the opposite sign.)
@@ -18,6 +18,8 @@ Bounds   Let u = 2^-53. A product of three differences that goes through k round
 Source   the idea of filtered exact predicates is Shewchuk's [Shewchuk1997]; bounds and steps 2 to 4 are derived here.
 """
 
+from numba import types
+
 from impinge.backend.jit import compiled, outlined
 from impinge.exact.accumulator import add_determinant, add_product, empty_accumulator, sign_of
 from impinge.exact.double_double import BOUND as BOUND_TWICE
@@ -27,7 +29,7 @@ UNIT = 2.0**-53
 BOUND_2D = 5.0 * UNIT
 BOUND_3D = 9.0 * UNIT
 UNDERFLOW = 2.0**-1000
-"""Far above what underflow can take away, far below what any scene means."""
+"""Far above the error of underflow, far below the determinants of any scene."""
 
 
 @compiled
@@ -36,7 +38,7 @@ def point(x, i):
     return x[i, 0], x[i, 1], x[i, 2]
 
 
-@outlined("int64(float64, float64, float64, float64, float64, float64)")
+@outlined(types.int64(*6 * [types.float64]))
 def _orient2d_exact(ax, ay, bx, by, cx, cy):
     a, b, c = (ax, ay), (bx, by), (cx, cy)
     limbs = empty_accumulator()
@@ -66,7 +68,7 @@ def orient2d(a, b, c):
 
 @compiled
 def _orient3d_exact(a, b, c, d):
-    """One determinant where the differences are exact; else four of the points themselves, which need no rounding."""
+    """One determinant of the differences if these are exact; else four determinants of the points themselves."""
     limbs = empty_accumulator()
     u, u_low = difference(b, a)
     v, v_low = difference(c, a)
@@ -81,9 +83,9 @@ def _orient3d_exact(a, b, c, d):
     return sign_of(limbs)
 
 
-@outlined(f"int64({', '.join(13 * ['float64'])})")
+@outlined(types.int64(*13 * [types.float64]))
 def _orient3d_hard(ax, ay, az, bx, by, bz, cx, cy, cz, dx, dy, dz, perm):
-    """The sign where doubles cannot tell: with twice the precision, then exactly."""
+    """The sign where the filter is uncertain: in double-double arithmetic, then exactly."""
     a, b, c, d = (ax, ay, az), (bx, by, bz), (cx, cy, cz), (dx, dy, dz)
     det, is_exact = determinant(a, b, c, d)
     bound = BOUND_TWICE * perm + UNDERFLOW * (1.0 + abs(d[0] - a[0]) + abs(d[1] - a[1]) + abs(d[2] - a[2]))
@@ -112,19 +114,13 @@ def orient3d(a, b, c, d):
         return 1
     if det < -bound:
         return -1
-    if _has_zero_line(ux, uy, uz, vx, vy, vz, wx, wy, wz):
-        return 0
-    return _orient3d_hard(a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2], d[0], d[1], d[2], perm)
-
-
-@compiled
-def _has_zero_line(ux, uy, uz, vx, vy, vz, wx, wy, wz):
-    """Whether a row or a column of the matrix [u; v; w] is zero."""
-    return (
-        (ux == 0.0 and vx == 0.0 and wx == 0.0)
+    if (
+        (ux == 0.0 and vx == 0.0 and wx == 0.0)  # a column or a row of zeros
         or (uy == 0.0 and vy == 0.0 and wy == 0.0)
         or (uz == 0.0 and vz == 0.0 and wz == 0.0)
         or (ux == 0.0 and uy == 0.0 and uz == 0.0)
         or (vx == 0.0 and vy == 0.0 and vz == 0.0)
         or (wx == 0.0 and wy == 0.0 and wz == 0.0)
-    )
+    ):
+        return 0
+    return _orient3d_hard(a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2], d[0], d[1], d[2], perm)

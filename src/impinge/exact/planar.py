@@ -1,11 +1,11 @@
 """Closed convex pieces in one plane: points, segments and triangles, by signs of orient2d alone.
 
-Triangles and segments are told apart by separating lines: two convex polygons, one of them with an area, are
-disjoint iff all of one lies strictly beyond an edge of the other; their insides are disjoint iff all of one
-lies on or beyond an edge (the edges of their Minkowski difference are the edges of both).
+Separating lines: two convex polygons, one of them with an area, are disjoint iff all of one lies strictly beyond an
+edge of the other; their interiors are disjoint iff all of one lies on or beyond an edge (the edges of their Minkowski
+difference are the edges of both).
 
-Pieces in space that lie in one plane are first projected along a coordinate axis, which loses nothing if
-some triangle in the plane keeps an area under it.
+Coplanar pieces in space are first projected along a coordinate axis, which loses nothing if some triangle in the
+plane keeps an area under it.
 """
 
 from impinge.backend.jit import compiled
@@ -51,21 +51,8 @@ def projection_axis(p, q, r):
 
 
 @compiled
-def point_in_triangle_2d(p, a, b, c):
-    """1 if ``p`` is inside triangle abc, 0 if on its border, -1 if outside. Any winding; without area: -1 or 0."""
-    s0, s1, s2 = orient2d(a, b, p), orient2d(b, c, p), orient2d(c, a, p)
-    lowest, highest = min(s0, s1, s2), max(s0, s1, s2)
-    if lowest < 0 < highest:
-        return -1
-    if lowest == 0 and highest == 0:  # all four are collinear: the triangle is a segment or a point
-        low, high = segment_ends(a, b, c)
-        return 0 if low <= p <= high else -1
-    return 0 if s0 == 0 or s1 == 0 or s2 == 0 else 1
-
-
-@compiled
 def _farthest_side(a, b, p, q, r):
-    """How far left of the line from a to b the farthest of p, q, r lies: sign only."""
+    """The largest sign of p, q, r relative to the line from a to b."""
     return max(orient2d(a, b, p), orient2d(a, b, q), orient2d(a, b, r))
 
 
@@ -104,7 +91,7 @@ def segment_triangle_2d(a, b, p, q, r):
 
 @compiled
 def segments_2d(a, b, c, d):
-    """Kind of two segments in one plane that are not all on one line."""
+    """Kind of two coplanar segments that are not collinear."""
     c_side, d_side = orient2d(a, b, c), orient2d(a, b, d)
     a_side, b_side = orient2d(c, d, a), orient2d(c, d, b)
     if c_side * d_side > 0 or a_side * b_side > 0:
@@ -116,17 +103,12 @@ def segments_2d(a, b, c, d):
 
 @compiled
 def segments_1d(a, b, c, d):
-    """Kind of two segments (or points) on one line; along it, the order of coordinates is the order of points."""
+    """Kind of two collinear segments (or points); the order of coordinates is the order along the line."""
     a, b = lower(a, b), higher(a, b)
     c, d = lower(c, d), higher(c, d)
     start, end = higher(a, c), lower(b, d)
     if start > end:
         return NONE
-    if start < end:
-        return COPLANAR
-    ab_is_point, cd_is_point = a == b, c == d
-    if ab_is_point and (cd_is_point or c < a < d):
-        return COPLANAR
-    if cd_is_point and a < c < b:
-        return COPLANAR
-    return TOUCHING
+    # a single common point: inside both only if neither segment ends there
+    a_is_inside, c_is_inside = a == b or (a < start < b), c == d or (c < start < d)
+    return COPLANAR if start < end or (a_is_inside and c_is_inside) else TOUCHING

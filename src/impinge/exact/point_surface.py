@@ -1,9 +1,9 @@
-"""Is a point inside a closed surface? By the crossings along a ray, with exact signs.
+"""Point in closed surface: crossings along a ray, with exact signs.
 
-The ray goes from p upwards (+z). To be robust against rays through edges and vertices, p is thought of as moved by
-(δ, δ², 0) with an infinitely small δ > 0: a sign of orient2d that is zero is replaced by the sign of its change
-under that move. Then no ray meets an edge, every closed surface is crossed consistently, and triangles that are
-vertical are never crossed. A point on the surface itself is found first and counts as inside.
+The ray goes from p upwards (+z). Symbolic perturbation moves p by (δ, δ², 0) with an infinitesimal δ > 0: a zero sign
+of orient2d is replaced by the sign of its change under that move. Then no ray meets an edge, every closed surface is
+crossed consistently, and vertical triangles are never crossed. A point on the surface is detected first and counts as
+inside.
 """
 
 from impinge.backend.jit import compiled

@@ -1,20 +1,20 @@
-"""Do two closed triangles in space meet, and how? Two versions with one meaning.
+"""Intersection of two closed triangles in space: a filter and an exact test with one meaning.
 
-``triangle_triangle_filtered`` is the fast path: plain doubles and one rounding bound, given by the caller for a whole
+``triangle_triangle_filtered`` is the fast path: plain doubles and one error bound, computed by the caller for a whole
 set of pairs. It answers NONE, CROSSING or UNCERTAIN, needs no scratch memory and runs on any device. On generic
-data it decides everything, at the cost of a test that knows no bound.
+data it decides everything, at the cost of a test without an error bound.
 
-``triangle_triangle_exact`` answers always: touching, coplanar and degenerate triangles (segments, points).
+``triangle_triangle_exact`` decides every case: touching, coplanar and degenerate triangles (segments, points).
 
 Method [GuigueDevillers2003], signs only:
 1. Sides.     Sides of the corners of each triangle against the plane of the other. All strictly on one side: NONE.
 2. Rotate.    Turn each triangle until its first corner p is alone on its side of the other's plane; swap the
-              other's q and r where needed so that p is on the positive side.
+              other's q and r where needed to put p on the positive side.
 3. Intervals. Both planes meet in a line, each triangle in an interval of it. The intervals overlap iff
               orient3d(q1, p2, p1, q2) <= 0 and orient3d(p1, p2, r1, r2) <= 0; strictly iff they share inside points.
 
 Departures  a pair in which all three sides of one triangle are zero is coplanar or degenerate, and goes to the
-            planar tests; nothing is decided by an epsilon.
+            planar tests; there is no epsilon.
 Bound       If the six corners lie in a box of size dx, dy, dz, the permanent of ``orientation`` is at most 6 dx dy dz,
             and 9 u · 6 dx dy dz bounds the error of every determinant of the pair. Underflow cannot add to that
             while dx dy dz > 2^-800 and no extent exceeds 2^200. A box that is far too large does no harm: a
@@ -22,6 +22,7 @@ Bound       If the six corners lie in a box of size dx, dy, dz, the permanent of
 """
 
 import numpy as np
+from numba import types
 
 from impinge.backend.jit import compiled, outlined
 from impinge.exact.kinds import CROSSING, NONE, TOUCHING, UNCERTAIN
@@ -47,18 +48,11 @@ def triangle_triangle(p1, q1, r1, p2, q2, r2):
 
 
 @compiled
-def _extent(p1, q1, r1, p2, q2, r2, axis):
-    low = min(min(p1[axis], q1[axis], r1[axis]), min(p2[axis], q2[axis], r2[axis]))
-    high = max(max(p1[axis], q1[axis], r1[axis]), max(p2[axis], q2[axis], r2[axis]))
-    return high - low
-
-
-@compiled
 def own_bound(p1, q1, r1, p2, q2, r2):
-    """The error bound from the box around the six corners themselves."""
-    dx = _extent(p1, q1, r1, p2, q2, r2, 0)
-    dy = _extent(p1, q1, r1, p2, q2, r2, 1)
-    dz = _extent(p1, q1, r1, p2, q2, r2, 2)
+    """The error bound from the bounding box of the six corners."""
+    dx = max(p1[0], q1[0], r1[0], p2[0], q2[0], r2[0]) - min(p1[0], q1[0], r1[0], p2[0], q2[0], r2[0])
+    dy = max(p1[1], q1[1], r1[1], p2[1], q2[1], r2[1]) - min(p1[1], q1[1], r1[1], p2[1], q2[1], r2[1])
+    dz = max(p1[2], q1[2], r1[2], p2[2], q2[2], r2[2]) - min(p1[2], q1[2], r1[2], p2[2], q2[2], r2[2])
     return error_bound(dx, dy, dz)
 
 
@@ -97,7 +91,7 @@ def _determinant(a, b, c, d):
 
 @compiled
 def triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, bound):
-    """NONE or CROSSING where doubles with errors of up to ``bound`` can tell, else UNCERTAIN."""
+    """NONE or CROSSING where determinants exceed ``bound``, else UNCERTAIN."""
     n2 = cross(minus(p2, r2), minus(q2, r2))
     sp1, sq1, sr1 = dot(n2, minus(p1, r2)), dot(n2, minus(q1, r2)), dot(n2, minus(r1, r2))
     if min(sp1, sq1, sr1) > bound or max(sp1, sq1, sr1) < -bound:
@@ -132,48 +126,35 @@ def triangle_triangle_filtered(p1, q1, r1, p2, q2, r2, bound):
 
 
 @compiled
-def _alone(sp, sq, sr):
-    """Which corner is alone on its side, and that side; some sign is not zero, and not all are equal.
+def _rotate(p, q, r, sp, sq, sr):
+    """Rotate a triangle until the corner that is alone on its side comes first; and that side.
 
-    Alone is a corner with the others on or beyond the plane; else a corner on the plane whose two mates share
-    a side, and it stands for the opposite one.
+    Some sign is not zero, and not all are equal. A corner is alone if the others are on or beyond the plane; else a
+    corner on the plane whose two mates share a side, with the opposite side.
     """
     if sp != 0 and sq != sp and sr != sp:
-        return 0, sp
+        return p, q, r, sp
     if sq != 0 and sr != sq and sp != sq:
-        return 1, sq
+        return q, r, p, sq
     if sr != 0 and sp != sr and sq != sr:
-        return 2, sr
+        return r, p, q, sr
     if sp == 0:
-        return 0, -sq
+        return p, q, r, -sq
     if sq == 0:
-        return 1, -sr
-    return 2, -sp
-
-
-@compiled
-def _rotate(p, q, r, first):
-    if first == 0:
-        return p, q, r
-    if first == 1:
-        return q, r, p
-    return r, p, q
+        return q, r, p, -sr
+    return r, p, q, -sp
 
 
 @compiled
 def _flat_pair(p1, q1, r1, p2, q2, r2):
-    """Kind of two triangles of which all corners of one lie in the "plane" of the other, which may be none."""
+    """Kind of two triangles if all corners of one lie in the plane of the other, which may be degenerate."""
     axis1, axis2 = projection_axis(p1, q1, r1), projection_axis(p2, q2, r2)
     if axis1 >= 0 and axis2 >= 0:
         return triangles_2d(
-            drop_axis(p1, axis1),
-            drop_axis(q1, axis1),
-            drop_axis(r1, axis1),
-            drop_axis(p2, axis1),
-            drop_axis(q2, axis1),
-            drop_axis(r2, axis1),
-        )
-    a1, b1 = segment_ends(p1, q1, r1)  # of a triangle that is a segment; not used of another
+            drop_axis(p1, axis1), drop_axis(q1, axis1), drop_axis(r1, axis1),
+            drop_axis(p2, axis1), drop_axis(q2, axis1), drop_axis(r2, axis1),
+        )  # fmt: skip
+    a1, b1 = segment_ends(p1, q1, r1)  # unused for a triangle with an area
     a2, b2 = segment_ends(p2, q2, r2)
     if axis1 >= 0:
         return segment_proper_triangle(a2, b2, p1, q1, r1, axis1)
@@ -182,7 +163,7 @@ def _flat_pair(p1, q1, r1, p2, q2, r2):
     return segment_segment(a1, b1, a2, b2)
 
 
-@outlined(f"int64({', '.join(18 * ['float64'])})")
+@outlined(types.int64(*18 * [types.float64]))
 def _exactly(px1, py1, pz1, qx1, qy1, qz1, rx1, ry1, rz1, px2, py2, pz2, qx2, qy2, qz2, rx2, ry2, rz2):
     p1, q1, r1 = (px1, py1, pz1), (qx1, qy1, qz1), (rx1, ry1, rz1)
     p2, q2, r2 = (px2, py2, pz2), (qx2, qy2, qz2), (rx2, ry2, rz2)
@@ -194,14 +175,11 @@ def _exactly(px1, py1, pz1, qx1, qy1, qz1, rx1, ry1, rz1, px2, py2, pz2, qx2, qy
         return NONE
     if (sp1 == 0 and sq1 == 0 and sr1 == 0) or (sp2 == 0 and sq2 == 0 and sr2 == 0):
         return _flat_pair(p1, q1, r1, p2, q2, r2)
-    both_straddle = min(sp1, sq1, sr1) < 0 < max(sp1, sq1, sr1) and min(sp2, sq2, sr2) < 0 < max(
-        sp2, sq2, sr2
-    )  # strictly
+    straddles1 = min(sp1, sq1, sr1) < 0 < max(sp1, sq1, sr1)
+    straddles2 = min(sp2, sq2, sr2) < 0 < max(sp2, sq2, sr2)
 
-    alone1, side1 = _alone(sp1, sq1, sr1)
-    alone2, side2 = _alone(sp2, sq2, sr2)
-    p1, q1, r1 = _rotate(p1, q1, r1, alone1)
-    p2, q2, r2 = _rotate(p2, q2, r2, alone2)
+    p1, q1, r1, side1 = _rotate(p1, q1, r1, sp1, sq1, sr1)
+    p2, q2, r2, side2 = _rotate(p2, q2, r2, sp2, sq2, sr2)
     if side1 < 0:
         q2, r2 = r2, q2
     if side2 < 0:
@@ -213,12 +191,12 @@ def _exactly(px1, py1, pz1, qx1, qy1, qz1, rx1, ry1, rz1, px2, py2, pz2, qx2, qy
     second = orient3d(p1, p2, r1, r2)
     if second > 0:
         return NONE
-    return CROSSING if both_straddle and first < 0 and second < 0 else TOUCHING
+    return CROSSING if straddles1 and straddles2 and first < 0 and second < 0 else TOUCHING
 
 
 @compiled
 def triangle_triangle_exact(p1, q1, r1, p2, q2, r2):
-    """Kind of two triangles, whatever their position."""
+    """Kind of two triangles in any position."""
     return _exactly(
         p1[0], p1[1], p1[2], q1[0], q1[1], q1[2], r1[0], r1[1], r1[2],
         p2[0], p2[1], p2[2], q2[0], q2[1], q2[2], r2[0], r2[1], r2[2],

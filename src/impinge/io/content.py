@@ -1,15 +1,16 @@
-"""What a mesh file holds, and the few steps that all formats share on the way to it.
+"""The content of a mesh file, and steps that all formats share.
 
-1. Cut.   Polygons become fans of triangles around their first corner, in place.
-2. Count. A header that promises more than follows is refused.
-3. Check. Arrays get a fixed type; a file without triangles and tetrahedra is refused, in words that say what
-          it holds instead. Ids out of range and NaN are left for the bodies to judge.
+1. Split. Polygons become triangle fans around their first corner, in place.
+2. Count. A file with fewer elements than its header declares is refused.
+3. Check. Arrays get a fixed type; a file without triangles and tetrahedra is refused. Ids out of range and NaN are
+          checked by the bodies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,29 +19,29 @@ from numpy.typing import NDArray
 from impinge.checks import Floats, Ints, as_indices
 from impinge.errors import FileError, MeshError
 
-CUT_SHORT = "it is cut short or damaged, copy or write it again"
-"""How the message ends that refuses a damaged file."""
+CUT_SHORT = "it is truncated or damaged, copy or write it again"
+"""End of the messages about damaged files."""
 
 
 @dataclass(frozen=True)
 class FileContent:
-    """Arrays as the file holds them; ids are not checked against the number of vertices."""
+    """Arrays of the file; ids are not checked against the number of vertices."""
 
     vertices: Floats
     """Positions, shape (n, 3)."""
     elements: Ints
     """Vertex ids of triangles (m, 3), or of tetrahedra (m, 4) if the file has any."""
     indexed: bool
-    """False for formats without vertex ids (stl): there each triangle has its own three vertices."""
+    """False for formats without vertex ids (stl): each triangle has its own three vertices."""
 
 
 def content_of(
-    vertices: Any, elements: Any, name: str, others: dict[str, int] | None = None, *, indexed: bool = True
+    vertices: Any, elements: Any, name: str | Path, others: dict[str, int] | None = None, *, indexed: bool = True
 ) -> FileContent:
-    """Make arrays of fixed type; ``others`` counts what else the file ``name`` holds, for the message."""
+    """Convert arrays to fixed types; ``others`` counts further elements of the file ``name``, for the message."""
     x = np.ascontiguousarray(vertices, dtype=np.float64)
     if x.ndim == 2 and x.shape[1] == 2:
-        x = np.column_stack([x, np.zeros(len(x))])  # a plane mesh lies at z = 0
+        x = np.column_stack([x, np.zeros(len(x))])  # plane meshes get z = 0
     if not len(elements):
         held = {"points": len(x), **(others or {})}
         found = " and ".join(f"{count} {what}" for what, count in held.items() if count)
@@ -54,15 +55,15 @@ def content_of(
     return FileContent(x.reshape(-1, 3), ids, indexed)
 
 
-def from_meshio(mesh: Any, name: str) -> FileContent:
-    """Take the tetrahedra of a ``meshio.Mesh``, or its triangles if it has none; ``name`` is for messages."""
+def from_meshio(mesh: Any, name: str | Path) -> FileContent:
+    """The tetrahedra of a ``meshio.Mesh``, or its triangles if it has none; ``name`` is for messages."""
     return from_cells(mesh.points, ((block.type, block.data) for block in mesh.cells), name)
 
 
-def from_cells(points: Any, cells: Iterable[tuple[str, Any]], name: str) -> FileContent:
-    """Take the tets of blocks of cells, or their polygons; refuse what would be lost without a word.
+def from_cells(points: Any, cells: Iterable[tuple[str, Any]], name: str | Path) -> FileContent:
+    """The tets of blocks of cells, or their polygons if there are none; other cells raise.
 
-    A block is a type by its name in meshio and rows of vertex ids, shape (m, corners).
+    A block is a type by its name in meshio, and rows of vertex ids, shape (m, corners).
     """
     tets: list[Any] = []
     triangles: list[Any] = []
@@ -86,7 +87,7 @@ def from_cells(points: Any, cells: Iterable[tuple[str, Any]], name: str) -> File
 
 
 def fan(counts: Any, corners: Any) -> NDArray[Any]:
-    """Cut polygons into triangles (first, k, k + 1), in order; ``corners`` has ``counts[i]`` ids for each."""
+    """Split polygons into triangles (first, k, k + 1), in order; ``corners`` has ``counts[i]`` ids for each."""
     counts, corners = np.asarray(counts, dtype=np.int64), np.asarray(corners)
     triangle_count = np.maximum(counts - 2, 0)
     polygon = np.repeat(np.arange(len(counts)), triangle_count)
@@ -96,28 +97,28 @@ def fan(counts: Any, corners: Any) -> NDArray[Any]:
 
 
 def fan_rows(rows: Any) -> NDArray[Any]:
-    """Cut polygons that all have the same number of corners, shape (m, corners)."""
+    """Split polygons with equal numbers of corners, shape (m, corners)."""
     rows = np.asarray(rows)
-    if rows.shape[1] == 3:  # what most files hold, and what takes a third of the time to read one otherwise
-        if rows.strides[1] == rows.itemsize:  # corners side by side are copied as one
+    if rows.shape[1] == 3:  # the common case; fan() would take a third of the reading time
+        if rows.strides[1] == rows.itemsize:  # contiguous corners are copied as one item
             return np.array(rows.view(np.dtype((np.void, 3 * rows.itemsize)))).view(rows.dtype)
         return np.array(rows)
     return fan(np.full(len(rows), rows.shape[1]), rows.reshape(-1))
 
 
-def check_promise(name: str, promised: int, found: int, what: str) -> None:
-    """Refuse a file whose header counts more than there is."""
-    if found < promised:
-        raise FileError(f"{name} promises {promised} {what}, but holds {found}; {CUT_SHORT}")
+def check_count(name: str | Path, declared: int, found: int, what: str) -> None:
+    """Refuse a file with fewer elements than its header declares."""
+    if found < declared:
+        raise FileError(f"{name} declares {declared} {what}, but holds {found}; {CUT_SHORT}")
 
 
-def refuse_kind(kind: str, name: str, expected: str) -> NoReturn:
-    """Say that the file ``name`` is not what its ending says."""
+def refuse_kind(kind: str, name: str | Path, expected: str) -> NoReturn:
+    """Raise for a file whose content does not match its ending."""
     raise FileError(f"{name} is not a .{kind} file, expected {expected}; check its ending")
 
 
 def as_float32(x: Floats, kind: str) -> NDArray[np.float32]:
-    """Round positions for a format that holds float32, or refuse those that would become infinite."""
+    """Round positions to float32; refuse those that overflow."""
     if (np.abs(x) > np.finfo(np.float32).max).any():
         largest = float(np.abs(x).max())
         raise FileError(f"a coordinate of {largest:g} does not fit the float32 of .{kind} files; save as .ply")

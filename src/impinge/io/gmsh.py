@@ -1,10 +1,10 @@
 """Gmsh files: version 1 is read here; versions 2 and 4 are counted here and read by meshio.
 
-Version 1   text that begins with ``$NOD``, which meshio does not know: ``id x y z`` per node, then in ``$ELM``
-            ``id type tag tag count nodes`` per element. Nodes are numbered as the file likes.
+Version 1   text that begins with ``$NOD``, not supported by meshio: ``id x y z`` per node, then in ``$ELM``
+            ``id type tag tag count nodes`` per element. Node ids are arbitrary.
 Version 2   ``$Nodes`` and ``$Elements`` begin with their count.
-Version 4   both come in blocks with counts of their own. meshio believes the total and returns noise for nodes
-            that are in no block, so the blocks are added up first.
+Version 4   both consist of blocks with counts. meshio trusts the total and returns uninitialised memory for nodes that
+            are in no block; the block counts are therefore summed first.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from __future__ import annotations
 import itertools
 import re
 import struct
+from pathlib import Path
 
 import numpy as np
 
 from impinge.checks import NONE
 from impinge.errors import FileError
-from impinge.io.content import CUT_SHORT, FileContent, check_promise, from_cells, refuse_kind
+from impinge.io.content import CUT_SHORT, FileContent, check_count, from_cells, refuse_kind
 
 _TYPES = {1: "line", 2: "triangle", 3: "quad", 4: "tetra", 15: "vertex"}
-"""Gmsh's numbers for cells, and meshio's names."""
+"""Cell types of Gmsh by their names in meshio."""
 
 
 def is_version_1(data: bytes) -> bool:
-    """Tell a file that meshio does not know."""
+    """Whether a file has version 1."""
     return data.lstrip().startswith(b"$NOD")
 
 
-def decode_version_1(data: bytes, name: str) -> FileContent:
-    """Read nodes and elements; a node that is not listed becomes vertex -1, which the bodies refuse."""
+def decode_version_1(data: bytes, name: Path) -> FileContent:
+    """Read nodes and elements; an unknown node becomes vertex -1, which the bodies refuse."""
     words = _section(data, "NOD", name).split()
     node_count = int(words[0])
-    check_promise(name, node_count, (len(words) - 1) // 4, "nodes")
+    check_count(name, node_count, (len(words) - 1) // 4, "nodes")
     nodes = words[1 : 1 + 4 * node_count]
     vertex_of = {int(number): i for i, number in enumerate(nodes[::4])}
     x = np.array(nodes, dtype=np.float64).reshape(-1, 4)[:, 1:]
     lines = [line.split() for line in _section(data, "ELM", name).splitlines() if line.strip()]
     elements = [row for row in lines[1:] if len(row) > 4 and len(row) == 5 + int(row[4])]
-    check_promise(name, int(lines[0][0]), len(elements), "elements")
+    check_count(name, int(lines[0][0]), len(elements), "elements")
     cells = []
     for gmsh_type, group in itertools.groupby(elements, key=lambda row: int(row[1])):
         rows = [[vertex_of.get(int(number), NONE) for number in row[5:]] for row in group]
@@ -46,8 +47,8 @@ def decode_version_1(data: bytes, name: str) -> FileContent:
     return from_cells(x, cells, name)
 
 
-def elements_promised(data: bytes, name: str) -> int:
-    """Elements that a file of version 2 or 4 promises; its nodes are checked on the way."""
+def declared_elements(data: bytes, name: Path) -> int:
+    """Number of elements that a file of version 2 or 4 declares; checks its nodes."""
     head = re.search(rb"^\s*\$MeshFormat\s+(\S+)\s+([01])\s", data[:4096], re.MULTILINE)
     if not head:
         refuse_kind("msh", name, "$MeshFormat or $NOD in the first line")
@@ -59,11 +60,11 @@ def elements_promised(data: bytes, name: str) -> int:
     return int(struct.unpack_from("<2Q", elements)[1] if is_binary else elements.split(None, 2)[1])
 
 
-def _check_node_blocks(nodes: bytes, name: str, *, is_binary: bool, is_4_0: bool) -> None:
-    """Refuse a section of version 4 whose blocks have fewer nodes than it promises in all.
+def _check_node_blocks(nodes: bytes, name: Path, *, is_binary: bool, is_4_0: bool) -> None:
+    """Refuse a section of version 4 whose blocks have fewer nodes than its total.
 
-    The section begins with the number of blocks and the total, in 4.1 also with the range of tags. A block
-    begins with four numbers, of which the last is its count; its nodes have four numbers each.
+    The section begins with the number of blocks and the total, in 4.1 also with the range of tags. A block begins with
+    four numbers, the last of which is its count; its nodes have four numbers each.
     """
     words = [] if is_binary else nodes.split()
     at = 2 if is_4_0 else 4
@@ -77,13 +78,13 @@ def _check_node_blocks(nodes: bytes, name: str, *, is_binary: bool, is_4_0: bool
     for _ in range(block_count):
         count = struct.unpack_from("<Q", nodes, at + to_count)[0] if is_binary else int(words[at + to_count])
         at, found = at + block_size + node_size * count, found + count
-    check_promise(name, total, found, "nodes")
+    check_count(name, total, found, "nodes")
 
 
-def _section(data: bytes, what: str, name: str) -> bytes:
-    """What stands between ``$Nodes`` and ``$EndNodes``, or other such words."""
+def _section(data: bytes, what: str, name: Path) -> bytes:
+    """The bytes between ``$Nodes`` and ``$EndNodes``, or other such words."""
     end = "END" if what.isupper() else "End"
     match = re.search(rf"^\s*\${what}[ \t]*\r?\n(.*?)\${end}{what}\b".encode(), data, re.MULTILINE | re.DOTALL)
     if not match:
-        raise FileError(f"{name} has no whole section ${what} ... ${end}{what}; {CUT_SHORT}")
+        raise FileError(f"{name} has no complete section ${what} ... ${end}{what}; {CUT_SHORT}")
     return match[1]

@@ -1,15 +1,14 @@
 """PLY: a header that names elements and their properties, then their rows, as text or binary.
 
 1. Header. Elements, counts and types, in the order of the body.
-2. Body.   A text body is first turned into a binary one in which every number is a float64; so there is one
-           reader, and text keeps all its digits even where the header says ``float``.
-3. Rows.   All rows of an element are read as one table if they are alike in the lengths of their lists, else
-           one by one.
+2. Body.   A text body is first converted to a binary one of float64: one reader serves both, and text keeps all digits
+           even where the header declares ``float``.
+3. Rows.   The rows of an element are read as one table if their lists have equal lengths, else one by one.
 4. Mesh.   ``x y z`` of the element ``vertex`` and the list of ids of the element ``face``.
-5. Frames. A file that is the same as one before, but for its positions, needs none of this (``Frame``).
+5. Frames. A file equal to the previous one in all bytes but its positions skips these steps (``Frame``).
 
-trimesh 4 was tried: it does not read binary files with mixed polygons, puts the quads of a mixed file behind
-its triangles, and rounds text to float32.
+trimesh 4 was tried: it does not read binary files with mixed polygons, moves the quads of a mixed file behind its
+triangles, and rounds text to float32.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import itertools
 import re
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ _FORMAT = re.compile(rb"(?:^|[\r\n])format[ \t]+(ascii|binary_little_endian|bina
 
 @dataclass(frozen=True)
 class _Property:
-    """One column: a number per row, or with ``count_code`` a list of them."""
+    """One column: a number per row, or with ``count_code`` a list."""
 
     name: str
     code: str
@@ -55,20 +55,20 @@ class _Element:
     name: str
     count: int
     order: str
-    """Of bytes: < for little endian, > for big, = for that of this machine."""
+    """Byte order: < little endian, > big endian, = native."""
     properties: list[_Property]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """All of a binary file but its positions: ``head``, then x y z of ``count`` vertices as doubles, then ``tail``."""
+    """A binary file without its positions: ``head``, x y z of ``count`` vertices as float64, ``tail``."""
 
     head: bytes
     count: int
     tail: bytes
 
     def positions_in(self, data: bytes) -> Floats | None:
-        """Positions in a file that is the same in all other bytes; None if it is not."""
+        """Positions of a file that is equal in all other bytes; None if it is not."""
         size = len(self.head) + self.count * _POSITION_BYTES + len(self.tail)
         if len(data) != size or not (data.startswith(self.head) and data.endswith(self.tail)):
             return None
@@ -76,9 +76,9 @@ class Frame:
         return np.array(x.reshape(-1, 3), dtype=np.float64)
 
 
-def frame_of(data: bytes) -> Frame | None:
-    """What files of the same sequence have in common with this one; None if it is text or has other columns first."""
-    elements, body = _header_and_body(data, "")
+def frame_of(data: bytes, path: Path) -> Frame | None:
+    """The bytes shared by files of a sequence; None for text, or if positions are not the first columns."""
+    elements, body = _header_and_body(data, path)
     first, *others = elements
     plain = _Element("vertex", first.count, "<", [_Property(axis, "d") for axis in "xyz"])
     if first != plain or any(other.name == "vertex" for other in others):
@@ -87,18 +87,25 @@ def frame_of(data: bytes) -> Frame | None:
     return Frame(data[:at], first.count, data[at + first.count * _POSITION_BYTES :])
 
 
-def decode(data: bytes, name: str) -> FileContent:
-    """Read polygons from the bytes of the file ``name``."""
-    elements, body = _header_and_body(data, name)
+def decode(data: bytes, path: Path) -> FileContent:
+    """Read the polygons of a file."""
+    elements, body = _header_and_body(data, path)
     at = 0
     columns: dict[str, dict[str, Any]] = {}
     for element in elements:
-        columns[element.name], at = _columns(body, element, at, name)
+        columns[element.name], at = _columns(body, element, at, path)
     if not {"x", "y", "z"} <= columns.get("vertex", {}).keys():
-        raise FileError(f"{name} has no element vertex with the properties x, y, z; write it again with them")
+        raise FileError(f"{path} has no element vertex with the properties x, y, z; write it again with them")
     x = np.column_stack([np.asarray(columns["vertex"][axis], dtype=np.float64).reshape(-1) for axis in "xyz"])
+    lists = [p.name for element in elements if element.name == "face" for p in element.properties if p.count_code]
+    named = [what for what in ("vertex_indices", "vertex_index") if what in lists] or lists[:1]
+    polygons = columns["face"][named[0]] if named else []
+    if isinstance(polygons, np.ndarray):
+        triangles = fan_rows(polygons)
+    else:
+        triangles = fan([len(polygon) for polygon in polygons], list(itertools.chain.from_iterable(polygons)))
     others = {element.name: element.count for element in elements if element.name not in ("vertex", "face")}
-    return content_of(x, _triangles(elements, columns), name, others)
+    return content_of(x, triangles, path, others)
 
 
 def encode(x: Floats, faces: Ints) -> bytes:
@@ -118,29 +125,22 @@ end_header
     return header.encode() + x.astype("<f8").tobytes() + rows.tobytes()
 
 
-def _header_and_body(data: bytes, name: str) -> tuple[list[_Element], bytes | memoryview]:
-    """Return the elements in the order of the body, and the body in binary."""
+def _header_and_body(data: bytes, path: Path) -> tuple[list[_Element], bytes | memoryview]:
+    """The elements in the order of the body, and the body in binary."""
     head = _HEADER.match(data)
     if not head:
         if data.startswith(b"ply"):
-            raise FileError(f"{name} has a header without end_header; {CUT_SHORT}")
-        refuse_kind("ply", name, "the word ply in the first line")
+            raise FileError(f"{path} has a header without end_header; {CUT_SHORT}")
+        refuse_kind("ply", path, "the word ply in the first line")
     form = _FORMAT.search(head[1])
     if not form:
-        raise FileError(f"{name} has a header without a known format, expected ascii or binary; write it again")
+        raise FileError(f"{path} has a header without a known format, expected ascii or binary; write it again")
     is_text = form[1] == b"ascii"
-    elements = _elements(head[1], _TEXT_CODES if is_text else _CODES, _ORDERS[form[1]], name)
-    if is_text:
-        return elements, _as_binary(data[head.end() :])
-    return elements, memoryview(data)[head.end() :]
-
-
-def _elements(header: bytes, codes: dict[str, str], order: str, name: str) -> list[_Element]:
-    elements: list[_Element] = []
-    for line in (line.decode("latin-1") for line in header.splitlines()):
+    codes, elements = _TEXT_CODES if is_text else _CODES, list[_Element]()
+    for line in (line.decode("latin-1") for line in head[1].splitlines()):
         match line.split():
             case ["element", what, count] if count.isdecimal():
-                elements.append(_Element(what, int(count), order, []))
+                elements.append(_Element(what, int(count), _ORDERS[form[1]], []))
             case ["property", "list", count_type, value_type, what] if elements:
                 elements[-1].properties.append(_Property(what, codes[value_type], codes[count_type]))
             case ["property", value_type, what] if elements:
@@ -148,21 +148,18 @@ def _elements(header: bytes, codes: dict[str, str], order: str, name: str) -> li
             case [] | ["format" | "comment" | "obj_info", *_]:
                 pass
             case _:
-                raise FileError(f"{name} has the header line {line[:80]!r}, which is not PLY; write it again")
-    return elements
-
-
-def _as_binary(text: bytes) -> bytes:
-    """Numbers of a text as float64, up to the first word that is none: rows that need it are then missing."""
+                raise FileError(f"{path} has the header line {line[:80]!r}, which is not PLY; write it again")
+    if not is_text:
+        return elements, memoryview(data)[head.end() :]
     numbers = array.array("d")
-    with contextlib.suppress(ValueError):
-        for word in text.split():
+    with contextlib.suppress(ValueError):  # the first word that is not a number ends the body: rows are missing
+        for word in data[head.end() :].split():
             numbers.append(float(word))
-    return numbers.tobytes()
+    return elements, numbers.tobytes()
 
 
-def _columns(body: bytes | memoryview, element: _Element, at: int, name: str) -> tuple[dict[str, Any], int]:
-    """Columns of the element that starts at ``at``, by property, and where the next element starts."""
+def _columns(body: bytes | memoryview, element: _Element, at: int, path: Path) -> tuple[dict[str, Any], int]:
+    """Columns of the element that starts at ``at``, by property, and the start of the next element."""
     rows: list[list[tuple[float, ...]]] = []
     try:
         if element.count:
@@ -175,12 +172,12 @@ def _columns(body: bytes | memoryview, element: _Element, at: int, name: str) ->
             rows.append(row)
     except struct.error as error:
         what = f"rows of {element.name}"
-        raise FileError(f"{name} promises {element.count} {what}, but holds {len(rows)}; {CUT_SHORT}") from error
+        raise FileError(f"{path} declares {element.count} {what}, but holds {len(rows)}; {CUT_SHORT}") from error
     return {p.name: [row[i] for row in rows] for i, p in enumerate(element.properties)}, at
 
 
 def _row(body: bytes | memoryview, element: _Element, at: int) -> tuple[list[tuple[float, ...]], int]:
-    """Values of each property in the row that starts at ``at``, and where the next row starts."""
+    """Values of each property in the row that starts at ``at``, and the start of the next row."""
     values = []
     for p in element.properties:
         n = 1
@@ -199,8 +196,9 @@ def _row(body: bytes | memoryview, element: _Element, at: int) -> tuple[list[tup
 def _table(
     body: bytes | memoryview, element: _Element, lengths: list[int], at: int
 ) -> tuple[dict[str, Any], int] | None:
-    """All rows at once, if there are enough and all lists are as long as those of the first row."""
+    """All rows at once; None if there are too few, or a list has another length than in the first row."""
     fields: list[Any] = []
+    counts = [(f"count {i}", n) for i, (p, n) in enumerate(zip(element.properties, lengths)) if p.count_code]
     for i, (p, n) in enumerate(zip(element.properties, lengths)):
         if p.count_code:
             fields.append((f"count {i}", element.order + p.count_code))
@@ -209,21 +207,7 @@ def _table(
     end = at + element.count * dtype.itemsize
     if end > len(body):
         return None
-    has_lists = any(p.count_code for p in element.properties)
-    rows = np.frombuffer(body[at:end] if has_lists else bytes(body[at:end]), dtype)  # numbers that are aligned are fast
-    for i, (p, n) in enumerate(zip(element.properties, lengths)):
-        if p.count_code and (rows[f"count {i}"] != n).any():
-            return None
+    rows = np.frombuffer(body[at:end] if counts else bytes(body[at:end]), dtype)  # a copy aligns the numbers
+    if any((rows[name] != n).any() for name, n in counts):
+        return None
     return {p.name: rows[f"{i}"] for i, p in enumerate(element.properties)}, end
-
-
-def _triangles(elements: list[_Element], columns: dict[str, dict[str, Any]]) -> Any:
-    """Triangles of the element ``face``: its list of vertex ids, whatever that is called."""
-    lists = [p.name for element in elements if element.name == "face" for p in element.properties if p.count_code]
-    named = [what for what in ("vertex_indices", "vertex_index") if what in lists] or lists[:1]
-    if not named:
-        return []
-    polygons = columns["face"][named[0]]
-    if isinstance(polygons, np.ndarray):
-        return fan_rows(polygons)
-    return fan([len(polygon) for polygon in polygons], list(itertools.chain.from_iterable(polygons)))

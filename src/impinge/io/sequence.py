@@ -1,7 +1,7 @@
-"""Frames on disk, one topology: read ahead in the background while the caller works on the last one.
+"""Frames on disk with one topology, read ahead by a background thread.
 
-A sequence is a glob pattern, a folder of mesh files of one format, or an npz archive with ``V`` (frames,
-vertices, 3) and ``F`` (elements, 3 or 4). File names are sorted as people count: frame2 before frame10.
+A sequence is a glob pattern, a folder of mesh files of one format, or an npz archive with ``V`` (frames, vertices, 3)
+and ``F`` (elements, 3 or 4). File names are sorted in natural order: frame2 before frame10.
 """
 
 from __future__ import annotations
@@ -20,32 +20,36 @@ import numpy as np
 from impinge.checks import Floats, Ints, as_indices
 from impinge.errors import FileError, MeshError, OptionError
 from impinge.io import ply
-from impinge.io.files import (
-    SURFACE_KINDS,
-    VOLUME_KINDS,
-    FileContent,
-    decode_mesh,
-    mesh_kind,
-    read_bytes,
-    read_mesh,
-)
+from impinge.io.files import SURFACE_KINDS, VOLUME_KINDS, decode_mesh, mesh_kind, read_bytes, read_mesh
 
 FRAMES_AHEAD = 3
-"""Frames that are read before they are asked for: enough to hide a slow read, little memory."""
+"""Frames read ahead: enough to hide a slow read, little memory."""
 
 
 class Sequence:
-    """Frames of one deforming body: ``len()``, ``names``, ``elements``, ``frame(i)``, and iteration.
+    """Frames of one deforming body.
 
-    Iterating yields ``(name, vertices)`` and reads the next frames in a background thread, which ends with
-    the loop, also if that is left early. Only the first file is read at once; every other one is compared
-    with it when its turn comes. An npz archive is one compressed block and is read as a whole.
+    Iteration yields ``(name, vertices)`` and reads ahead in a background thread, which ends with the loop. The
+    constructor reads the first file only; every other file is compared with it when it is read. An npz archive is read
+    as a whole.
+
+    Parameters
+    ----------
+    source
+        A glob pattern, a folder, a mesh file or an npz archive.
+
+    Examples
+    --------
+    ::
+
+        for name, vertices in impinge.Sequence("frames/*.ply"):
+            body.update(vertices)
     """
 
     names: list[str]
-    """One per frame: the file's name, or that of the archive with the frame's number."""
+    """File name of each frame, or the archive's name with the frame number."""
     elements: Ints
-    """Vertex ids, the same in all frames, shape (m, 3) or (m, 4)."""
+    """Vertex ids of all frames, shape (m, 3) or (m, 4)."""
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
         path = Path(source)
@@ -62,17 +66,16 @@ class Sequence:
         self._read = lambda i: reader.read(files[i])
 
     def __len__(self) -> int:
-        """How many frames there are."""
         return len(self.names)
 
     def frame(self, i: int) -> Floats:
-        """Positions in frame ``i``, shape (n, 3), a new array; negative numbers count from the end."""
+        """Positions of frame ``i``, shape (n, 3), a new array; negative numbers count from the end."""
         if not -len(self) <= i < len(self):
-            raise OptionError(f"frame {i} was asked for, but the frames go from 0 to {len(self) - 1}")
+            raise OptionError(f"frame {i} does not exist, expected a number from 0 to {len(self) - 1}")
         return self._read(i % len(self))
 
     def __iter__(self) -> Iterator[tuple[str, Floats]]:
-        """Yield the name and the positions of each frame; an error surfaces at the frame that has it."""
+        """Yield name and positions of each frame; a read error is raised at its frame."""
         pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="impinge-frames")
         ahead: deque[Future[Floats]] = deque()
         try:
@@ -85,13 +88,12 @@ class Sequence:
 
 
 def natural_order(path: Path) -> tuple[list[Any], str]:
-    """Key that sorts runs of digits by their value; text and numbers alternate, so they never meet."""
+    """Sort key that compares runs of digits by value; text and numbers alternate and are never compared."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", str(path))], str(path)
 
 
 def frame_files(path: Path, source: str) -> list[Path]:
-    """Files that a folder, pattern or path names, in natural order, all of one format."""
-    kinds = SURFACE_KINDS + VOLUME_KINDS
+    """Mesh files of a folder, pattern or path, in natural order, all of one format."""
     try:
         if path.is_dir():
             files = [file for file in path.iterdir() if file.is_file() and is_mesh_file(file)]
@@ -99,13 +101,12 @@ def frame_files(path: Path, source: str) -> list[Path]:
             files = [path]
         else:
             found = glob.glob(source, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-            files = [Path(file) for file in found if not os.path.isdir(file)]  # noqa: PTH112 - a path each takes longer
+            files = [Path(file) for file in found if not os.path.isdir(file)]  # noqa: PTH112 - a Path each is slower
     except (OSError, ValueError) as error:
         raise FileError(f"{source} cannot be listed ({error}); check the path and its permissions") from error
     if not files:
-        raise FileError(
-            f"{source} names no mesh files, expected a folder or a pattern like 'frames/*.ply' ({', '.join(kinds)})"
-        )
+        kinds = ", ".join(SURFACE_KINDS + VOLUME_KINDS)
+        raise FileError(f"{source} names no mesh files, expected a folder or a pattern like 'frames/*.ply' ({kinds})")
     endings = sorted({mesh_kind(file)[0] for file in files})
     if len(endings) > 1:
         raise FileError(
@@ -116,58 +117,52 @@ def frame_files(path: Path, source: str) -> list[Path]:
 
 
 def is_mesh_file(file: Path) -> bool:
-    """Whether a file that is not hidden ends as meshes do."""
-    if file.name.startswith("."):
-        return False
-    try:
-        mesh_kind(file)
-    except FileError:
-        return False
-    return True
+    """Whether a file is not hidden and has the ending of a mesh format."""
+    ending = Path(file.name.lower().removesuffix(".gz")).suffix
+    return not file.name.startswith(".") and ending[1:] in SURFACE_KINDS + VOLUME_KINDS
 
 
 class FrameReader:
-    """Positions in one file after the other, all with the topology of one body.
+    """Reads positions from files that share the topology of one body.
 
-    What a ply file holds besides positions is compared as bytes with the file before, and looked at only if it differs.
+    The bytes of a ply file apart from its positions are compared with those of the previous file; equal files are not
+    decoded.
     """
 
     def __init__(self, elements: Ints, vertex_count: int, like: str) -> None:
         self._elements, self._vertex_count, self._like = elements, vertex_count, like
-        self._before: ply.Frame | None = None
+        self._previous: ply.Frame | None = None
 
     def read(self, file: Path) -> Floats:
-        """Positions in a file, a new array; refuse other vertices or elements."""
+        """Positions of a file, a new array.
+
+        Raises
+        ------
+        MeshError
+            If the file has other vertices or elements than the body.
+        """
         data, kind = read_bytes(file)
-        before = self._before  # another thread may read, too
-        x = before.positions_in(data) if before is not None and kind == "ply" else None
-        if x is None:
-            content = decode_mesh(data, kind, file)
-            x = same_topology(content, file, self._elements, self._vertex_count, self._like)
-            self._before = ply.frame_of(data) if kind == "ply" else None
-        return x
-
-
-def same_topology(content: FileContent, file: Path, elements: Ints, vertex_count: int, like: str) -> Floats:
-    """Positions of a frame; refuse one whose vertices or elements are not those of ``like``, which has these."""
-    for what, count, wanted in (
-        ("vertices", len(content.vertices), vertex_count),
-        ("elements", len(content.elements), len(elements)),
-    ):
-        if count != wanted:
+        previous = self._previous  # other threads may read at the same time
+        x = previous.positions_in(data) if previous is not None and kind == "ply" else None
+        if x is not None:
+            return x
+        content = decode_mesh(data, kind, file)
+        found, expected = content.elements, self._elements
+        remedy = "all frames of a sequence have the same topology, remove this one"
+        for what, count, wanted in (
+            ("vertices", len(content.vertices), self._vertex_count),
+            ("elements", len(found), len(expected)),
+        ):
+            if count != wanted:
+                raise MeshError(f"{file} has {count} {what}, but {self._like} has {wanted}; {remedy}")
+        if not np.array_equal(found, expected):
+            row = int(np.argmax((found != expected).any(axis=1))) if found.shape == expected.shape else 0
             raise MeshError(
-                f"{file} has {count} {what}, but {like} has {wanted}; "
-                "all frames of a sequence have the same topology, leave this one out"
+                f"{file} has other elements than {self._like} (row {row} is "
+                f"{found[row].tolist()}, expected {expected[row].tolist()}); {remedy}"
             )
-    found = content.elements
-    if not np.array_equal(found, elements):
-        row = int(np.argmax((found != elements).any(axis=1))) if found.shape == elements.shape else 0
-        raise MeshError(
-            f"{file} has other elements than {like} (row {row} is "
-            f"{found[row].tolist()}, expected {elements[row].tolist()}); "
-            "all frames of a sequence have the same topology, leave this one out"
-        )
-    return content.vertices
+        self._previous = ply.frame_of(data, file) if kind == "ply" else None
+        return content.vertices
 
 
 def read_archive(path: Path) -> tuple[Any, Ints]:
@@ -178,14 +173,14 @@ def read_archive(path: Path) -> tuple[Any, Ints]:
             arrays = {name: archive[name] for name in ("V", "F") if name in held}
     except FileNotFoundError as error:
         raise FileError(f"{path} does not exist, expected an npz archive of frames; check the path") from error
-    except Exception as error:  # zipfile, zlib, pickle and header errors of every kind
+    except Exception as error:  # zipfile, zlib, pickle and header errors
         raise FileError(f"{path} cannot be read as an npz archive ({error}); copy or write it again") from error
     if len(arrays) < 2:
         raise FileError(f"{path} holds {', '.join(held) or 'nothing'}, expected V (frames, vertices, 3) and F")
-    positions, elements = arrays["V"], arrays["F"]
-    if positions.ndim != 3 or positions.shape[2] != 3 or positions.dtype.kind not in "fiu" or not len(positions):
+    x, elements = arrays["V"], arrays["F"]
+    if x.ndim != 3 or x.shape[2] != 3 or x.dtype.kind not in "fiu" or not len(x):
         raise FileError(
-            f"{path}: V has shape {positions.shape} and type {positions.dtype}, "
+            f"{path}: V has shape {x.shape} and type {x.dtype}, "
             "expected one or more frames (frames, vertices, 3) of real numbers"
         )
     if elements.ndim != 2 or elements.shape[1] not in (3, 4) or elements.dtype.kind not in "iu":
@@ -194,6 +189,6 @@ def read_archive(path: Path) -> tuple[Any, Ints]:
             "expected vertex ids of shape (triangles, 3) or (tets, 4)"
         )
     try:
-        return positions, as_indices(elements, name="F", columns=elements.shape[1])
+        return x, as_indices(elements, name="F", columns=elements.shape[1])
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from error

@@ -1,42 +1,43 @@
 """STL: triangles without vertex ids, each with its own three vertices; binary (float32) or text.
 
-Binary is 80 free bytes, a count, and 50 bytes per triangle. A file that has as many bytes as that count asks for
-is binary, even if it begins with the word ``solid``, as many do; any other that begins so is text (letters in the
-place of the count would ask for gigabytes). What follows the triangles is passed over. Text is read in float64,
-all its solids one after the other; normals are passed over, for the order of corners says the same.
+Binary files have 80 arbitrary bytes, a count, and 50 bytes per triangle. A file with at least as many bytes as its
+count requires is binary, even if it begins with the word ``solid``; any other that begins so is text (letters read as a
+count require gigabytes). Bytes after the triangles are ignored. Text is read as float64, all solids in order; normals
+are ignored, since the order of corners defines them.
 """
 
 from __future__ import annotations
 
 import re
 import struct
+from pathlib import Path
 
 import numpy as np
 
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError
-from impinge.io.content import CUT_SHORT, FileContent, as_float32, check_promise, content_of, refuse_kind
+from impinge.io.content import CUT_SHORT, FileContent, as_float32, check_count, content_of, refuse_kind
 
 _RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
-def decode(data: bytes, name: str) -> FileContent:
-    """Read triangles from the bytes of the file ``name``."""
+def decode(data: bytes, path: Path) -> FileContent:
+    """Read the triangles of a file."""
     count = struct.unpack_from("<I", data, 80)[0] if len(data) >= 84 else 0
     size = 84 + count * _RECORD.itemsize
     if len(data) >= size:
         x: Floats = np.frombuffer(data, _RECORD, count, 84)["corners"].reshape(-1, 3)
     elif data.lstrip()[:5].lower() == b"solid":
-        x = _text_corners(data.lower(), name)
+        x = _text_corners(data.lower(), path)
     elif len(data) >= 84:
-        raise FileError(f"{name} promises {count} triangles in {size} bytes, but has {len(data)}; {CUT_SHORT}")
+        raise FileError(f"{path} declares {count} triangles in {size} bytes, but has {len(data)}; {CUT_SHORT}")
     else:
-        refuse_kind("stl", name, "the word solid, or 84 bytes of header")
-    return content_of(x, np.arange(len(x)).reshape(-1, 3), name, indexed=False)
+        refuse_kind("stl", path, "the word solid, or 84 bytes of header")
+    return content_of(x, np.arange(len(x)).reshape(-1, 3), path, indexed=False)
 
 
 def encode(x: Floats, faces: Ints) -> bytes:
-    """Write binary STL, with the unit normals of the rounded triangles (zero where there is none)."""
+    """Write binary STL with unit normals of the rounded triangles, zero if degenerate."""
     corners = as_float32(x, "stl")[faces].reshape(-1, 3, 3)
     p, q, r = (corners[:, k].astype(np.float64) for k in range(3))
     normal = np.cross(q - p, r - p)
@@ -47,12 +48,12 @@ def encode(x: Floats, faces: Ints) -> bytes:
     return b"impinge".ljust(80) + struct.pack("<I", len(faces)) + records.tobytes()
 
 
-def _text_corners(text: bytes, name: str) -> Floats:
+def _text_corners(text: bytes, path: Path) -> Floats:
     corners = re.findall(rb"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)\s", text)
     facet_count = len(re.findall(rb"\bfacet\s+normal\b", text))
-    check_promise(name, facet_count, len(re.findall(rb"\bendfacet\b", text)), "facets")
+    check_count(path, facet_count, len(re.findall(rb"\bendfacet\b", text)), "facets")
     if len(corners) != 3 * facet_count:
-        raise FileError(f"{name} has {len(corners)} corners in {facet_count} facets, expected 3 each; {CUT_SHORT}")
+        raise FileError(f"{path} has {len(corners)} corners in {facet_count} facets, expected 3 each; {CUT_SHORT}")
     if not re.search(rb"\bendsolid\b", text):
-        raise FileError(f"{name} has no endsolid; {CUT_SHORT}")
+        raise FileError(f"{path} has no endsolid; {CUT_SHORT}")
     return np.array(corners, dtype=np.float64).reshape(-1, 3)

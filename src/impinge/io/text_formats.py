@@ -1,33 +1,33 @@
 """OBJ and OFF: lines of numbers, one vertex or polygon each.
 
-OBJ  ``v x y z`` and ``f i j k ...``; ids count from 1, or back from the line if negative, and of ``i/j/k`` only
-     the first is a vertex. All other lines describe looks. There are no counts.
-OFF  the word OFF, the counts, a vertex per line, then a polygon per line with its number of corners first;
-     colours and normals behind them are passed over.
+OBJ  ``v x y z`` and ``f i j k ...``; ids start at 1, negative ids count back from the line, and of ``i/j/k`` only the
+     first is a vertex. All other lines are ignored. There are no counts.
+OFF  the word OFF, the counts, a line per vertex, then a line per polygon that starts with its number of corners;
+     trailing colours and normals are ignored.
 
-trimesh 4 was tried: it groups OBJ faces by material and splits vertices at texture seams, and returns fewer
-faces without a word from an OFF file that is cut short.
+trimesh 4 was tried: it groups OBJ faces by material, splits vertices at texture seams, and silently returns fewer
+faces of a truncated OFF file.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError
-from impinge.io.content import CUT_SHORT, FileContent, check_promise, content_of, fan, refuse_kind
+from impinge.io.content import CUT_SHORT, FileContent, check_count, content_of, fan, refuse_kind
 
 
-def decode_obj(data: bytes, name: str) -> FileContent:
-    """Read ``v`` and ``f`` lines: positions and the first id of each corner."""
+def decode_obj(data: bytes, path: Path) -> FileContent:
+    """Read ``v`` and ``f`` lines: positions, and the first id of each corner."""
     vertices: list[list[bytes]] = []
     polygons: list[list[bytes]] = []
-    seen: list[int] = []  # vertices before each face: a negative id counts back from there
+    seen: list[int] = []  # vertices before each face, for negative ids
     line_count = 0
     for line in re.sub(rb"\\\r?\n", b" ", data).splitlines():
         match line.partition(b"#")[0].split():
@@ -39,35 +39,39 @@ def decode_obj(data: bytes, name: str) -> FileContent:
             case [b"l", *_]:
                 line_count += 1
     if not vertices and not polygons:
-        refuse_kind("obj", name, "lines that begin with v or f")
-    _check_lengths(vertices, "coordinates at vertex", name)
-    _check_lengths(polygons, "corners at face", name)
+        refuse_kind("obj", path, "lines that begin with v or f")
+    for rows, what in ((vertices, "coordinates at vertex"), (polygons, "corners at face")):
+        for i, row in enumerate(rows):
+            if len(row) < 3:
+                raise FileError(f"{path} has {len(row)} {what} {i}, expected 3 or more; {CUT_SHORT}")
     counts = [len(polygon) for polygon in polygons]
-    words = [corner.partition(b"/")[0] for polygon in polygons for corner in polygon]
-    ids = np.array(words, dtype=np.int64)
-    _refuse_zero(ids, counts, name)
+    ids = np.array([corner.partition(b"/")[0] for polygon in polygons for corner in polygon], dtype=np.int64)
+    if not ids.all():  # an error even if invalid faces may be dropped: all ids of the file are then off by one
+        face = int(np.repeat(np.arange(len(counts)), counts)[np.argmin(ids != 0)])
+        raise FileError(f"face {face + 1} of {path} refers to vertex 0; OBJ counts from 1, add 1 to every id")
     ids = np.where(ids < 0, ids + np.repeat(np.array(seen, dtype=np.int64), counts), ids - 1)
-    return content_of(_positions(vertices), fan(counts, ids), name, {"lines": line_count})
+    x = np.array(vertices, dtype=np.float64).reshape(-1, 3)
+    return content_of(x, fan(counts, ids), path, {"lines": line_count})
 
 
-def decode_off(data: bytes, name: str) -> FileContent:
-    """Read as many vertices and polygons as the first line counts."""
+def decode_off(data: bytes, path: Path) -> FileContent:
+    """Read as many vertices and polygons as the first line declares."""
     match = re.match(rb"\s*(?:ST)?C?N?OFF\b", re.sub(rb"#[^\r\n]*", b"", data))
     if not match:
-        refuse_kind("off", name, "the word OFF in the first line (also with ST, C or N before it)")
+        refuse_kind("off", path, "the word OFF in the first line (also with ST, C or N before it)")
     lines = [line for line in (line.split() for line in match.string[match.end() :].splitlines()) if line]
     vertex_count, face_count = (int(count) for count in lines[0][:2]) if lines else (0, 0)
     if min(vertex_count, face_count) < 0:
-        raise FileError(f"{name} promises {vertex_count} vertices and {face_count} faces; {CUT_SHORT}")
+        raise FileError(f"{path} declares {vertex_count} vertices and {face_count} faces; {CUT_SHORT}")
     vertices = [line[:3] for line in lines[1 : 1 + vertex_count]]
-    check_promise(name, vertex_count, sum(len(row) == 3 for row in vertices), "vertices")
+    check_count(path, vertex_count, sum(len(row) == 3 for row in vertices), "vertices")
     rows = lines[1 + vertex_count : 1 + vertex_count + face_count]
     counts = [int(row[0]) for row in rows]
     polygons = [row[1 : 1 + count] for row, count in zip(rows, counts)]
-    whole = sum(len(polygon) == count for polygon, count in zip(polygons, counts))
-    check_promise(name, face_count, whole, "faces")
+    check_count(path, face_count, sum(len(polygon) == count for polygon, count in zip(polygons, counts)), "faces")
     ids = np.array(list(itertools.chain.from_iterable(polygons)), dtype=np.int64)
-    return content_of(_positions(vertices), fan(counts, ids), name, {"lines": counts.count(2)})
+    x = np.array(vertices, dtype=np.float64).reshape(-1, 3)
+    return content_of(x, fan(counts, ids), path, {"lines": counts.count(2)})
 
 
 def encode_obj(x: Floats, faces: Ints) -> bytes:
@@ -78,24 +82,6 @@ def encode_obj(x: Floats, faces: Ints) -> bytes:
 def encode_off(x: Floats, faces: Ints) -> bytes:
     """Write the counts and a line per vertex and triangle."""
     return f"OFF\n{len(x)} {len(faces)} 0\n".encode() + _lines("", x.tolist()) + _lines("3 ", faces.tolist())
-
-
-def _positions(rows: list[list[bytes]]) -> Floats:
-    return np.array(rows, dtype=np.float64).reshape(-1, 3)
-
-
-def _check_lengths(rows: list[list[bytes]], what: str, name: str) -> None:
-    """Refuse a vertex or face of fewer than three numbers."""
-    for i, row in enumerate(rows):
-        if len(row) < 3:
-            raise FileError(f"{name} has {len(row)} {what} {i}, expected 3 or more; {CUT_SHORT}")
-
-
-def _refuse_zero(ids: NDArray[np.int64], counts: list[int], name: str) -> None:
-    """Refuse an OBJ id of 0, also where bad faces may be left out: whoever wrote it has counted all ids from 0."""
-    if not ids.all():
-        face = int(np.repeat(np.arange(len(counts)), counts)[np.argmin(ids != 0)])
-        raise FileError(f"face {face + 1} of {name} refers to vertex 0; OBJ counts from 1, add 1 to every id")
 
 
 def _lines(start: str, rows: list[list[Any]]) -> bytes:

@@ -13,28 +13,14 @@ one assignment, which bodies notice at the next read. A body that is changed on 
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from impinge.checks import Floats, address_of, check_finite
-
-_OWN_REFERENCES = 2
-"""What ``sys.getrefcount`` says of an array that only one attribute refers to: that one, and its own argument."""
-
-
-def can_count_references() -> bool:
-    """Whether ``sys.getrefcount`` tells who else refers to an object.
-
-    Under a global interpreter lock it does, until Python 3.14, which does not count what local variables lend.
-    """
-    has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return has_lock and sys.implementation.name == "cpython" and sys.version_info < (3, 14)
-
-
-_CAN_REUSE = can_count_references()
+from impinge.backend.raw_arrays import address_of
+from impinge.backend.references import CAN_COUNT, is_shared
+from impinge.checks import Floats, check_finite
 
 KERNEL_FROM = 1 << 13
 """Numbers from which one compiled pass beats NumPy's two, the start of the call included."""
@@ -103,7 +89,7 @@ class State(NamedTuple):
     motion: int
     version: int
     address: int
-    """Where the positions begin in memory, for kernels that take raw arrays (``backend.raw_arrays``)."""
+    """Address of the positions, for kernels that read arrays by address (``backend.raw_arrays_kernels``)."""
 
 
 class Positions:
@@ -233,15 +219,15 @@ class Positions:
             return first
 
     def _take_spare(self) -> Floats:
-        """A buffer that nothing else refers to: the previous one if it is free, else a new one."""
-        if self._spare is not None and sys.getrefcount(self._spare) == _OWN_REFERENCES:
+        """A buffer that nobody reads: the one before the current one if it is free, else a new one."""
+        if self._spare is not None and not is_shared(self._spare):
             spare, self._spare = self._spare, None
             return spare
         self._spare_address = 0
         return np.zeros_like(self._buffer)
 
     def _swap_in(self, target: Floats, motion: int, version: int, *, ours: bool) -> None:
-        self._spare = self._buffer if self._buffer_is_ours and _CAN_REUSE else None
+        self._spare = self._buffer if self._buffer_is_ours and CAN_COUNT else None
         address = self._spare_address if ours else 0
         self._spare_address, self._address = self._address, address or address_of(target)
         self._buffer, self._buffer_is_ours = target, ours

@@ -1,4 +1,4 @@
-"""What people get of a run: a bar while it is on, lines when it is over, csv and npz files, an html report."""
+"""Output of a run: progress bar, csv and npz files, html report."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from typing import Any
 
 import numpy as np
 
+from impinge.detect.common.results import TrianglePairs
 from impinge.errors import FileError
-from impinge.runs.frames import FramesRun, Progress
+from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PairsRun
-from impinge.runs.store import write_whole
-from impinge.view import picture
+from impinge.runs.store import write_bytes
+from impinge.view.labels import counted, relation_label
+from impinge.view.picture import pair_items
+from impinge.view.rendering import render
 from impinge.view.report import Page, Tone
-from impinge.view.sides import add_sides
-from impinge.view.words import counted, said
 
 WORST = 3
-"""Frames or pairs with a picture in a report."""
+"""Frames or pairs pictured in a report."""
 LISTED = 20
-"""Rows of a table in a report."""
+"""Rows of a table in a report at most."""
 LARGEST_MATRIX = 60
-"""Parts in the matrix of a report: those with the most contacts."""
+"""Parts in the contact matrix of a report: those with the most contacts."""
 FILE_ENDINGS = (".csv", ".npz")
 LABELS = {
     "frames": "frames",
     "parts": "parts",
-    "near": "pairs near each other",
+    "near": "near pairs",
     "colliding": "colliding",
     "contacts": "contacts",
-    "self_contacts": "contacts with itself",
-    "bad": "could not be read or used",
-    "bad_pairs": "pairs not settled",
+    "self_contacts": "self contacts",
+    "bad": "unreadable",
+    "bad_pairs": "unresolved pairs",
 }
-"""What totals are called in a report."""
+"""Labels of totals."""
 
 
 @contextlib.contextmanager
 def progress_bar(console: Any, what: str) -> Iterator[Callable[[Progress], None]]:
-    """Show how far a run is, how fast, what it found and on how many workers; nothing where there is no terminal."""
+    """Show progress, rate, contacts and workers on a terminal; yield the callback."""
     from rich import progress
     from rich.table import Column
 
-    columns = (  # where there is little room, the bar alone gets shorter
+    columns = (  # on a narrow terminal only the bar shrinks
         progress.TextColumn("{task.description}"), progress.BarColumn(),
         progress.MofNCompleteColumn(table_column=Column(no_wrap=True)),
         progress.TextColumn("{task.fields[speed]}"), progress.TextColumn("{task.fields[found]}"),
@@ -56,7 +57,7 @@ def progress_bar(console: Any, what: str) -> Iterator[Callable[[Progress], None]
     with progress.Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(what, total=None, speed="", found="")
 
-        def tell(state: Progress) -> None:
+        def show(state: Progress) -> None:
             seconds = bar.tasks[0].elapsed or 0.0
             speed = (state.done - state.resumed) / seconds if seconds > 0.0 else 0.0
             workers = "" if not state.workers else f", {state.workers} worker{'s' if state.workers > 1 else ''}"
@@ -64,15 +65,15 @@ def progress_bar(console: Any, what: str) -> Iterator[Callable[[Progress], None]
             found = f"{state.contacts:,} contacts{bad}{workers}"
             bar.update(task, completed=state.done, total=state.total, speed=f"{speed:.1f} {what}/s", found=found)
 
-        yield tell
+        yield show
 
 
 def run_folder(target: Path | None) -> Path | None:
-    """Where parts are kept until all are there: the folder itself, or one beside a csv or npz file."""
+    """The folder for shards: ``target`` itself, or one beside a csv or npz file."""
     if target is None or target.suffix.lower() not in FILE_ENDINGS:
         return target
     if not target.parent.is_dir():
-        raise FileError(f"{target} cannot be written ({target.parent} is no folder); choose a folder that exists")
+        raise FileError(f"{target} cannot be written ({target.parent} is not a folder); choose a folder that exists")
     if target.is_dir():
         raise FileError(f"{target} is a folder, expected the name of a file; choose another")
     return target.with_name(f"{target.name}.run")
@@ -82,56 +83,54 @@ def run_folder(target: Path | None) -> Path | None:
 
 
 def write_frames(run: FramesRun, target: Path) -> None:
-    """Write one csv (a row per frame) or npz file (contacts too), and remove the parts that it was made from."""
-    if target.suffix.lower() not in FILE_ENDINGS:
+    """Write a csv (a row per frame) or npz file (contacts too) and delete the shards; other endings do nothing."""
+    frames, contacts = run.frames(), run.contacts()
+
+    def arrays() -> dict[str, Any]:
+        columns = {f"contact_{name}": _column(contacts, name) for name in ("frame", "is_self", "kind")}
+        columns["contact_pair"] = np.stack([_column(contacts, f"triangle_{side}") for side in "ab"], axis=1)
+        columns |= {name: frames.column(name).fill_null(-1).to_numpy() for name in ("contacts", "self_contacts")}
+        return columns | {name: _texts(frames, name) for name in ("name", "relation", "error")}
+
+    _write(run, target, frames, arrays)
+
+
+def _column(table: Any, name: str) -> Any:
+    return table.column(name).to_numpy(zero_copy_only=False)
+
+
+def _texts(table: Any, name: str) -> Any:
+    return np.array([each or "" for each in table.column(name).to_pylist()], dtype=np.str_)
+
+
+def _write(run: Run, target: Path, table: Any, arrays: Callable[[], dict[str, Any]]) -> None:
+    """Write ``table`` as csv, or ``arrays`` as npz, and delete the shards."""
+    ending = target.suffix.lower()
+    if ending not in FILE_ENDINGS:
         return
-    frames = run.frames()
-    if target.suffix.lower() == ".csv":
-        data = _csv(frames)
+    if ending == ".csv":
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table.column_names)
+        writer.writerows(["" if value is None else value for value in row.values()] for row in table.to_pylist())
+        data = text.getvalue().encode(errors="backslashreplace")
     else:
-        contacts = run.contacts()
-        columns = {
-            f"contact_{name}": contacts.column(name).to_numpy(zero_copy_only=False)
-            for name in ("frame", "is_self", "kind")
-        }
-        columns["contact_pair"] = np.stack([contacts.column(f"triangle_{side}").to_numpy() for side in "ab"], axis=1)
-        for name in ("contacts", "self_contacts"):
-            columns[name] = frames.column(name).fill_null(-1).to_numpy()
-        for name in ("name", "relation", "error"):
-            columns[name] = np.array([each or "" for each in frames.column(name).to_pylist()], dtype=np.str_)
         file = io.BytesIO()
-        np.savez_compressed(file, **columns)
+        np.savez_compressed(file, **arrays())
         data = file.getvalue()
-    _write(target, data)
+    write_bytes(target, data)
     shutil.rmtree(run.folder, ignore_errors=True)
 
 
-def _csv(table: Any) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.column_names)
-    writer.writerows(["" if value is None else value for value in row.values()] for row in table.to_pylist())
-    return text.getvalue().encode(errors="backslashreplace")
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        raise FileError(
-            f"{path} cannot be written ({error.strerror}); choose a folder that may be written to"
-        ) from error
-
-
 def _counts(frames: Any) -> Any:
-    """Contacts of each frame, with the other body and itself; NaN of frames that could not be used."""
+    """Contacts of each frame, self contacts included; NaN for unreadable frames."""
     counts = [frames.column(name).fill_null(0).to_numpy().astype(np.float64) for name in ("contacts", "self_contacts")]
     bad = np.array([error is not None for error in frames.column("error").to_pylist()], dtype=np.bool_)
     return np.where(bad, np.nan, counts[0] + counts[1])
 
 
 def worst_frames(run: FramesRun) -> list[tuple[int, str, int]]:
-    """Number, name and contacts of the frames with the most, the earlier first of equal ones."""
+    """Number, name and contacts of the frames with the most contacts; ties by frame number."""
     frames = run.frames()
     counts = np.nan_to_num(_counts(frames))
     order = np.argsort(-counts, kind="stable")[:WORST]
@@ -140,144 +139,131 @@ def worst_frames(run: FramesRun) -> list[tuple[int, str, int]]:
 
 
 def bad_rows(table: Any, *names: str) -> list[tuple[str, str]]:
-    """Who could not be used, and why."""
+    """Names and errors of the rows that have one."""
     rows = zip(*(table.column(name).to_pylist() for name in names), table.column("error").to_pylist())
     return [(" and ".join(row[:-1]), row[-1]) for row in rows if row[-1] is not None]
 
 
-def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str) -> Page:
-    """Contacts over time, the worst frames with pictures, frames that could not be used, how to repeat it."""
-    frames = run.frames()
-    counts = _counts(frames)
-    page = Page(f"{run.totals['colliding']:,} of {counted(len(run), 'frame')} collide")
-    sentence, tone = _verdict(run.totals["colliding"], run.totals["bad"], "frame")
-    page.verdict(sentence, tone)
-    page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("frames", "colliding", "contacts"))
-    _add_facts(page, asked, run.totals)
-    page.section("Contacts over time")
-    bad = np.flatnonzero(np.isnan(counts)).tolist()
-    page.chart(
-        counts, across="frame", up="pairs of triangles that meet", marked=bad, mark="frames that could not be used"
+def _begin(run: Run, title: str, what: str, tiles: tuple[str, ...], asked: list[tuple[str, str]]) -> Page:
+    """Page with verdict, tiles, options and totals; ``what`` is counted as colliding."""
+    page = Page(title)
+    colliding, bad = run.totals["colliding"], run.totals["bad"] + run.totals.get("bad_pairs", 0)
+    found = (
+        f"{counted(colliding, what)} collide{'s' if colliding == 1 else ''}." if colliding else f"No {what} collides."
     )
-    worst = worst_frames(run)
-    if worst:
-        page.section("Worst frames")
-        page.table([(number, name, count) for number, name, count in worst], ("frame", "name", "contacts"))
-        for place, (number, name, _) in enumerate(worst):
-            for found in run.at(number):
-                if len(found):
-                    with_what = "with itself" if len(found.bodies) == 1 else "with the other body"
-                    caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {with_what}"
-                    if place == 0:
-                        add_sides(page, picture.parts_of_pairs(found, run.names), caption)
-                    else:
-                        parts = picture.parts_of_pairs(found, run.names)
-                        page.picture(picture.draw_parts(parts, caption), caption)
-    _add_bad(page, bad_rows(frames, "name"), "Frames that could not be used")
-    page.section("How to repeat it")
+    tone: Tone = "unsure" if bad else "hit" if colliding else "clear"
+    if bad:
+        missing = counted(bad, f"{what} could not be read and is", f"{what}s could not be read and are")
+        page.verdict(f"{found} {missing} excluded from the result.", tone)
+    else:
+        page.verdict(f"{found} This is certain: every pair of triangles was decided exactly.", tone)
+    page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in tiles)
+    page.section("Input")
+    page.facts(asked)
+    page.section("Result")
+    page.facts((label, run.totals[name]) for name, label in LABELS.items() if name in run.totals)
+    return page
+
+
+def _end(page: Page, bad: list[tuple[str, str]], heading: str, command: str) -> Page:
+    """Add what could not be read, and the command."""
+    if bad:
+        page.section(heading)
+        page.table(bad[:LISTED])
+        if len(bad) > LISTED:
+            page.text(f"and {len(bad) - LISTED} more; the tables list all")
+    page.section("Command")
     page.command(command)
     return page
 
 
-def _add_facts(page: Page, asked: list[tuple[str, str]], totals: dict[str, int]) -> None:
-    page.section("What was asked")
-    page.facts(asked)
-    page.section("What was found")
-    page.facts((words, totals[name]) for name, words in LABELS.items() if name in totals)
+def _add_picture(page: Page, found: TrianglePairs, names: tuple[str, ...], caption: str, *, sides: bool) -> None:
+    """Add a picture of pairs, from several directions if ``sides``."""
+    items = pair_items(found, names)
+    if sides:
+        page.views(items, caption)
+    else:
+        page.picture(render(items, caption), caption)
 
 
-def _verdict(colliding: int, bad: int, what: str) -> tuple[str, Tone]:
-    """What a run found, and how sure it is."""
-    found = (
-        f"{counted(colliding, what)} collide{'s' if colliding == 1 else ''}." if colliding else f"No {what} collides."
-    )
-    if not bad:
-        return f"{found} This is certain: every pair of triangles was decided exactly.", "hit" if colliding else "clear"
-    missing = counted(bad, f"{what} could not be read or used, and is", f"{what}s could not be read or used, and are")
-    return f"{found} {missing} left out; nothing is known of what could not be used.", "unsure"
-
-
-def _add_bad(page: Page, rows: list[tuple[str, str]], heading: str) -> None:
-    if rows:
-        page.section(heading)
-        page.table(rows[:LISTED])
-        if len(rows) > LISTED:
-            page.text(f"and {len(rows) - LISTED} more; the tables have all of them")
+def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str) -> Page:
+    """Page with contacts over time, pictures of the worst frames, unreadable frames, and the command."""
+    frames = run.frames()
+    counts = _counts(frames)
+    title = f"{run.totals['colliding']:,} of {counted(len(run), 'frame')} collide"
+    page = _begin(run, title, "frame", ("frames", "colliding", "contacts"), asked)
+    page.section("Contacts over time")
+    bad = np.flatnonzero(np.isnan(counts)).tolist()
+    page.chart(counts, across="frame", up="intersecting triangle pairs", marked=bad, mark="unreadable frames")
+    worst = worst_frames(run)
+    if worst:
+        page.section("Worst frames")
+        page.table(worst, ("frame", "name", "contacts"))
+        for place, (number, name, _) in enumerate(worst):
+            for found in filter(len, run.at(number)):
+                other = "with itself" if len(found.bodies) == 1 else "with the other body"
+                caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {other}"
+                _add_picture(page, found, run.names, caption, sides=place == 0)
+    return _end(page, bad_rows(frames, "name"), "Unreadable frames", command)
 
 
 # many parts -------------------------------------------------------------------------------------------
 
 
 def clashes(run: PairsRun) -> list[dict[str, Any]]:
-    """Rows of pairs that meet, the largest volume first, then the most contacts."""
+    """Rows of colliding pairs, by decreasing volume, then contacts."""
     rows = [row for row in run.pairs().to_pylist() if row["collides"]]
     return sorted(rows, key=lambda row: (-(row["volume"] or 0.0), -row["contacts"], row["a"], row["b"]))
 
 
 def pair_in_words(row: dict[str, Any]) -> str:
-    """How the parts of a row stand to each other."""
-    return said(row["relation"], row["name_a"], row["name_b"])
+    """The relation of a row as a phrase."""
+    return relation_label(row["relation"], row["name_a"], row["name_b"])
 
 
 def write_pairs(run: PairsRun, target: Path) -> None:
-    """Write one csv or npz file with a row per near pair, and remove the parts that it was made from."""
-    if target.suffix.lower() not in FILE_ENDINGS:
-        return
+    """Write a csv or npz file with a row per near pair and delete the shards; other endings do nothing."""
     table = run.pairs()
-    if target.suffix.lower() == ".csv":
-        data = _csv(table)
-    else:
+
+    def arrays() -> dict[str, Any]:
         columns: dict[str, Any] = {}
         for name in table.column_names:
-            column = table.column(name)
             if name in ("name_a", "name_b", "relation", "error"):
-                columns[name] = np.array([each or "" for each in column.to_pylist()], dtype=np.str_)
+                columns[name] = _texts(table, name)
             elif name in ("volume", "volume_error", "depth"):
-                columns[name] = column.to_numpy(zero_copy_only=False)
+                columns[name] = _column(table, name)
             else:
-                nothing = False if name == "collides" else 0
-                columns[name] = column.fill_null(nothing).to_numpy(zero_copy_only=False)
-        file = io.BytesIO()
-        np.savez_compressed(file, **columns)
-        data = file.getvalue()
-    _write(target, data)
-    shutil.rmtree(run.folder, ignore_errors=True)
+                filled = table.column(name).fill_null(False if name == "collides" else 0)
+                columns[name] = filled.to_numpy(zero_copy_only=False)
+        return columns
+
+    _write(run, target, table, arrays)
 
 
 def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -> Page:
-    """The pairs that meet, a matrix of them, parts that could not be used, how to repeat it."""
+    """Page with the colliding pairs, their contact matrix, pictures, unreadable parts, and the command."""
     rows = clashes(run)
     verb = "collides" if len(rows) == 1 else "collide"
-    page = Page(f"{counted(len(rows), 'pair')} of {counted(run.totals['parts'], 'part')} {verb}")
-    sentence, tone = _verdict(len(rows), run.totals["bad"] + run.totals["bad_pairs"], "pair")
-    page.verdict(sentence, tone)
-    page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in ("parts", "near", "colliding", "contacts"))
-    _add_facts(page, asked, run.totals)
+    title = f"{counted(len(rows), 'pair')} of {counted(run.totals['parts'], 'part')} {verb}"
+    page = _begin(run, title, "pair", ("parts", "near", "colliding", "contacts"), asked)
     if rows:
-        page.section("Pairs that meet")
+        page.section("Colliding pairs")
         head = ("pair", "contacts", "volume", "depth")
         page.table([[pair_in_words(row), *(row[name] for name in head[1:])] for row in rows[:LISTED]], head)
         if len(rows) > LISTED:
-            page.text(f"and {len(rows) - LISTED} more; the table of pairs has all of them")
+            page.text(f"and {len(rows) - LISTED} more; the table of pairs lists all")
         _add_matrix(page, rows)
         page.section("Worst pairs")
         for place, row in enumerate(rows[:WORST]):
-            found = run.at(row["a"], row["b"])
             contacts = f": {counted(row['contacts'], 'contact')}" if row["contacts"] else ""
-            title = f"{pair_in_words(row)}{contacts}"
-            parts = picture.parts_of_pairs(found, (row["name_a"], row["name_b"]))
-            if place == 0:
-                add_sides(page, parts, title)
-            else:
-                page.picture(picture.draw_parts(parts, title), title)
+            names, caption = (row["name_a"], row["name_b"]), f"{pair_in_words(row)}{contacts}"
+            _add_picture(page, run.at(row["a"], row["b"]), names, caption, sides=place == 0)
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
-    _add_bad(page, bad, "What could not be used")
-    page.section("How to repeat it")
-    page.command(command)
-    return page
+    return _end(page, bad, "Unreadable parts and unresolved pairs", command)
 
 
 def _add_matrix(page: Page, rows: list[dict[str, Any]]) -> None:
+    """Add the symmetric matrix of contact counts of the parts with the most contacts."""
     names: dict[int, str] = {}
     total: dict[int, int] = {}
     for row in rows:
@@ -293,5 +279,5 @@ def _add_matrix(page: Page, rows: list[dict[str, Any]]) -> None:
             values[i, j] = values[j, i] = row["contacts"]
     page.section("Contacts of every pair")
     if len(shown) < len(total):
-        page.text(f"The {len(shown):,} parts with the most contacts, of {len(total):,} that meet another.")
+        page.text(f"The {len(shown):,} parts with the most contacts, of {len(total):,} that collide.")
     page.matrix([names[part] for part in shown], values, unit="contacts", zero="one is inside the other")

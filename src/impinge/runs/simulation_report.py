@@ -1,4 +1,4 @@
-"""The report of ``impinge simulate``: numbers over time, pictures of three moments, a recording, how to repeat it."""
+"""The report of ``impinge simulate``: charts over time, pictures of three frames, a recording, the command."""
 
 from __future__ import annotations
 
@@ -10,28 +10,19 @@ import numpy as np
 from impinge.checks import Floats
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.runs.simulation_run import SimulationRun
-from impinge.view.picture import (
-    BODY_COLOURS,
-    DEFAULT_SIGHT,
-    EDGES_BELOW,
-    Part,
-    Sight,
-    draw_from,
-    parts_of_world,
-    plot_world,
-)
-from impinge.view.report import Page, Tone
-from impinge.view.sides import add_sides
-from impinge.view.words import counted
+from impinge.view.labels import counted
+from impinge.view.picture import BODY_COLOURS, EDGES_BELOW, contact_items
+from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, render, render_views
+from impinge.view.report import Page
 from impinge.world.world import World
 
 RECORDED = 48
-"""Pictures of the recording at most."""
+"""Most pictures of a recording."""
 SIZE = (640, 480)
 SWING = 60.0
-"""Degrees by which the recording turns about the scene, so that depth is to be seen."""
+"""Rotation of the camera during a recording [degrees], which shows depth."""
 CHARTS = (
-    ("contacts", "contacts that push"),
+    ("contacts", "active contacts"),
     ("deepest", "deepest contact [m]"),
     ("kinetic", "kinetic energy [J]"),
     ("elastic", "elastic energy [J]"),
@@ -41,7 +32,7 @@ Rows = list[tuple[str, Any]]
 
 
 def found_in_words(run: SimulationRun) -> Rows:
-    """What happened, a line each."""
+    """Totals of a run: label and value of each line."""
     table = run.table()
     earlier = f", {run.resumed} of an earlier run" if run.resumed else ""
     rows: Rows = [("bodies", len(run.names)), ("frames", f"{run.frame_count}{earlier}")]
@@ -56,9 +47,7 @@ def found_in_words(run: SimulationRun) -> Rows:
         ("fastest at the end", f"{table['fastest'][-1]:.3g} m/s"),
     ]
     if not table["complete"].all():
-        rows.append(
-            ("cut short", f"too little time to look for all contacts in {int((table['complete'] == 0).sum()):,} frames")
-        )
+        rows.append(("incomplete", f"budget exceeded in {int((table['complete'] == 0).sum()):,} frames"))
     timings = run.timings()
     if np.isfinite(timings).any():
         rows.append(("time per frame", f"{np.nanmedian(timings):.1f} ms (median)"))
@@ -66,80 +55,64 @@ def found_in_words(run: SimulationRun) -> Rows:
 
 
 def simulation_report(run: SimulationRun, *, title: str, asked: Sequence[tuple[str, Any]], command: str) -> Page:
-    """One page about a run."""
+    """A page with verdict, totals, recording, pictures and charts of a run."""
     table = run.table()
     page = Page(title)
-    page.verdict(_sentence(table, run.frame_count), _tone(table))
-    page.section("What was asked")
+    page.verdict(_verdict(table, run.frame_count), "plain" if table["complete"].all() else "unsure")
+    page.section("Input")
     page.facts(asked)
-    page.section("What happened")
+    page.section("Result")
     page.facts(found_in_words(run))
     page.animation(list(recording(run)), "the whole run")
     page.section("Moments")
     most = int(np.argmax(table["contacts"])) + 1 if run.frame_count else 0
-    for frame, words in {0: "at first", most: "with the most contacts", run.frame_count: "at the end"}.items():
-        contacts = _world(run, frame).contacts()
+    for frame, words in {0: "start", most: "most contacts", run.frame_count: "end"}.items():
+        world = World()
+        for name, x, faces in zip(run.names, run.positions(frame), run.faces):
+            world.add(TriMesh(x, faces, validate="trust"), name=name)
+        contacts = world.contacts()
         found = counted(len(contacts), "vertex or pair of triangles", "vertices or pairs of triangles")
         caption = f"{words}: frame {frame}, {found} in contact"
         if frame == most and len(contacts):
-            add_sides(page, parts_of_world(contacts), caption)
+            page.views(contact_items(contacts), caption)
         else:
-            page.picture(plot_world(contacts), caption)
+            page.picture(render(contact_items(contacts), caption), caption)
     if run.frame_count:
         page.section("Over time")
         for column, up in CHARTS:
             page.chart(table[column], at=table["frame"], across="frame", up=up)
-        page.chart(run.timings(), at=table["frame"], across="frame", up="milliseconds that a frame took")
-    page.section("How to repeat it")
+        page.chart(run.timings(), at=table["frame"], across="frame", up="time per frame [ms]")
+    page.section("Command")
     page.command(command)
     return page
 
 
-def _sentence(table: dict[str, Any], frames: int) -> str:
-    """What happened, and whether all contacts were looked for."""
+def _verdict(table: dict[str, Floats], frames: int) -> str:
+    """Contacts of a run, and whether all searches were complete."""
     if not frames:
-        return "Nothing was simulated: these are the bodies as they are at first."
-    touched = int((table["contacts"] > 0).sum())
-    met = f"The bodies were in contact in {touched:,} of {counted(frames, 'frame')}" if touched else "Nothing met"
-    deep = f", at most {table['deepest'].max():.3g} m deep" if touched else ""
-    short = int((table["complete"] == 0).sum())
-    sure = (
-        f"In {counted(short, 'frame')} there was no time to look for all contacts."
-        if short
-        else ("All contacts were looked for in every frame.")
-    )
-    return f"{met}{deep}. {sure}"
+        return "Nothing was simulated: these are the initial bodies."
+    touched, short = int((table["contacts"] > 0).sum()), int((table["complete"] == 0).sum())
+    met = "There were no contacts"
+    if touched:
+        met = f"The bodies were in contact in {touched:,} of {counted(frames, 'frame')}"
+        met += f", at most {table['deepest'].max():.3g} m deep"
+    sure = f"The budget was exceeded in {counted(short, 'frame')}" if short else "All searches were complete"
+    return f"{met}. {sure}."
 
 
-def _tone(table: dict[str, Any]) -> Tone:
-    return "plain" if table["complete"].all() else "unsure"
-
-
-def _world(run: SimulationRun, frame: int) -> World:
-    world = World()
-    for name, x, faces in zip(run.names, run.positions(frame), run.faces):
-        world.add(TriMesh(x, faces, validate="trust"), name=name)
-    return world
-
-
-def recording(run: SimulationRun) -> Iterator[Any]:
-    """Frames spread evenly over the run, all with the same part of space in view, which turns a little."""
+def recording(run: SimulationRun) -> Iterator[Pixels]:
+    """Pictures of evenly spaced frames in one rotating view that contains all of them."""
     frames = np.unique(np.linspace(0, run.frame_count, RECORDED).astype(int))
     bounds = [bound for frame in frames for x in run.positions(frame) for bound in (x.min(axis=0), x.max(axis=0))]
     low, high = np.min(bounds, axis=0), np.max(bounds, axis=0)
-    everything = Part("", _outline(low, high), "#ffffff", 0.0, False)
+    everything = DrawItem("", np.stack([low, high, high])[None], "#ffffff", 0.0, False)  # keeps the view constant
     for frame in frames:
         turn = SWING * (frame / max(run.frame_count, 1) - 0.5)
-        sight = Sight(DEFAULT_SIGHT.azimuth + turn, 18.0, SIZE)
+        camera = Camera(DEFAULT_CAMERA.azimuth + turn, 18.0, SIZE)
         shown = [x[faces] for x, faces in zip(run.positions(frame), run.faces)]
-        parts = [
-            Part("", np.concatenate(shown[k::2]), colour, 1.0, sum(map(len, shown)) < EDGES_BELOW)
+        items = [
+            DrawItem("", np.concatenate(shown[k::2]), colour, 1.0, sum(map(len, shown)) < EDGES_BELOW)
             for k, colour in enumerate(BODY_COLOURS)
             if shown[k::2]
         ]
-        yield draw_from([*parts, everything], "", [sight])[0]
-
-
-def _outline(low: Floats, high: Floats) -> Floats:
-    """The diagonal of a box, as a triangle without area."""
-    return np.stack([low, high, high])[None]
+        yield render_views([*items, everything], "", [camera])[0]

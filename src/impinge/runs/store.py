@@ -1,14 +1,14 @@
-"""The folder of a run: what was asked, and what was found so far, in parts that appear whole or not at all.
+"""The folder of a run: a manifest, and tables in shards that appear whole or not at all.
 
-    run/manifest.json             what was asked; ``state`` is "running" or "complete"; totals once it is
-    run/<table>/part-000012.parquet
+    run/manifest.json                    the job; ``state`` is "running" or "complete"; totals once it is complete
+    run/<table>/part-000012.parquet      rows of shard 12 (Parquet's usual file name)
 
-1. Open.   The manifest says which job the folder belongs to. Another job is refused, the same one goes on.
-2. Commit. A part is written beside its place, brought to the disk and renamed. The last table of a part to appear is
-           the one that makes it count, so that a part counts if, and only if, all its tables are there.
-3. Finish. The manifest is replaced by one that says so.
+1. Open.   The manifest identifies the job. The folder of another job is refused; a run of the same job is resumed.
+2. Commit. The tables of a shard are written atomically (``io.atomic``), in order. The last table commits the shard: a
+           shard counts if and only if all its tables exist.
+3. Finish. A manifest with state "complete" and the totals replaces the first one.
 
-Whatever is killed, at any point, leaves parts that are whole, and files ending in ``.tmp``, which nobody reads.
+A process killed at any point leaves whole shards, and ``.tmp`` files that are never read.
 """
 
 from __future__ import annotations
@@ -20,17 +20,27 @@ import re
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from impinge.errors import FileError, MissingExtra, OptionError
+from impinge.io.atomic import write_whole
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+Made = TypeVar("Made")
+Row = dict[str, Any]
 
 
 def parquet() -> Any:
-    """The modules pyarrow and pyarrow.parquet, or a sentence."""
+    """The module pyarrow, with ``pyarrow.parquet`` loaded.
+
+    Raises
+    ------
+    MissingExtra
+        If pyarrow is not installed.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
@@ -41,163 +51,165 @@ def parquet() -> Any:
     return pyarrow
 
 
-def encode(columns: dict[str, Any], schema: Any, *, repeating: list[str] | None = None) -> bytes:
-    """A table as the bytes of a Parquet file; the same table gives the same bytes.
+def schema_of(types: dict[str, str]) -> Any:
+    """A pyarrow schema of column names and type aliases; "point" is a list of three float64."""
+    arrow = parquet()
+    point = arrow.list_(arrow.float64(), 3)
+    return arrow.schema([(n, point if kind == "point" else arrow.type_for_alias(kind)) for n, kind in types.items()])
 
-    ``repeating`` names the columns with few different values, if the others have many: a list of those takes time and
-    room.
+
+def encode(columns: dict[str, Any], types: dict[str, str], *, dictionary: bool | list[str] = True) -> bytes:
+    """A table as the bytes of a Parquet file; equal tables give equal bytes.
+
+    ``dictionary`` names the columns to be dictionary-encoded: those with few distinct values.
     """
     arrow = parquet()
     sink = arrow.BufferOutputStream()
-    table = arrow.table(columns, schema=schema)
-    arrow.parquet.write_table(table, sink, compression="zstd", use_dictionary=True if repeating is None else repeating)
+    table = arrow.table(columns, schema=schema_of(types))
+    arrow.parquet.write_table(table, sink, compression="zstd", use_dictionary=dictionary)
     return bytes(sink.getvalue())
 
 
-def folder_for(out: str | os.PathLike[str] | None) -> Path:
-    """The folder that was asked for, or a new one that is to go with the result."""
-    return Path(tempfile.mkdtemp(prefix="impinge-")) if out is None else Path(out)
+def encode_rows(rows: list[Row], types: dict[str, str]) -> bytes:
+    """Rows as the bytes of a Parquet file; absent values become null."""
+    return encode({name: [row.get(name) for row in rows] for name in types}, types)
 
 
-def remove_with(owner: object | None, folder: Path) -> None:
-    """Remove a folder once nobody holds ``owner`` any more; at once if there is no owner, since the run failed."""
-    if owner is None:
+def tally(rows: list[Row], count: str, bad: str, *summed: str) -> dict[str, int]:
+    """Totals over rows: their number as ``count``, "colliding", sums of columns, and rows with an error as ``bad``."""
+    return {
+        count: len(rows),
+        "colliding": sum(bool(row.get("collides")) for row in rows),
+        **{name: sum(row.get(name) or 0 for row in rows) for name in summed},
+        bad: sum(row.get("error") is not None for row in rows),
+    }
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Replace an ``OSError`` by a ``FileError`` that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be written ({error.strerror or error}); choose a folder that may be written to"
+        ) from error
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    with writing(path):
+        write_whole(path, lambda file: file.write(data))
+
+
+def in_folder(out: str | os.PathLike[str] | None, run: Callable[[Path], Made]) -> Made:
+    """Call ``run`` with the folder ``out``, or a temporary one that is deleted with the result or after a failure."""
+    if out is not None:
+        return run(Path(out))
+    folder = Path(tempfile.mkdtemp(prefix="impinge-"))
+    try:
+        made = run(folder)
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
-    else:
-        weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+        raise
+    weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
+    return made
 
 
 class Store:
-    """One run's folder, opened by one process at a time."""
+    """The folder of one run, locked by one process at a time."""
 
-    def __init__(self, folder: Path, description: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, job: dict[str, Any]) -> None:
         self.folder = folder
-        self._manifest = {"format": FORMAT, **description, "state": "running"}
-        try:
+        self._manifest = {"format": FORMAT, **job, "state": "running"}
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            others = [each.name for each in folder.iterdir() if not each.name.endswith(".tmp")]
-            if MANIFEST not in others and others:
+            found = [each.name for each in folder.iterdir() if not each.name.endswith(".tmp")]
+            if found and MANIFEST not in found:
                 raise OptionError(
-                    f"{folder} holds other files ({others[0]}) and no run; choose an empty folder or a new name"
+                    f"{folder} holds other files ({found[0]}) and no run; choose an empty folder or a new name"
                 )
             self._lock = _locked(folder)
-        except OSError as error:
-            raise _not_written(folder, error) from error
         try:
-            self._begin(goes_on=bool(others))
+            if found:
+                self._resume()
+            else:
+                self._write_manifest()
+            with writing(folder):
+                for left in folder.rglob("*.tmp"):
+                    left.unlink()
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, *, goes_on: bool) -> None:
-        """Write the manifest, or take the one that is there; sweep away what a killed process left."""
-        if goes_on:
-            self._take_manifest()
-        try:
-            if not goes_on:
-                self._write_manifest()
-            for left in self.folder.rglob("*.tmp"):
-                left.unlink()
-        except OSError as error:
-            raise _not_written(self.folder, error) from error
-
-    def _take_manifest(self) -> None:
-        """Go on with the run in the folder, if it is the same job."""
+    def _resume(self) -> None:
+        """Take the manifest of the folder if it belongs to the same job."""
         path = self.folder / MANIFEST
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
             job = held["job"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise OptionError(
-                f"{path} is no manifest of a run ({error}); choose another folder, or remove it"
-            ) from error
+            raise OptionError(f"{path} is not a manifest of a run ({error}); choose another folder") from error
         if held.get("format") != FORMAT:
             raise OptionError(f"{path} has format {held.get('format')!r}, expected {FORMAT}; choose another folder")
         if job != self._manifest["job"]:
             raise OptionError(
-                f"{self.folder} holds a run on other bodies, frames or options, or the files were changed since; "
-                "choose another folder, or remove it to begin anew"
+                f"{self.folder} holds a run on other bodies, frames or options, or the files have changed since; "
+                "choose another folder, or remove this one to start over"
             )
         self._manifest = held
 
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """What was asked, and the state."""
-        return dict(self._manifest)
-
     def done(self, table: str) -> set[int]:
-        """Numbers of the parts that are there."""
-        return {number for number, _ in _parts(self.folder / table)}
+        """Numbers of the committed shards."""
+        return {number for number, _ in _shard_files(self.folder / table)}
 
     def commit(self, number: int, tables: dict[str, bytes]) -> None:
-        """Let a part appear; the last of its tables makes it count."""
+        """Write the tables of a shard; the last one commits it."""
         for table, data in tables.items():
             path = self.folder / table / f"part-{number:06d}.parquet"
-            try:
+            with writing(path):
                 path.parent.mkdir(exist_ok=True)
-                write_whole(path, data)
-            except OSError as error:
-                raise _not_written(path, error) from error
+            write_bytes(path, data)
 
-    def finish(self, totals: dict[str, Any]) -> None:
-        """Say in the manifest that all is there."""
+    def finish(self, totals: dict[str, int]) -> None:
+        """Mark the run as complete."""
         if self._manifest.get("state") != "complete" or self._manifest.get("totals") != totals:
             self._manifest |= {"state": "complete", "totals": totals}
-            try:
-                self._write_manifest()
-            except OSError as error:
-                raise _not_written(self.folder, error) from error
+            self._write_manifest()
 
     def close(self) -> None:
-        """Let other processes open the folder."""
+        """Release the lock on the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def _write_manifest(self) -> None:
-        write_whole(self.folder / MANIFEST, (json.dumps(self._manifest, indent=2) + "\n").encode())
+        write_bytes(self.folder / MANIFEST, (json.dumps(self._manifest, indent=2) + "\n").encode())
 
-    def read(self, table: str) -> Any:
-        """All parts of a table, one after the other, as a pyarrow Table; None if there are none."""
-        return read_table(self.folder, table)
+    def rows(self, table: str) -> list[Row]:
+        """All rows of a table."""
+        found = read_table(self.folder, table)
+        return [] if found is None else list(found.to_pylist())
 
 
-def _parts(folder: Path) -> list[tuple[int, Path]]:
+def _shard_files(folder: Path) -> Iterable[tuple[int, Path]]:
     found = (re.fullmatch(r"part-(\d+)\.parquet", path.name) for path in folder.glob("part-*"))
     return sorted((int(name[1]), folder / name[0]) for name in found if name)
 
 
 def read_table(folder: Path, table: str) -> Any:
-    """All parts of a table of a run, one after the other, as a pyarrow Table; None if there are none."""
-    tables = [_read_part(path) for _, path in _parts(folder / table)]
-    return parquet().concat_tables(tables) if tables else None
-
-
-def _read_part(path: Path) -> Any:
-    arrow = parquet()
-    try:
-        return arrow.parquet.read_table(path, partitioning=None)
-    except (OSError, arrow.ArrowInvalid) as error:
-        raise FileError(f"{path} cannot be read ({error}); remove it and run again") from error
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write beside ``path``, bring to the disk, rename."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise
+    """All shards of a table, concatenated in order, as a pyarrow Table; None if there are none."""
+    arrow, tables = parquet(), []
+    for _, path in _shard_files(folder / table):
+        try:
+            tables.append(arrow.parquet.read_table(path, partitioning=None))
+        except (OSError, arrow.ArrowInvalid) as error:  # noqa: PERF203 - the message names the file
+            raise FileError(f"{path} cannot be read ({error}); remove it and run again") from error
+    return arrow.concat_tables(tables) if tables else None
 
 
 def _locked(folder: Path) -> int | None:
-    """Keep other processes out of a folder; the lock ends with the process, however that ends. Windows has none."""
+    """Lock a folder until its descriptor is closed or the process ends; None on Windows, which has no ``flock``."""
     try:
         import fcntl
     except ImportError:
@@ -211,7 +223,3 @@ def _locked(folder: Path) -> int | None:
             f"another process is writing to {folder}; wait until it ends, or choose another folder"
         ) from error
     return lock
-
-
-def _not_written(path: Path, error: OSError) -> FileError:
-    return FileError(f"{path} cannot be written ({error.strerror or error}); choose a folder that may be written to")

@@ -9,4 +9,4 @@ from impinge.scenes.registry import Scene, get, names
 __all__ = ["Scene", "get", "names", "SMALL"]
 
 SMALL = names("small")
-"""Scenes of two bodies that an exhaustive test decides in milliseconds."""
+"""Scenes of two bodies that brute force solves in milliseconds."""

@@ -1,13 +1,11 @@
-"""Smooth closed bodies like those in the papers, by formula: a liver, a bunny, a dragon, a bull.
+"""Smooth closed bodies similar to those of the papers, by formula: a liver, a bunny, a dragon, a bull.
 
-Each begins as a ball: a cube of ``cells`` x ``cells`` squares on each side, blown up, 12 cells² triangles. Then
+1. Sphere.  A cube of ``cells`` x ``cells`` squares per side, projected to the unit sphere: 12 cells² triangles.
+2. Lobes.   Ears, horns and legs scale the radius in direction n by 1 + Σ h_i exp((n · d_i - 1) / w_i).
+3. Stretch  to an ellipsoid.
+4. Bend     along its length (the dragon only).
 
-1. Stretch  it to an ellipsoid,
-2. lobes    pull it out along some directions d_i, by 1 + Σ h_i exp((n · d_i - 1) / w_i) in the direction n: ears,
-            horns, legs,
-3. bend     it along its length, where it is a dragon.
-
-Bodies look along x, stand on -z, are symmetric in y (the dragon is not), and 0.2 m long unless told otherwise.
+Bodies face +x, stand on -z, are symmetric in y (except the dragon), and 0.2 m long by default.
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
 LENGTH = 0.2
-"""Of every body, from nose to tail [m]."""
+"""Default length of a body along x [m]."""
 
 Lobes = tuple[tuple[float, float, float, float, float], ...]
-"""Direction (3), height and width; those beside the plane y = 0 have a twin on the other side."""
+"""Direction (3), height and width; lobes off the plane y = 0 are mirrored."""
 
 BUNNY: Lobes = (
     (0.75, 0.0, 0.65, 0.55, 0.10),  # head
@@ -49,28 +47,26 @@ BULL: Lobes = (
 
 
 def bunny(cells: int = 41, *, length: float = LENGTH) -> TriMesh:
-    """A body like a bunny: upright, a head with two ears, four feet and a tail."""
-    x, faces = _with_lobes(cells, (1.0, 0.75, 0.95), BUNNY)
-    return TriMesh(_long(x, length), faces)
+    """A bunny-like body: upright, a head with two ears, four feet and a tail."""
+    return _scaled(*_with_lobes(cells, (1.0, 0.75, 0.95), BUNNY), length)
 
 
 def dragon(cells: int = 41, *, length: float = LENGTH) -> TriMesh:
-    """A body like a dragon: long, bent to an S, with spikes on its back, legs and stubs of wings."""
+    """A dragon-like body: long, bent to an S, with spikes, legs and short wings."""
     x, faces = _with_lobes(cells, (1.8, 0.45, 0.5), DRAGON)
     along = x[:, 0]
     x[:, 1] += 0.35 * np.sin(1.3 * along)
     x[:, 2] += 0.10 * along**2
-    return TriMesh(_long(x, length), faces)
+    return _scaled(x, faces, length)
 
 
 def bull(cells: int = 41, *, length: float = LENGTH) -> TriMesh:
-    """A body like a bull: a barrel on four legs, with a head and two horns."""
-    x, faces = _with_lobes(cells, (1.3, 0.6, 0.7), BULL)
-    return TriMesh(_long(x, length), faces)
+    """A bull-like body: a barrel on four legs, with a head and two horns."""
+    return _scaled(*_with_lobes(cells, (1.3, 0.6, 0.7), BULL), length)
 
 
 def liver(cells: int = 41) -> TriMesh:
-    """A body like a liver, 0.2 m long: a large lobe, a small one, a hollow below."""
+    """A liver-like body, 0.2 m long: a large lobe, a small one, a concavity below."""
     unit, faces = _ball(cells)
     x, y, z = unit.T
     thick = 1.0 - 0.45 * x
@@ -79,7 +75,7 @@ def liver(cells: int = 41) -> TriMesh:
 
 
 def _ball(cells: int) -> tuple[Floats, Ints]:
-    """Unit vectors and faces of a cube blown up."""
+    """Vertices and faces of a cube projected to the unit sphere."""
     cube = shapes.box(2.0, cells=(cells,) * 3)
     return cube.vertices / np.linalg.norm(cube.vertices, axis=1)[:, None], cube.faces
 
@@ -94,7 +90,7 @@ def _with_lobes(cells: int, axes: tuple[float, float, float], lobes: Lobes) -> t
     return unit * reach[:, None] * np.array(axes), faces
 
 
-def _long(x: Floats, length: float) -> Floats:
-    """Scale to a length along x, with the middle of the box at the origin."""
+def _scaled(x: Floats, faces: Ints, length: float) -> TriMesh:
+    """A mesh scaled to a length along x, centred at the origin."""
     low, high = x.min(axis=0), x.max(axis=0)
-    return np.asarray((x - 0.5 * (low + high)) * (length / (high[0] - low[0])))
+    return TriMesh((x - 0.5 * (low + high)) * (length / (high[0] - low[0])), faces)

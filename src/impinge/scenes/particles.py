@@ -1,12 +1,11 @@
-"""Particles that fall on a deforming body and leap off it, as in Fig. 11 of [Heidelberger2003].
+"""Particles that fall on a deforming body and bounce off it, as in Fig. 11 of [Heidelberger2003].
 
-1. Fall.    Gravity moves all particles by a time step; those that are old or far below begin anew, high above.
-2. Ask      which of them are inside of a body: whoever runs the scene does that, in any way.
-3. Bounce.  Each particle inside is put on the nearest point of the surface. Its velocity relative to the surface is
-            mirrored at the triangle there if it points inwards, and loses some of its size. Contact with the deforming
-            body is remembered.
+1. Fall.    Gravity moves all particles by a time step; old ones, and those below the floor, are emitted again.
+2. Query.   The caller finds the particles inside a body, by any method.
+3. Bounce.  Each particle inside is projected to the nearest surface point. Its velocity relative to the surface is
+            reflected and damped if it points inwards. The time of contact is stored.
 
-Ages are spread evenly at first, so that it rains all the time.
+Initial ages are distributed uniformly: emission is continuous.
 """
 
 from __future__ import annotations
@@ -23,32 +22,32 @@ NAME = "particles_on_knot"
 COUNT = 20_000
 GRAVITY = -9.81
 LIFE = 2.5
-"""Seconds until a particle begins anew."""
+"""Lifetime of a particle [s]."""
 LEAST_HEIGHT, MOST_HEIGHT = 1.0, 2.5
-"""Where particles begin."""
+"""Range of emission heights."""
 HALF_WIDTH = 2.0
 LOWEST = -2.0
-"""Particles that fall beside the floor begin anew below this height."""
+"""Particles below this height are emitted again."""
 RESTITUTION = 0.4
-"""Share of the relative speed across the surface that is left after a contact."""
+"""Coefficient of restitution, along the normal."""
 SLIDING = 0.9
-"""Share of the relative speed along the surface that is left."""
+"""Share of the tangential velocity that remains after a contact."""
 
 
 @dataclass
 class Particles:
-    """Points with velocities, and when each of them last was in contact with the deforming body."""
+    """Points with velocities and the time since their last contact with the deforming body."""
 
     position: Floats
     velocity: Floats
     age: Floats
-    """Seconds since they began."""
+    """Time since emission [s]."""
     since_contact: Floats
-    """Seconds, infinite before the first contact."""
+    """Time since the last contact [s], infinite before the first."""
     _rng: np.random.Generator = field(repr=False)
 
     def fall(self, dt: float) -> None:
-        """Move all by a time step, the velocity first."""
+        """Advance by a time step (symplectic Euler)."""
         self.velocity[:, 2] += GRAVITY * dt
         self.position += dt * self.velocity
         self.age += dt
@@ -61,7 +60,7 @@ class Particles:
             self.since_contact[gone] = np.inf
 
     def bounce(self, ids: Ints | np.ndarray, point: Floats, normal: Floats, surface_velocity: Floats) -> None:
-        """Put particles on points of a surface, and let them leap off it; ``normal`` points out of the body."""
+        """Project particles to surface points and reflect their velocities; ``normal`` points out of the body."""
         self.position[ids] = point
         relative = self.velocity[ids] - surface_velocity
         inwards = (relative * normal).sum(axis=1, keepdims=True)
@@ -70,11 +69,11 @@ class Particles:
         self.velocity[ids] = surface_velocity + np.where(inwards < 0.0, bounced, relative)
 
     def remember(self, ids: Ints | np.ndarray) -> None:
-        """Note that these are in contact now."""
+        """Reset the time since contact."""
         self.since_contact[ids] = 0.0
 
     def recent(self, seconds: float) -> Bools:
-        """Which of them were in contact not longer ago."""
+        """Mask of the particles with a contact within the last ``seconds``."""
         return np.asarray(self.since_contact <= seconds)
 
 
@@ -84,7 +83,7 @@ def _above(rng: np.random.Generator, count: int) -> Floats:
 
 
 def particle_scene(count: int = COUNT) -> tuple[Scene, Particles]:
-    """The deforming body and the floor of the scene ``particles_on_knot``, and particles that begin above them."""
+    """The scene ``particles_on_knot``, and particles above it."""
     rng = np.random.default_rng(4)
     particles = Particles(
         position=_above(rng, count),

@@ -1,10 +1,10 @@
-"""A body in two resolutions at once: coarse triangles, and fine ones where something is near.
+"""A body in two resolutions: coarse triangles, and fine ones near contact.
 
-The multi-resolution use that [HatabKheddar2006, VII] announces: finer is the removal of a few rough triangles and the
-addition of many small ones. Both versions lie in one pool of triangles and share its vertices; which of them take part
-is a list of ids (``active_a=``), so that a detector without a structure pays for those only. Each coarse triangle is
-either active itself, or its fine ones are: the surface is covered once. (Where a fine region ends, fine vertices lie
-off the coarse edge, as the bumps do; the seam is as wide as that.)
+The multi-resolution use of [HatabKheddar2006, VII]: refinement removes a few coarse triangles and adds many fine ones.
+Both resolutions are in one pool of triangles and share its vertices. A list of ids selects the active ones
+(``active_a=``), and a detector without a tree pays for those only. Either a coarse triangle or its fine ones are
+active: the surface is covered once. At the border of a fine region, fine vertices lie off the coarse edge by the height
+of the bumps; the seam is as wide.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
 NEAR = 1.15
-"""Distance to the middle of the other body, whose radius is 1, within which triangles of ``refined_pair`` are fine."""
+"""Distance to the centre of the other body (radius 1) below which triangles of ``refined_pair`` are fine."""
 
 
 @dataclass
 class Refined:
-    """A body whose pool holds a coarse and a fine version, and which of its triangles are active."""
+    """A body with coarse and fine triangles, and which of them are active."""
 
     body: TriMesh
     coarse_count: int
-    """Triangles below this id are coarse; fine ones of coarse triangle t follow from ``fine_of(t)`` on."""
+    """Triangles below this id are coarse; ``fine_of`` lists the fine ones."""
     fine_per_coarse: int
     is_fine: Bools = field(repr=False)
-    """Which coarse triangles are replaced by their fine ones, shape (coarse_count,)."""
+    """Coarse triangles replaced by their fine ones, shape (coarse_count,)."""
 
     @property
     def active(self) -> Ints:
-        """Sorted ids of the triangles that take part: for ``active_a=`` or ``active_b=``."""
+        """Sorted ids of active triangles, for ``active_a=`` or ``active_b=``."""
         coarse = np.flatnonzero(~self.is_fine)
         return np.concatenate([coarse, self.fine_of(np.flatnonzero(self.is_fine)).reshape(-1)]).astype(np.int32)
 
@@ -52,9 +52,9 @@ class Refined:
         return np.where(ids < self.coarse_count, ids, of_fine).astype(np.int32)
 
     def refine_near(self, touched: Ints | np.ndarray, *, rings: int = 1) -> int:
-        """Make the coarse triangles of ``touched`` ones fine, with ``rings`` of neighbours, and all others coarse.
+        """Refine the coarse triangles of ``touched`` ones with ``rings`` of neighbours, and coarsen all others.
 
-        Returns how many coarse triangles changed.
+        Returns the number of coarse triangles that changed.
         """
         faces = self.body.faces[: self.coarse_count]
         wanted = np.zeros(self.coarse_count, dtype=np.bool_)
@@ -69,18 +69,18 @@ class Refined:
 
 
 def refined_sphere(coarse: int, fine: int, *, center: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Refined:
-    """A bumpy sphere with ``coarse`` and ``fine`` subdivisions in one pool; all of it is coarse at first."""
+    """A bumpy sphere with ``coarse`` and ``fine`` subdivisions in one pool, initially coarse."""
     if not 0 <= coarse < fine:
         raise OptionError(f"coarse is {coarse} and fine {fine}, expected 0 <= coarse < fine: numbers of subdivisions")
     rough, smooth = shapes.icosphere(coarse), shapes.bumpy_sphere(fine, center=center)
-    # Subdividing keeps the vertices and puts the four parts of a triangle in its place, so that ids tell who is whose.
+    # Subdivision keeps the vertices and replaces a triangle by its four children in place: ids give the parent.
     count = len(rough.faces)
     body = TriMesh(np.array(smooth.vertices), np.concatenate([rough.faces, smooth.faces]))
     return Refined(body, count, 4 ** (fine - coarse), np.zeros(count, dtype=np.bool_))
 
 
 def refined_pair(coarse: int, fine: int) -> tuple[TriMesh, TriMesh]:
-    """Two bodies of coarse triangles, fine where one is near the other; those that do not take part are dead."""
+    """Two bodies of coarse triangles, fine near the other body; inactive triangles are dead."""
     scene = refinement_scene(coarse, fine)
     middles = [side.body.vertices.mean(axis=0) for side in (scene.a, scene.b)]
     for side, other in ((scene.a, middles[1]), (scene.b, middles[0])):
@@ -94,7 +94,7 @@ def refined_pair(coarse: int, fine: int) -> tuple[TriMesh, TriMesh]:
 
 @dataclass
 class RefinementScene:
-    """Two refined bodies that approach, part and deform; regions in contact switch to fine from frame to frame."""
+    """Two refined bodies that approach, separate and deform; regions in contact are refined in each frame."""
 
     a: Refined
     b: Refined
@@ -103,17 +103,17 @@ class RefinementScene:
     wave: Wave = field(default_factory=lambda: Wave(0.03, 4.0, angular_speed=2.0), repr=False)
 
     def move(self, t: float) -> None:
-        """Update both bodies to time ``t``; they are nearest at t = 0, 1, 2, ..."""
+        """Update both bodies to time ``t``; they are closest at t = 0, 1, 2, ..."""
         gap = 0.5 * (1.0 - np.cos(2.0 * np.pi * t))
         self.a.body.update(self.wave(self.rest_a, t))
         self.b.body.update(self.wave(self.rest_b, t + 1.7) + np.array((gap, 0.0, 0.0)))
 
     def refine(self, pairs: Ints) -> int:
-        """Switch to fine where the last pairs were, and to coarse elsewhere; returns how many triangles changed."""
+        """Refine at the last pairs and coarsen elsewhere; returns the number of coarse triangles that changed."""
         return self.a.refine_near(pairs[:, 0]) + self.b.refine_near(pairs[:, 1])
 
 
 def refinement_scene(coarse: int = 3, fine: int = 6) -> RefinementScene:
-    """Two bumpy spheres of 20 · 4^coarse and 20 · 4^fine triangles in one pool each, in contact at first."""
+    """Two bumpy spheres of 20 · 4^coarse and 20 · 4^fine triangles in one pool each, initially in contact."""
     a, b = refined_sphere(coarse, fine), refined_sphere(coarse, fine, center=(1.7, 0.3, 0.2))
     return RefinementScene(a, b, np.array(a.body.vertices), np.array(b.body.vertices))

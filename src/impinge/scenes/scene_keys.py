@@ -1,14 +1,14 @@
-"""Keys of a TOML file, taken one by one: each has a type and a range, and a message names the key that has neither.
+"""Typed access to the keys of a TOML file; every error names the key, what was found and what was expected.
 
     keys = Keys.read(path)
-    title = keys.text("title", "")
+    title = keys.take("title", TEXT, "")
     for body in keys.tables("body"):
-        radius = body.number("radius", 1.0, above=0.0)
-        body.end()                      # a key that nobody asked for is refused, with the nearest known one
+        options = body.given({"radius": number(above=0.0), "position": VECTOR})
+        body.end()                      # refuses unknown keys and suggests the nearest known one
     keys.end()
 
-A file can describe and nothing else: TOML has no code, values are checked before they are used, and paths are resolved
-and must stay below the folder of the file, links included.
+A file describes and cannot run code: TOML has none, values are checked before use, and paths are resolved, links
+included, and must stay below the folder of the file.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from impinge.checks import shown
 from impinge.errors import FileError, OptionError
@@ -29,11 +29,75 @@ else:
     import tomli as tomllib
 
 MOST_BYTES = 4_000_000
-"""Of a scene file; meshes are files of their own."""
+"""Size limit of a scene file; meshes are separate files."""
 LARGEST = 1e12
-"""Of any number in a scene file, and 1 / LARGEST is the least positive one: powers of lengths stay finite."""
+"""Largest number of a scene file, and the inverse of the smallest positive one: powers of lengths stay finite."""
 
-_NEEDED: Any = object()
+_REQUIRED: Any = object()
+
+
+class Value(NamedTuple):
+    """A kind of value."""
+
+    expected: str
+    """Its description in messages."""
+    is_valid: Callable[[Any], bool]
+    convert: Callable[[Any], Any] = lambda value: value
+
+
+def text(*among: str) -> Value:
+    """One of the given strings, or any."""
+    expected = f"one of {', '.join(among)}" if among else "a text in quotes"
+    return Value(expected, lambda value: isinstance(value, str) and (not among or value in among))
+
+
+def count(least: int, most: int) -> Value:
+    """An integer within a range."""
+    return Value(
+        f"a whole number from {least:,} to {most:,}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most,
+    )
+
+
+def number(*, above: float | None = None, least: float = -LARGEST) -> Value:
+    """A finite number, converted to float."""
+    lowest = least if above is None else above + 1.0 / LARGEST
+    limit = f" above {above:g}" if above is not None else f" from {least:g}" if least > -LARGEST else ""
+
+    def is_valid(value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return lowest <= value <= LARGEST and (isinstance(value, int) or math.isfinite(value))
+
+    return Value(f"a number{limit}, of at most {LARGEST:g}", is_valid, float)
+
+
+def several(length: int, value: Value, expected: str) -> Value:
+    """A list of ``length`` values, converted to a tuple."""
+    return Value(
+        expected,
+        lambda found: isinstance(found, list) and len(found) == length and all(map(value.is_valid, found)),
+        lambda found: tuple(map(value.convert, found)),
+    )
+
+
+def either(first: Value, second: Value, expected: str) -> Value:
+    """A value of one of two kinds."""
+    return Value(
+        expected,
+        lambda found: first.is_valid(found) or second.is_valid(found),
+        lambda found: (first if first.is_valid(found) else second).convert(found),
+    )
+
+
+TEXT = text()
+FLAG = Value("true or false", lambda value: isinstance(value, bool))
+NUMBER, POSITIVE, NOT_NEGATIVE = number(), number(above=0.0), number(least=0.0)
+VECTOR = several(3, NUMBER, f"3 numbers like [0.0, 0.0, 1.0], of at most {LARGEST:g}")
+DIRECTION = Value(
+    "a direction: 3 numbers, not all zero", lambda value: VECTOR.is_valid(value) and any(value), VECTOR.convert
+)
+TABLE = Value("a table", lambda value: isinstance(value, dict))
 
 
 class Keys:
@@ -41,7 +105,7 @@ class Keys:
 
     def __init__(self, content: dict[str, Any], path: Path, place: str = "") -> None:
         self._content, self._path, self._place = content, path, place
-        self._asked: set[str] = set()
+        self._known: set[str] = set()
 
     @classmethod
     def read(cls, path: Path) -> Keys:
@@ -58,88 +122,38 @@ class Keys:
             return cls(tomllib.loads(data.decode()), path)
         except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with too many digits
             reason = "tables are nested too deeply" if isinstance(error, RecursionError) else str(error)
-            raise FileError(f"{path} is no TOML file ({reason}); correct it there") from error
-
-    # values ----------------------------------------------------------------------------------------------
-
-    def has(self, key: str) -> bool:
-        """Whether the key is there."""
-        self._asked.add(key)
-        return key in self._content
-
-    def holds(self, key: str, kind: type) -> bool:
-        """Whether the key is there and its value of that kind."""
-        return self.has(key) and isinstance(self._content[key], kind)
+            raise FileError(f"{path} is not a TOML file ({reason}); correct it there") from error
 
     @property
     def folder(self) -> Path:
-        """Where the file is, links resolved."""
+        """Folder of the file, links resolved."""
         return self._path.parent.resolve()
 
-    def text(self, key: str, default: Any = _NEEDED, *, among: Collection[str] = ()) -> Any:
-        """A text, one of those given if any are."""
-        known = f"one of {', '.join(among)}" if among else "a text in quotes"
-        return self._take(key, default, known, lambda value: isinstance(value, str) and (not among or value in among))
+    def has(self, key: str, kind: type = object) -> bool:
+        """Whether the key exists and its value is of that type."""
+        self._known.add(key)
+        return key in self._content and isinstance(self._content[key], kind)
 
-    def flag(self, key: str, default: Any = _NEEDED) -> Any:
-        """Yes or no."""
-        return self._take(key, default, "true or false", lambda value: isinstance(value, bool))
+    def take(self, key: str, value: Value, default: Any = _REQUIRED) -> Any:
+        """The value of a key, checked and converted, or the default."""
+        if not self.has(key):
+            if default is _REQUIRED:
+                raise OptionError(f"{self._path}: {self._place}{key} is missing, expected {value.expected}")
+            return default
+        if not value.is_valid(self._content[key]):
+            raise self.wrong(key, self._content[key], value.expected)
+        return value.convert(self._content[key])
 
-    def count(self, key: str, default: Any = _NEEDED, *, least: int = 1, most: int) -> Any:
-        """A whole number within a range."""
-        return self._take(
-            key, default, f"a whole number from {least:,} to {most:,}",
-            lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most,
-        )  # fmt: skip
-
-    def number(self, key: str, default: Any = _NEEDED, *, above: float | None = None, least: float = -LARGEST) -> Any:
-        """A finite number of a size that can be calculated with, as a float."""
-        if above is not None:
-            least = above + 1.0 / LARGEST
-        expected = f"a number above {above:g}" if above is not None else "a number"
-        expected += f" from {least:g}" if above is None and least > -LARGEST else ""
-        found = self._take(key, default, f"{expected}, of at most {LARGEST:g}", lambda value: _fits(value, least))
-        return float(found) if isinstance(found, int) else found
-
-    def vector(self, key: str, default: Any = _NEEDED) -> Any:
-        """Three numbers."""
-        return self._floats(key, default, 3)
-
-    def counts(self, key: str, default: Any = _NEEDED, *, length: int, most: int) -> Any:
-        """So many whole numbers within a range."""
-        found = self._take(
-            key, default, f"{length} whole numbers from 1 to {most:,}",
-            lambda value: isinstance(value, list) and len(value) == length
-            and all(isinstance(each, int) and not isinstance(each, bool) and 1 <= each <= most for each in value),
-        )  # fmt: skip
-        return tuple(found) if isinstance(found, list) else found
-
-    def sizes(self, key: str, default: Any = _NEEDED, *, length: int) -> Any:
-        """A positive length, or one for each axis."""
-        least = 1.0 / LARGEST
-
-        def is_right(value: Any) -> bool:
-            if isinstance(value, list):
-                return len(value) == length and all(_fits(each, least) for each in value)
-            return _fits(value, least)
-
-        found = self._take(key, default, f"a positive number, or {length} of them", is_right)
-        return tuple(map(float, found)) if isinstance(found, list) else found
-
-    def _floats(self, key: str, default: Any, length: int) -> Any:
-        found = self._take(
-            key, default, f"{length} numbers like [0.0, 0.0, 1.0], of at most {LARGEST:g}",
-            lambda value: isinstance(value, list) and len(value) == length and all(_fits(each) for each in value),
-        )  # fmt: skip
-        return tuple(map(float, found)) if isinstance(found, list) else found
+    def given(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        """The values of those keys that exist."""
+        return {key: self.take(key, value) for key, value in values.items() if self.has(key)}
 
     def file(self, key: str) -> Path:
-        """A file or folder below that of the scene; the last part may be a pattern."""
-        name = self.text(key)
-        return self.inside(key, name)
+        """A path below the folder of the scene; its last component may be a pattern."""
+        return self.inside(key, self.take(key, TEXT))
 
     def inside(self, key: str, name: str) -> Path:
-        """The path of something below the folder of the scene, links resolved; refuse any other."""
+        """The path ``name`` below the folder of the scene, links resolved."""
         folder = self.folder
         try:
             path = (folder / name).resolve()
@@ -150,59 +164,38 @@ class Keys:
         return path
 
     def table(self, key: str) -> Keys | None:
-        """A table, None if it is not there."""
-        found = self._take(key, None, f"a table [{key}]", lambda value: isinstance(value, dict))
+        """A table, None if it does not exist."""
+        found = self.take(key, TABLE, None)
         return None if found is None else Keys(found, self._path, f"{self._place}{key}.")
 
     def tables(self, key: str) -> Iterator[Keys]:
-        """All tables of an array of tables."""
-        found = self._take(
-            key, [], f"tables [[{key}]]",
-            lambda value: isinstance(value, list) and all(isinstance(each, dict) for each in value),
-        )  # fmt: skip
-        for number, each in enumerate(found):
-            yield Keys(each, self._path, f"{self._place}{key}[{number}].")
+        """The tables of an array of tables."""
+        tables = Value(f"tables [[{key}]]", lambda value: isinstance(value, list) and all(map(TABLE.is_valid, value)))
+        for position, each in enumerate(self.take(key, tables, [])):
+            yield Keys(each, self._path, f"{self._place}{key}[{position}].")
 
     def pairs(self, key: str, known: Collection[str]) -> tuple[tuple[str, str], ...]:
         """Pairs of known names."""
-
-        def is_pair(value: Any) -> bool:
-            return isinstance(value, list) and len(value) == 2 and all(isinstance(name, str) for name in value)
-
-        expected = 'pairs of names of bodies like [["a", "b"]]'
-        found = self._take(key, [], expected, lambda value: isinstance(value, list) and all(map(is_pair, value)))
-        for name in (each for pair in found for each in pair):
+        pair = several(2, TEXT, "")
+        pairs = Value(
+            'pairs of names of bodies like [["a", "b"]]',
+            lambda value: isinstance(value, list) and all(map(pair.is_valid, value)),
+            lambda value: tuple(map(tuple, value)),
+        )
+        found: tuple[tuple[str, str], ...] = self.take(key, pairs, ())
+        for name in (each for two in found for each in two):
             if name not in known:
                 raise self.wrong(key, name, f"names of bodies, which are {', '.join(known)}")
-        return tuple((first, second) for first, second in found)
-
-    # refusals --------------------------------------------------------------------------------------------
+        return found
 
     def end(self) -> None:
-        """Refuse keys that nobody asked for."""
+        """Refuse keys that were not requested."""
         for key in self._content:
-            if key not in self._asked:
-                close = difflib.get_close_matches(key, self._asked, n=1)
-                known = f"did you mean {close[0]}?" if close else f"there may be {', '.join(sorted(self._asked))}"
+            if key not in self._known:
+                close = difflib.get_close_matches(key, self._known, n=1)
+                known = f"did you mean {close[0]}?" if close else f"expected any of {', '.join(sorted(self._known))}"
                 raise OptionError(f"{self._path}: {self._place}{key} is not known here; {known}")
 
     def wrong(self, key: str, found: Any, expected: str) -> OptionError:
         """An error that names the key."""
         return OptionError(f"{self._path}: {self._place}{key} is {shown(found)}, expected {expected}")
-
-    def _take(self, key: str, default: Any, expected: str, is_right: Callable[[Any], bool]) -> Any:
-        self._asked.add(key)
-        if key not in self._content:
-            if default is _NEEDED:
-                raise OptionError(f"{self._path}: {self._place}{key} is missing, expected {expected}")
-            return default
-        found = self._content[key]
-        if not is_right(found):
-            raise self.wrong(key, found, expected)
-        return found
-
-
-def _fits(value: Any, least: float = -LARGEST) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return least <= value <= LARGEST and (isinstance(value, int) or math.isfinite(value))

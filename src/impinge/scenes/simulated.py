@@ -1,26 +1,26 @@
-"""Scenes of the papers in motion, by name.
+"""Simulations of the papers' scenes, by name.
 
     sim = scenes.make("two_livers")
     sim.run(1.0)
 
-``scale`` is the size of a scene relative to the paper's: triangles, tets, plates or particles, about in proportion.
-What else is given goes to ``Simulation``. Bodies are in metres, the same call gives the same bits, and every
-run ends at rest, or goes round, so that none has to be stopped in time.
+``scale`` is the size relative to the paper's scene: triangles, tets, plates or particles, about in proportion. Further
+options are those of ``Simulation``. Lengths are in metres, equal calls give equal bits, and every run comes to rest or
+is periodic.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
 from impinge.bodies.cloth import Cloth
 from impinge.bodies.soft_body import SoftBody
-from impinge.checks import Floats
+from impinge.checks import Floats, as_number
 from impinge.deform.materials import Material
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
@@ -28,57 +28,76 @@ from impinge.mesh import shapes
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.scenes import creatures
+from impinge.scenes.registry import suggest
 from impinge.simulate.particles import Particles
 from impinge.simulate.simulation import Simulation
 from impinge.world.world import World
 
-NOWHERE = (0.0, 0.0, 0.0)
-"""No gravity."""
-TISSUE = Material(youngs_modulus=2e4, poisson_ratio=0.4, density=1060.0)
-"""Between the presets liver and rubber: bodies that keep their shape under their weight."""
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-Build: TypeAlias = Callable[[float, dict[str, Any]], Simulation]
-"""A scale, and options of ``Simulation``, to a simulation that is about to begin."""
+NO_GRAVITY = (0.0, 0.0, 0.0)
+TISSUE = Material(youngs_modulus=2e4, poisson_ratio=0.4, density=1060.0)
+"""Between the presets liver and rubber: bodies keep their shape under their weight."""
+
+Mesh = TypeVar("Mesh", TriMesh, TetMesh)
+
+
+class SimulationOptions(TypedDict, total=False):
+    """Options of ``Simulation``."""
+
+    gravity: Any
+    dt: float
+    response: str
+    ground: Any
+    stiffness: float | None
+    damping: float
+    settling: float
+    friction: float
+    sleep_after: float | None
+    budget_ms: float | None
+    max_tests: int | None
+    target_ms: float | None
+
+
+Build: TypeAlias = Callable[[float, SimulationOptions], Simulation]
+"""Makes a simulation of a scale and options."""
 
 
 @dataclass(frozen=True)
 class SimulationScene:
-    """What is to be seen, and how to begin."""
+    """A named simulation."""
 
     name: str
     title: str
-    """What is to be seen, one sentence."""
+    """One sentence of description."""
     seconds: float
-    """After how long most of it was to be seen [s]."""
+    """Simulated time that shows most of it [s]."""
     build: Build = field(repr=False)
 
-    def make(self, *, scale: float = 1.0, **options: Any) -> Simulation:
-        """The simulation, about to begin; ``options`` are those of ``Simulation``."""
-        is_number = isinstance(scale, int | float) and not isinstance(scale, bool)
-        if not is_number or not 1e-3 <= scale <= 100.0:
-            raise OptionError(f"scale is {scale!r}, expected a number from 0.001 to 100; 1 is the paper's size")
-        return self.build(float(scale), options)
+    def make(self, *, scale: float = 1.0, **options: Unpack[SimulationOptions]) -> Simulation:
+        """The simulation at time 0; ``scale`` is from 0.001 to 100, further options are those of ``Simulation``."""
+        expected = "a number from 0.001 to 100; 1 is the paper's size"
+        return self.build(as_number(scale, "scale", expected, least=1e-3, most=100.0), options)
 
 
 _SCENES: dict[str, SimulationScene] = {}
 
 
 def names() -> tuple[str, ...]:
-    """Names of all scenes, in the order of this file."""
+    """Names of all simulations, in the order of this file."""
     return tuple(_SCENES)
 
 
 def get(name: str) -> SimulationScene:
-    """The scene of that name."""
+    """The simulation scene of that name."""
     if name not in _SCENES:
-        close = difflib.get_close_matches(str(name), _SCENES, n=3, cutoff=0.4)
-        remedy = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(_SCENES)}"
-        raise OptionError(f"there is no simulation {name!r}; {remedy}")
+        raise OptionError(f"there is no simulation {name!r}; {suggest(name, _SCENES)}")
     return _SCENES[name]
 
 
-def make(name: str, *, scale: float = 1.0, **options: Any) -> Simulation:
-    """The simulation of that name, about to begin; ``options`` are those of ``Simulation``."""
+def make(name: str, *, scale: float = 1.0, **options: Unpack[SimulationOptions]) -> Simulation:
+    """The simulation of that name at time 0; further options are those of ``Simulation``."""
     return get(name).make(scale=scale, **options)
 
 
@@ -90,22 +109,20 @@ def _scene(name: str, title: str, seconds: float) -> Callable[[Build], Build]:
     return add
 
 
-# sizes, places, motions --------------------------------------------------------------------------------
+# sizes, poses, motions ---------------------------------------------------------------------------------
 
 
 def _times(count: int, scale: float, dimensions: int, *, least: int = 2) -> int:
-    """Cells along a side, so that there are ``scale`` times as many in all."""
-    along: float = count * scale ** (1.0 / dimensions)
-    return max(round(along), least)
+    """Cells along a side for ``scale`` times as many in all."""
+    return max(round(float(count * scale ** (1.0 / dimensions))), least)
 
 
-def _turned(angle: float, axis: int, about: Any = NOWHERE) -> Floats:
-    """A turn about one axis through a point, shape (4, 4)."""
-    transform, centre = np.eye(4), np.asarray(about, dtype=np.float64)
+def _turned(angle: float, axis: int) -> Floats:
+    """A rotation about a coordinate axis, shape (4, 4)."""
+    transform = np.eye(4)
     i, j = (axis + 1) % 3, (axis + 2) % 3
     transform[i, i] = transform[j, j] = math.cos(angle)
     transform[i, j], transform[j, i] = -math.sin(angle), math.sin(angle)
-    transform[:3, 3] = centre - transform[:3, :3] @ centre
     return transform
 
 
@@ -115,20 +132,20 @@ def _shifted(*shift: float) -> Floats:
     return transform
 
 
-def _placed(body: Any, *transforms: Floats) -> Any:
-    """The body, moved by one transform after the other."""
+def _posed(body: Mesh, *transforms: Floats) -> Mesh:
+    """The body, moved by the transforms in order."""
     for transform in transforms:
         body.update(body.vertices @ transform[:3, :3].T + transform[:3, 3])
     return body
 
 
-def _on(body: Any, height: float) -> Any:
-    """The body, lifted so that its lowest vertex is at a height."""
-    return _placed(body, _shifted(0.0, 0.0, height - float(body.vertices[:, 2].min())))
+def _on(body: Mesh, height: float) -> Mesh:
+    """The body, lifted until its lowest vertex is at a height."""
+    return _posed(body, _shifted(0.0, 0.0, height - float(body.vertices[:, 2].min())))
 
 
 def _soft(surface: TriMesh, scale: float, *, cells: int = 11, material: Material | str = "liver") -> SoftBody:
-    """A soft body on tets of cubes: 11 along its longest side are about 2,000 for a body like a liver."""
+    """A soft body on tets of cubes: 11 along the longest side give about 2,000 tets for a liver-like body."""
     return SoftBody.from_surface(
         surface, method="cubes", cells=_times(cells, scale, 3, least=4), material=material, embedding="barycentric"
     )
@@ -143,81 +160,67 @@ def _throw(body: SoftBody, velocity: tuple[float, float, float]) -> SoftBody:
     return body
 
 
-def _simulation(bodies: dict[str, Any], options: dict[str, Any], **defaults: Any) -> Simulation:
-    """Bodies in a world, with options that the caller may replace."""
+def _simulation(
+    bodies: dict[str, Any], options: SimulationOptions, **defaults: Unpack[SimulationOptions]
+) -> Simulation:
+    """A simulation of bodies; options override the defaults."""
     world = World()
     for name, body in bodies.items():
         world.add(body, name=name)
-    return Simulation(world, **{**defaults, **options})
+    merged: SimulationOptions = {**defaults, **options}
+    return Simulation(world, **merged)
 
 
 # paper 001 ---------------------------------------------------------------------------------------------
 
 
-@_scene("two_livers", "A body like a liver falls on another one that lies on the ground.", 1.0)
-def _two_livers(scale: float, options: dict[str, Any]) -> Simulation:
+@_scene("two_livers", "A liver-like body falls on another one that lies on the ground.", 1.0)
+def _two_livers(scale: float, options: SimulationOptions) -> Simulation:
     cells = _times(41, scale, 2, least=8)
     lower = _on(creatures.liver(cells), 0.001)
-    upper = _on(_placed(creatures.liver(cells), _turned(0.9, 2), _shifted(0.01, 0.0, 0.0)), 0.001 + lower.bounds[1][2])
+    upper = _on(_posed(creatures.liver(cells), _turned(0.9, 2), _shifted(0.01, 0.0, 0.0)), 0.001 + lower.bounds[1][2])
     return _simulation({"lower": _soft(lower, scale), "upper": _soft(upper, scale)}, options, ground=0.0)
 
 
-@_scene("two_dragons", "Two bodies like dragons meet head on without gravity, and part.", 0.6)
-def _two_dragons(scale: float, options: dict[str, Any]) -> Simulation:
-    return _meeting(creatures.dragon, 0.03, scale, options)
-
-
-@_scene("two_bunnies", "Two bodies like bunnies meet head on without gravity, and part.", 0.6)
-def _two_bunnies(scale: float, options: dict[str, Any]) -> Simulation:
-    return _meeting(creatures.bunny, 0.01, scale, options)
-
-
-def _meeting(creature: Callable[[int], TriMesh], beside: float, scale: float, options: dict[str, Any]) -> Simulation:
-    """Two of a kind, face to face, each a little beside the way of the other."""
+def _meeting(creature: Callable[[int], TriMesh], beside: float, scale: float, options: SimulationOptions) -> Simulation:
+    """Two equal bodies face to face, ``beside`` apart across their direction of motion."""
     cells = _times(41, scale, 2, least=10)
-    left = _placed(creature(cells), _shifted(-0.11, -0.5 * beside, 0.0))
-    right = _placed(creature(cells), _turned(math.pi, 2), _shifted(0.11, 0.5 * beside, 0.01))
+    left = _posed(creature(cells), _shifted(-0.11, -0.5 * beside, 0.0))
+    right = _posed(creature(cells), _turned(math.pi, 2), _shifted(0.11, 0.5 * beside, 0.01))
     bodies = {
         "left": _throw(_soft(left, scale, material=TISSUE), (0.4, 0.0, 0.0)),
         "right": _throw(_soft(right, scale, material=TISSUE), (-0.4, 0.0, 0.0)),
     }
-    return _simulation(bodies, options, gravity=NOWHERE)
+    return _simulation(bodies, options, gravity=NO_GRAVITY)
+
+
+_scene("two_dragons", "Two dragon-like bodies collide head on without gravity and separate.", 0.6)(
+    partial(_meeting, creatures.dragon, 0.03)
+)
+_scene("two_bunnies", "Two bunny-like bodies collide head on without gravity and separate.", 0.6)(
+    partial(_meeting, creatures.bunny, 0.01)
+)
 
 
 # paper 003 ---------------------------------------------------------------------------------------------
 
 
 @_scene("two_vessels", "A vessel of 10260 tets falls across another one that is held at its ends.", 0.8)
-def _two_vessels(scale: float, options: dict[str, Any]) -> Simulation:
+def _two_vessels(scale: float, options: SimulationOptions) -> Simulation:
     around, along = 2 * _times(9, scale, 2, least=4), _times(57, scale, 2, least=10)
 
     def tube() -> TetMesh:
         made = shapes.tet_tube(2, around, along, inner_radius=0.012, outer_radius=0.02, length=0.2)
-        return _placed(made, _turned(0.5 * math.pi, 1))  # type: ignore[no-any-return]
+        return _posed(made, _turned(0.5 * math.pi, 1))
 
-    held = _soft_tets(_placed(tube(), _shifted(0.0, 0.0, 0.08)), TISSUE)
+    held = _soft_tets(_posed(tube(), _shifted(0.0, 0.0, 0.08)), TISSUE)
     held.fix(np.abs(held.coarse.vertices[:, 0]) > 0.095)
-    falling = _soft_tets(_placed(tube(), _turned(1.4, 2), _shifted(0.003, 0.002, 0.124)), TISSUE)
+    falling = _soft_tets(_posed(tube(), _turned(1.4, 2), _shifted(0.003, 0.002, 0.124)), TISSUE)
     return _simulation({"held": held, "falling": falling}, options, ground=0.0)
 
 
-@_scene("plates_b", "8 plates of 500 tets each fall in a heap.", 1.0)
-def _plates_b(scale: float, options: dict[str, Any]) -> Simulation:
-    return _plates(8, scale, options)
-
-
-@_scene("plates_c", "20 plates of 500 tets each fall in a heap.", 1.0)
-def _plates_c(scale: float, options: dict[str, Any]) -> Simulation:
-    return _plates(20, scale, options)
-
-
-@_scene("plates_e", "100 plates of 500 tets each fall in heaps.", 1.0)
-def _plates_e(scale: float, options: dict[str, Any]) -> Simulation:
-    return _plates(100, scale, options)
-
-
-def _plates(count: int, scale: float, options: dict[str, Any]) -> Simulation:
-    """Plates of 10 x 10 x 1 cm, four to a heap at most, each turned a little and a little beside the one below."""
+def _plates(count: int, scale: float, options: SimulationOptions) -> Simulation:
+    """Plates of 10 x 10 x 1 cm in heaps of at most four, each slightly rotated and shifted against the one below."""
     rng, bodies = np.random.default_rng(3), {}
     count = max(round(count * scale), 2)
     heaps = math.ceil(count / 4)
@@ -229,16 +232,20 @@ def _plates(count: int, scale: float, options: dict[str, Any]) -> Simulation:
         beside = rng.uniform(-0.02, 0.02, 2)
         tets = shapes.tet_box(10, 10, 1, size=(0.1, 0.1, 0.01))
         turn = _turned(rng.uniform(-0.5, 0.5), 2)
-        moved = _placed(tets, turn, *tilt, _shifted(place[0] + beside[0], place[1] + beside[1], place[2]))
+        moved = _posed(tets, turn, *tilt, _shifted(place[0] + beside[0], place[1] + beside[1], place[2]))
         bodies[f"plate {k}"] = _soft_tets(moved, TISSUE)
     return _simulation(bodies, options, ground=0.0)
+
+
+for _letter, _count, _heaps in (("b", 8, "a heap"), ("c", 20, "a heap"), ("e", 100, "heaps")):
+    _scene(f"plates_{_letter}", f"{_count} plates of 500 tets each fall in {_heaps}.", 1.0)(partial(_plates, _count))
 
 
 # paper 004 and cloth -----------------------------------------------------------------------------------
 
 
-@_scene("particles_on_knot", "20000 particles rain on a knot that waves run through, and on the ground.", 3.0)
-def _particles_on_knot(scale: float, options: dict[str, Any]) -> Simulation:
+@_scene("particles_on_knot", "20000 particles fall on a waving knot and on the ground.", 3.0)
+def _particles_on_knot(scale: float, options: SimulationOptions) -> Simulation:
     knot, wave = shapes.torus_knot(2, 3, 250, 20), Wave(0.12, 3.0, angular_speed=3.0)
     rest = knot.vertices.copy()
     sim = _simulation({"knot": knot}, options, ground=-1.2)
@@ -252,8 +259,8 @@ def _particles_on_knot(scale: float, options: dict[str, Any]) -> Simulation:
     return sim
 
 
-@_scene("cloth_on_ball", "A cloth falls on a ball, hangs down in folds and meets itself.", 1.5)
-def _cloth_on_ball(scale: float, options: dict[str, Any]) -> Simulation:
+@_scene("cloth_on_ball", "A cloth falls on a ball, hangs in folds and collides with itself.", 1.5)
+def _cloth_on_ball(scale: float, options: SimulationOptions) -> Simulation:
     cells = _times(50, scale, 2, least=6)
     cloth = Cloth(shapes.cloth_grid(cells, cells, size=1.0, center=(0.011, 0.007, 0.66)))
     ball = shapes.icosphere(4, radius=0.25, center=(0.0, 0.0, 0.4))
@@ -263,14 +270,14 @@ def _cloth_on_ball(scale: float, options: dict[str, Any]) -> Simulation:
 # papers 000 and 002 ------------------------------------------------------------------------------------
 
 
-@_scene("bulls", "Two walls push two bodies like bulls into each other, and let them go again.", 2.0)
-def _bulls(scale: float, options: dict[str, Any]) -> Simulation:
+@_scene("bulls", "Two walls push two bull-like bodies into each other and retreat.", 2.0)
+def _bulls(scale: float, options: SimulationOptions) -> Simulation:
     cells = _times(41, scale, 2, least=10)
     bodies: dict[str, Any] = {}
     for name, side in (("left", -1.0), ("right", 1.0)):
         bull = creatures.bull(cells)
         turn = _turned(0.0 if side < 0.0 else math.pi, 2)
-        bull = _on(_placed(bull, turn, _shifted(side * 0.105, side * 0.005, 0.0)), 0.001)
+        bull = _on(_posed(bull, turn, _shifted(side * 0.105, side * 0.005, 0.0)), 0.001)
         bodies[name] = _soft(bull, scale, material=TISSUE)
         wall = shapes.box((0.02, 0.16, 0.18), center=(side * 0.22, 0.0, 0.095), cells=(2, 12, 12))
         bodies[f"{name} wall"] = wall
@@ -280,14 +287,14 @@ def _bulls(scale: float, options: dict[str, Any]) -> Simulation:
     return sim
 
 
-@_scene("turning_part", "A drilled plate turns and brushes past a soft one that is held at its foot.", 2.0)
-def _turning_part(scale: float, options: dict[str, Any]) -> Simulation:
+@_scene("turning_part", "A drilled plate rotates and brushes past a soft one that is fixed at its foot.", 2.0)
+def _turning_part(scale: float, options: SimulationOptions) -> Simulation:
     segments = 4 * _times(8, scale, 1, least=2)
     turning = shapes.cad_part(
         (3, 2), segments=segments, size=(0.15, 0.1, 0.025), hole_radius=0.015, center=(0.0, 0.0, 0.1)
     )
     upright = shapes.cad_part((2, 3), segments=segments, size=(0.1, 0.15, 0.025), hole_radius=0.015)
-    upright = _placed(upright, _turned(0.5 * math.pi, 0), _turned(0.5 * math.pi, 2), _shifted(0.092, 0.0, 0.075))
+    upright = _posed(upright, _turned(0.5 * math.pi, 0), _turned(0.5 * math.pi, 2), _shifted(0.092, 0.0, 0.075))
     soft = _soft(upright, scale, cells=12, material=TISSUE)
     soft.fix(soft.coarse.vertices[:, 2] < 0.01)
     sim = _simulation({"turning": turning, "soft": soft}, options, response="volume")

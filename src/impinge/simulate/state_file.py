@@ -8,7 +8,6 @@ remembers, and positions of given bodies. Bodies, options and motions are not in
 
 from __future__ import annotations
 
-import contextlib
 import os
 import zipfile
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from impinge.checks import Floats, shown
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError
+from impinge.io.atomic import write_whole
 from impinge.respond.contact_forces import COLUMNS, ContactRows, Memory, Sums
 from impinge.simulate.frame import Clock, Resting
 from impinge.simulate.simulated_bodies import Part, SoftPart
@@ -84,17 +84,14 @@ def write(state: State, parts: list[Part], path: str | os.PathLike[str]) -> None
     """Write a state; a file of that name is replaced only when the new one is whole."""
     try:
         target = Path(path)
-        part = target.with_name(target.name + ".part")
+        if not target.name:
+            raise ValueError("the path has no file name")
     except (TypeError, ValueError) as error:
         raise FileError(f"path is {shown(path)}, expected the name of a file") from error
     named: dict[str, Any] = {"format": FORMAT, "version": VERSION, **_content_of(state, parts)}
     try:
-        with part.open("wb") as file:
-            np.savez(file, **named)
-        part.replace(target)
+        write_whole(target, lambda file: np.savez(file, **named))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise FileError(f"{path} cannot be written ({error.strerror}); choose another place") from error
 
 

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from impinge.checks import Floats, Ints, as_positions
-from impinge.deform.batch import Crowd, can_join
+from impinge.deform.batch import ModelBatch, can_batch
 from impinge.errors import ImpingeError
 from impinge.respond.contact_forces import ContactForces
 from impinge.simulate import substeps_kernels as kernels
@@ -62,11 +62,11 @@ class Substeps:
             self._moves[part.rows] = True
             if len(fixed) or len(moved):
                 self._told.append((part, fixed, moved, part.body.motion))
-        joined = [part for part in parts if can_join(part.body.model)]
+        joined = [part for part in parts if can_batch(part.body.model)]
         self._joined = joined if len(joined) > 1 else []
         self._alone = [part for part in parts if part not in self._joined]
         models: list[Any] = [part.body.model for part in self._joined]
-        self._crowd = Crowd(models, [part.start for part in self._joined], len(x)) if models else None
+        self._crowd = ModelBatch(models, [part.start for part in self._joined], len(x)) if models else None
         self._bound = min(self._steps(x, v), default=math.inf)
         self._too_short = SHORTEST * min((part.rest_step for part in parts), default=0.0)
 

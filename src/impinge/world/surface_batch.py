@@ -14,7 +14,6 @@ Boxes      of bodies, and of the triangles of small bodies, are refitted for the
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,13 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from impinge.backend.references import CAN_COUNT, is_shared
 from impinge.backend.simd.boxes import WIDTH
 from impinge.checks import NONE, Bools, Floats, Ints, check_finite
 from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT
 from impinge.detect.common.containment import pieces_of
 from impinge.detect.depth.body_states import State
 from impinge.mesh.adjacency import Adjacency, grouped
-from impinge.mesh.positions import SharedPositions, can_count_references, copy_positions
+from impinge.mesh.positions import SharedPositions, copy_positions
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.world import batch_kernels as kernels
 from impinge.world.batch_kernels import GROUP
@@ -39,9 +39,6 @@ SMALL = 2048
 """Most triangles of a body that is processed without a tree, by two levels of boxes in the batch."""
 MANY_RUNS = 64
 """Number of runs of unchanged bodies above which computing the connectivity of all is faster than copying it."""
-_OWN_REFERENCES = 2
-"""Result of ``sys.getrefcount`` for an array with a single reference."""
-_CAN_REUSE = can_count_references()
 
 
 class Connectivity(NamedTuple):
@@ -235,12 +232,13 @@ class SurfaceBatch:
     def _free_buffer(self) -> Floats:
         """Memory for all positions: an array of an earlier frame without other references, or a new one."""
         shape = (self.layout.vertex_count, 3)
-        self._buffers = [buffer for buffer in self._buffers if buffer.shape == shape] if _CAN_REUSE else []
+        self._buffers = [buffer for buffer in self._buffers if buffer.shape == shape]
         for k in range(len(self._buffers)):
-            if sys.getrefcount(self._buffers[k]) == _OWN_REFERENCES:
+            if not is_shared(self._buffers[k]):
                 return self._buffers[k]
-        self._buffers.append(np.zeros(shape))
-        return self._buffers[-1]
+        buffer = np.zeros(shape)
+        self._buffers = [*self._buffers, buffer] if CAN_COUNT else []
+        return buffer
 
     def update(self, vertices: Floats) -> None:
         """Set the positions of all bodies by one copy, shape (vertex_count, 3); the bodies show rows of it.

@@ -268,10 +268,7 @@ class World:
 
     def __repr__(self) -> str:
         triangles = sum(entry.surface.live_count for entry in self._entries.values())
-        fixed = sum(entry.fixed for entry in self._entries.values())
-        return (
-            f"<World: {len(self)} bodies, {triangles:,} triangles, {fixed} fixed, {len(self._ignored)} ignored pairs>"
-        )
+        return f"<World: {len(self)} bodies, {triangles:,} triangles, {len(self._ignored)} ignored pairs>"
 
     def _entry(self, name: str) -> BodyEntry:
         if name not in self:

@@ -43,7 +43,7 @@ def lowest(bits):
 
 
 def random_nodes(rng, dtype, count=20):
-    """Nodes of boxes with small integer corners, so that many touch; some are empty."""
+    """Nodes of boxes with small integer corners: many touch, some are empty."""
     corners = np.sort(rng.integers(0, 5, (count, 2, 3, 8)), axis=1).reshape(count, 6, 8).astype(dtype)
     empty = rng.random((count, 8)) < 0.1
     corners[:, :3][np.broadcast_to(empty[:, None], (count, 3, 8))] = np.inf

@@ -107,7 +107,7 @@ def test_margin_grows_with_the_longest_edge_at_corner_0(rng):
 
 @pytest.mark.tiny
 def test_point_against_eight_tets_on_integers(rng):
-    """Tell exactly which tets a point is in where float32 does not round: faces count, inverted tets too."""
+    """Find exactly the tets that contain a point where float32 does not round, faces and inverted tets included."""
     counts = np.zeros(3, dtype=int)
     for _ in range(40):
         corners = rng.integers(0, 7, (WIDTH, 4, 3))
@@ -279,7 +279,7 @@ def test_no_point_inside_is_turned_away_at_extreme_scales(rng, power):
 
 @pytest.mark.parametrize("make", KINDS)
 def test_margin_is_generous_and_needed(rng, make):
-    """Lose nobody with an eighth of the margin either, and somebody with none: the test is able to see a loss."""
+    """Lose no point with an eighth of the margin, and some with none: the test detects losses."""
     generous = verdicts(rng, make, ROUNDS, POINTS, share=MARGIN / 8.0)
     none = verdicts(rng, make, ROUNDS, POINTS, share=0.0)
 
@@ -289,7 +289,7 @@ def test_margin_is_generous_and_needed(rng, make):
 
 @pytest.mark.parametrize("length", [0.125, 1.0, 4.0])
 def test_margin_lets_few_strangers_in(rng, length):
-    """Turn away nearly everybody who is outside of well-shaped tets, so that candidates are hardly more than hits."""
+    """Reject nearly all points outside of well-shaped tets: candidates hardly exceed hits."""
     inside, lost, let_in, unsure, outside = verdicts(rng, generic, ROUNDS, POINTS, length=length, anywhere=True)
 
     assert lost == 0

@@ -13,6 +13,14 @@ pytestmark = [pytest.mark.small, pytest.mark.tiny]
 ROWS = 5
 
 
+def stretch_of(f):
+    """An upper bound of the largest singular value of 3x3 matrices, as in ``tracking``."""
+    c = np.swapaxes(f, -1, -2) @ f
+    mean = np.trace(c, axis1=-2, axis2=-1) / 3.0
+    square = ((c - mean[..., None, None] * np.eye(3)) ** 2).sum(axis=(-2, -1))
+    return np.sqrt(mean + 2.0 * np.sqrt(square / 6.0))
+
+
 @compiled
 def as_published(sphere, block, half, x, control, coefficient, share, start, stop, alone):
     tracking.follow_as_published(sphere, block, half, x, control, coefficient, share, start, stop, alone)
@@ -85,7 +93,7 @@ def test_affine_and_bounded(rng, alone):
             left = np.linalg.norm(moved - centre - number[:, 4:7] @ f.T, axis=1) @ number[:, 7]
             left = left if kernel is bounded else 0.0
             np.testing.assert_allclose(found[:3], q[0] + centre)
-            np.testing.assert_allclose(found[3], own[3] * tracking.stretch_of(own[0] * f) + left)
+            np.testing.assert_allclose(found[3], own[3] * stretch_of(own[0] * f) + left)
             assert found[3] >= own[3] * np.linalg.norm(own[0] * f, 2) + left
         wide = follow(kernel, arrays, alone, 1e12)
         assert (wide[:, 3] > follow(kernel, arrays, alone, 0.0)[:, 3]).all()
@@ -94,11 +102,11 @@ def test_affine_and_bounded(rng, alone):
 def test_stretch_is_a_bound(rng):
     """Bound the largest singular value from above, by 16% too much at most, exactly for turns."""
     f = rng.standard_normal((500, 3, 3))
-    bound, exact = tracking.stretch_of(f), np.linalg.norm(f, 2, axis=(1, 2))
+    bound, exact = stretch_of(f), np.linalg.norm(f, 2, axis=(1, 2))
     assert (bound >= exact * (1.0 - 1e-12)).all()
     assert (bound <= 1.16 * exact).all()
     turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
-    np.testing.assert_allclose(tracking.stretch_of(turn), 1.0)
+    np.testing.assert_allclose(stretch_of(turn), 1.0)
 
 
 @pytest.mark.parametrize("alone", [False, True])

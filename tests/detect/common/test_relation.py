@@ -13,8 +13,10 @@ import pytest
 import impinge
 import oracle
 from impinge import scenes, shapes
+from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.containment import enclosure
 from impinge.detect.common.pair_query import query_body
+from impinge.detect.common.relation import relation_of
 from impinge.errors import MeshError, OptionError
 
 pytestmark = pytest.mark.small
@@ -152,9 +154,9 @@ def test_nonsense_is_refused():
     huge[3, 3] = 1.0
     with pytest.raises(MeshError, match=r"b is a builtins\.NoneType"):
         impinge.triangle_pairs(body, None)
-    with pytest.raises(OptionError, match="unknown option transform_b; expected any of transform_a, active_a"):
-        impinge.self_pairs(body, transform_b=np.eye(4))
-    with pytest.raises(OptionError, match="unknown option colour"):
+    with pytest.raises(OptionError, match="transform_b and active_b are for two bodies"):
+        impinge.BoxTree(body).query(transform_b=np.eye(4))
+    with pytest.raises(TypeError, match="colour"):
         impinge.check(body, body, colour="red")
     with pytest.raises(OptionError, match="transform_a moves a vertex beyond the range of doubles"):
         impinge.triangle_pairs(shapes.box(100.0), body, transform_a=huge)
@@ -336,3 +338,19 @@ def test_way_out_is_told_for_people():
 
     assert impinge.Report._way_out(deep) == "0.5: b has to move so far along (0, 0, -1)"
     assert touching["deepest"] == "0: vertices lie on the other surface, none below it"
+
+
+def test_relation_of_bodies_that_change_matches_check():
+    """Give the relation of ``check`` after each motion and each removal of triangles, with cached pieces."""
+    ball, pea = shapes.icosphere(2), shapes.icosphere(1, radius=0.2)
+    rest, detector = pea.vertices.copy(), BoxTree(ball, pea)
+    found = []
+    for shift in (0.0, 1.0, 3.0, 0.1):
+        pea.update(rest + np.array([shift, 0.0, 0.0]))
+        found.append(relation_of(detector.query(), ball, pea))
+        assert found[-1] == impinge.check(ball, pea).relation
+    ball.remove_triangles([0])
+    opened = relation_of(detector.query(), ball, pea)
+
+    assert found == ["b in a", "crossing", "disjoint", "b in a"]
+    assert opened == impinge.check(ball, pea).relation == "disjoint"

@@ -1,481 +1,227 @@
 """Four spheres at a time that follow vertices, and four points at a time against a centre.
 
-Spheres come in blocks of eight, ``sphere[block, 4, 8]`` (x, y, z, radius), and each half of a block is found at once.
-The vertices that a sphere follows, its controls, stand in rows: ``control[row, 8]`` has one vertex of each sphere of
-a block, ``coefficient[row, k, 8]`` its numbers, singles or doubles, and a block has rows ``start .. stop``. Sums are
-taken around the vertex in the first row. A sphere that is ``alone`` in its block has its controls in all four lanes of
-the first half: its sums are those of the lanes together. ``share[block, k, 8]`` holds what a sphere has once.
+Spheres come in blocks of eight, ``sphere[block, 4, 8]`` (x, y, z, radius); one call computes half a block. The control
+vertices of a sphere stand in rows: ``control[row, 8]`` has one vertex of each sphere of a block, ``coefficient[row, k,
+8]`` its weights, float32 or float64, and a block has rows ``start .. stop``. Sums are relative to the vertex in the
+first row. A sphere that is ``alone`` in its block has its controls in all four lanes of the first half: its sums are
+those of the lanes together. ``share[block, k, 8]`` holds one value per sphere.
 
-Products and sums are rounded one by one, in the order of rows, so that all machines find the same spheres.
+Products and sums are rounded one by one, in the order of rows: all machines compute the same spheres.
 """
 
 # mypy: ignore-errors
 
-import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
-from impinge.backend.jit import intrinsic
+from impinge.backend.simd.lanes import cross, dot, minus, vectorized
 
 HALF = 4
-"""Spheres, or points, that are worked on at once."""
+"""Spheres, or points, per call."""
 LEADING = 8
-"""Rows with weights, of spheres that stay around very many controls."""
+"""Rows with weights, of spheres that enclose very many controls."""
 SMALLEST = 1e-290
-"""Sizes below this one count as this: its inverse is a number."""
+"""Lower bound of sizes: its inverse is finite."""
 ROUNDING = 64 * 2.220446049250313e-16
-"""Radii grow by this share, and by this times the largest number that they were computed from."""
-
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
-_VECTOR = ir.VectorType(ir.DoubleType(), HALF)
-_SINGLES = ir.VectorType(ir.FloatType(), HALF)
+"""Radii grow by this factor, and by this times the largest number that they were computed from."""
 
 
-class _Four:
-    """Four doubles, with operators."""
-
-    def __init__(self, builder, value):
-        self.builder, self.value = builder, value
-
-    def _with(self, value):
-        return _Four(self.builder, value)
-
-    def __add__(self, other):
-        return self._with(self.builder.fadd(self.value, other.value))
-
-    def __sub__(self, other):
-        return self._with(self.builder.fsub(self.value, other.value))
-
-    def __mul__(self, other):
-        return self._with(self.builder.fmul(self.value, other.value))
-
-    def __truediv__(self, other):
-        return self._with(self.builder.fdiv(self.value, other.value))
-
-    def sqrt(self):
-        """The root of each."""
-        kind = ir.FunctionType(_VECTOR, [_VECTOR])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.sqrt.v{HALF}f64")
-        return self._with(self.builder.call(function, [self.value]))
-
-    def most(self, other):
-        """The greater of each."""
-        return self._with(self.builder.select(self._is_above(other), self.value, other.value))
-
-    def if_positive(self, then, otherwise):
-        """Lanes of ``then`` where this is above 0, else of ``otherwise``."""
-        zero = _constant(self.builder, 0.0)
-        return self._with(self.builder.select(self._is_above(zero), then.value, otherwise.value))
-
-    def _is_above(self, other):
-        return self.builder.fcmp_ordered(">", self.value, other.value)
-
-    def lane(self, k):
-        """One of the four."""
-        return self.builder.extract_element(self.value, ir.Constant(_I32, k))
-
-    def folded(self, function):
-        """All lanes made one by a function of two, in every lane."""
-        lanes = [_splat(self.builder, self.lane(k)) for k in range(HALF)]
-        total = lanes[0]
-        for lane in lanes[1:]:
-            total = function(total, lane)
-        return total
-
-
-def _splat(builder, value):
-    undefined = ir.Constant(_VECTOR, ir.Undefined)
-    one = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
-    return _Four(builder, builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(_I32, HALF), [0] * HALF)))
-
-
-def _constant(builder, value):
-    return _Four(builder, ir.Constant(_VECTOR, [value] * HALF))
-
-
-class _Sum:
-    """Four doubles that a loop changes."""
-
-    def __init__(self, builder, value=0.0):
-        self.builder = builder
-        self.place = cgutils.alloca_once(builder, _VECTOR)
-        self.set(_constant(builder, value))
-
-    def get(self):
-        """What it is now."""
-        return _Four(self.builder, self.builder.load(self.place))
-
-    def set(self, value):
-        """Let it be something else."""
-        self.builder.store(value.value, self.place)
-
-    def add(self, value):
-        """Let it be more."""
-        self.set(self.get() + value)
-
-
-class _Array:
-    """The numbers of an array, doubles or singles, four at a time."""
-
-    def __init__(self, context, builder, array_type, array):
-        self.builder = builder
-        made = context.make_array(array_type)(context, builder, array)
-        self.data, self.is_single = made.data, array_type.dtype == types.float32
-        self.shape = cgutils.unpack_tuple(builder, made.shape) if array_type.ndim > 1 else None
-
-    def at(self, index, kind=_VECTOR):
-        """Where four numbers stand that begin at ``index``."""
-        return self.builder.bitcast(self.builder.gep(self.data, [index]), kind.as_pointer())
-
-    def load(self, index):
-        """Four numbers from ``index`` on."""
-        if self.is_single:
-            load = self.builder.load(self.at(index, _SINGLES))
-            load.align = 4
-            return _Four(self.builder, self.builder.fpext(load, _VECTOR))
-        load = self.builder.load(self.at(index))
-        load.align = 8
-        return _Four(self.builder, load)
-
-    def store(self, index, value):
-        """Write four doubles from ``index`` on."""
-        self.builder.store(value.value, self.at(index), align=8)
-
-
-def _gather(builder, x, ids, index):
-    """Coordinates of the four vertices that ``ids`` names from ``index`` on; x and y of each are loaded at once."""
-    pair = ir.VectorType(ir.DoubleType(), 2)
-    xy, z = [], ir.Constant(_VECTOR, ir.Undefined)
-    for lane in range(HALF):
-        number = builder.load(builder.gep(ids.data, [builder.add(index, ir.Constant(_I64, lane))]))
-        first = builder.mul(builder.sext(number, _I64), ir.Constant(_I64, 3))
-        load = builder.load(builder.bitcast(builder.gep(x.data, [first]), pair.as_pointer()))
-        load.align = 8
-        xy.append(load)
-        third = builder.load(builder.gep(x.data, [builder.add(first, ir.Constant(_I64, 2))]))
-        z = builder.insert_element(z, third, ir.Constant(_I32, lane))
-    even, odd = (_shuffle(builder, xy[k], xy[k + 2], [0, 1, 2, 3]) for k in range(2))
-    return [_Four(builder, _shuffle(builder, even, odd, lanes)) for lanes in ([0, 4, 2, 6], [1, 5, 3, 7])] + [
-        _Four(builder, z)
-    ]
-
-
-def _shuffle(builder, a, b, lanes):
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, HALF), lanes))
+def _gather(m, x, ids, index):
+    """Coordinates of the four vertices ``ids[index : index + 4]``; x and y of each are loaded at once."""
+    first = [3 * m.load_index(ids, index + lane) for lane in range(HALF)]
+    xy = [m.load(x, at, 2) for at in first]
+    even, odd = (m.shuffle(xy[k], xy[k + 2], [0, 1, 2, 3]) for k in range(2))
+    z = m.gather([m.load(x, at + 2) for at in first])
+    return [m.shuffle(even, odd, [0, 4, 2, 6]), m.shuffle(even, odd, [1, 5, 3, 7]), z]
 
 
 class _Block:
     """Half a block of spheres and its rows of controls."""
 
-    def __init__(self, context, builder, signature, args):
-        self.builder = builder
-        kinds = signature.args
-        self.sphere, self.x, self.control, self.coefficient, self.share = (
-            _Array(context, builder, kinds[k], args[k]) for k in (0, 3, 4, 5, 6)
-        )
-        self.block, self.start, self.stop, self.alone = args[1], args[7], args[8], args[9]
-        self.first_lane = builder.mul(args[2], ir.Constant(_I64, HALF))
-        self.origin = self._vertices(self.start)
-
-    def rows(self, most=None):
-        """A loop over the rows, or over some from the first on."""
-        stop = self.stop
-        if most is not None:
-            end = self.builder.add(self.start, ir.Constant(_I64, most))
-            stop = self.builder.select(self.builder.icmp_signed("<", end, stop), end, stop)
-        return cgutils.for_range_slice(self.builder, self.start, stop, ir.Constant(_I64, 1), intp=_I64)
+    def __init__(self, m, sphere, block, half, x, control, coefficient, share, start, stop, alone):
+        self.m, self.sphere, self.x, self.control, self.coefficient, self.share = (
+            m, sphere, x, control, coefficient, share,
+        )  # fmt: skip
+        self.block, self.start, self.stop, self.alone = block, start, stop, alone
+        self.first_lane = HALF * half
+        self.origin = self._vertices(start)
 
     def _vertices(self, row):
-        index = self.builder.add(self.builder.mul(row, ir.Constant(_I64, 2 * HALF)), self.first_lane)
-        return _gather(self.builder, self.x, self.control, index)
+        return _gather(self.m, self.x, self.control, 2 * HALF * row + self.first_lane)
+
+    def _index(self, array, row, k):
+        return 2 * HALF * (row * array.shape[1] + k) + self.first_lane
 
     def controls(self, row):
-        """Controls of a row, counted from the first row's."""
-        return [q - o for q, o in zip(self._vertices(row), self.origin)]
-
-    def _number(self, array, row, k):
-        index = self.builder.add(self.builder.mul(row, array.shape[1]), ir.Constant(_I64, k))
-        return self.builder.add(self.builder.mul(index, ir.Constant(_I64, 2 * HALF)), self.first_lane)
+        """Controls of a row, relative to the first row."""
+        return minus(self._vertices(row), self.origin)
 
     def weight(self, row, k):
         """Column ``k`` of the coefficients of a row."""
-        return self.coefficient.load(self._number(self.coefficient, row, k))
+        values = self.m.load(self.coefficient, self._index(self.coefficient, row, k), HALF)
+        return self.m.cast(values, np.float64)
 
     def own(self, k):
-        """Column ``k`` of what spheres have once."""
-        return self.share.load(self._number(self.share, self.block, k))
+        """Column ``k`` of the values per sphere."""
+        return self.m.cast(self.m.load(self.share, self._index(self.share, self.block, k), HALF), np.float64)
 
-    def weighted_sums(self, columns, most=None):
-        """For each column the sum of weight times control, three numbers each."""
-        sums = [_Sum(self.builder) for _ in range(3 * columns)]
-        with self.rows(most) as (row, _):
+    def reduce(self, function, terms, count, *, stop=None):
+        """Reduce the ``count`` vectors ``terms(row)`` over all rows; over the lanes too if the sphere is alone."""
+        m = self.m
+        totals = [m.variable(m.splat(0.0, HALF, np.float64)) for _ in range(count)]
+        for row in m.loop(self.start, self.stop if stop is None else stop):
+            for total, term in zip(totals, terms(row)):
+                total.value = function(total.value, term)
+        for _ in m.when(self.alone):
+            for total in totals:
+                total.value = m.fold(total.value, HALF, function)
+        return [total.value for total in totals]
+
+    def weighted_sums(self, columns, *, stop=None):
+        """For each column the sum of weight times control, three vectors each."""
+
+        def terms(row):
             q = self.controls(row)
             for k in range(columns):
                 weight = self.weight(row, k)
-                for axis in range(3):
-                    sums[3 * k + axis].add(weight * q[axis])
-        with self.builder.if_then(self.alone):
-            for each in sums:
-                each.set(each.get().folded(lambda a, b: a + b))
-        return [each.get() for each in sums]
+                yield from (weight * q[axis] for axis in range(3))
 
-    def put_centre(self, centre):
-        """Write centres that are counted from the first row's controls."""
+        return self.reduce(lambda a, b: a + b, terms, 3 * columns, stop=stop)
+
+    def largest_square(self, centre, scale=lambda _: 1.0):
+        """The largest squared distance of a control from a centre, times the scale of its row."""
+
+        def terms(row):
+            away = minus(self.controls(row), centre)
+            yield dot(away, away) * scale(row)
+
+        return self.reduce(lambda a, b: self.m.most(b, a), terms, 1)[0]
+
+    def write_centre(self, centre):
+        """Write centres, given relative to the first row's controls."""
         for axis in range(3):
-            self.sphere.store(self._number(self.sphere, self.block, axis), centre[axis] + self.origin[axis])
+            self._write(axis, centre[axis] + self.origin[axis])
 
-    def put_radius(self, radius):
+    def write_radius(self, radius):
         """Write radii."""
-        self.sphere.store(self._number(self.sphere, self.block, 3), radius)
+        self._write(3, radius)
 
-    def put_rounded(self, radius, reach):
-        """Write radii, larger by what sums of numbers up to ``reach`` may round."""
-        rounding = _splat(self.builder, reach) * _constant(self.builder, ROUNDING)
-        self.put_radius(radius * _constant(self.builder, 1.0 + ROUNDING) + rounding)
+    def write_rounded_radius(self, radius, reach):
+        """Write radii, enlarged by the rounding of sums of numbers up to ``reach``."""
+        rounding = self.m.splat(reach, HALF, np.float64) * ROUNDING
+        self._write(3, radius * (1.0 + ROUNDING) + rounding)
 
-
-def _dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _stretch(columns):
-    """An upper bound of the largest singular value of matrices given by columns; see ``stretch_of``."""
-    builder = columns[0][0].builder
-    size, columns = _with_unit_size(columns)
-    xx, yy, zz = (_dot(column, column) for column in columns)
-    xy, xz, yz = (_dot(columns[i], columns[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
-    mean = (xx + yy + zz) / _constant(builder, 3.0)
-    apart = [value - mean for value in (xx, yy, zz)]
-    square = _dot(apart, apart) + _constant(builder, 2.0) * _dot((xy, xz, yz), (xy, xz, yz))
-    return size * (mean + _constant(builder, 2.0) * (square / _constant(builder, 6.0)).sqrt()).sqrt()
+    def _write(self, k, value):
+        self.m.store(self.sphere, self._index(self.sphere, self.block, k), value)
 
 
-def _with_unit_size(vectors):
-    """The largest coordinate of some vectors, and these divided by it, so that squares neither over- nor underflow."""
-    builder = vectors[0][0].builder
-    size = _constant(builder, SMALLEST)
+def _with_unit_size(m, vectors):
+    """The largest coordinate of some vectors, and the vectors divided by it: squares neither over- nor underflow."""
+    size = m.splat(SMALLEST, HALF, np.float64)
     for vector in vectors:
         for value in vector:
-            size = size.most(value).most(_constant(builder, 0.0) - value)
-    inverse = _constant(builder, 1.0) / size
+            size = m.most(m.most(size, value), -value)
+    inverse = m.splat(1.0, HALF, np.float64) / size
     return size, [[inverse * value for value in vector] for vector in vectors]
 
 
-def _follow_affine(block, reach, with_residuals):
-    """Emit what ``follow_affine`` and ``follow_bounded`` do."""
-    builder = block.builder
-    sums = block.weighted_sums(4)
-    centre, columns = sums[:3], [sums[3:6], sums[6:9], sums[9:12]]
-    unit = block.own(0)
-    radius = block.own(3) * _stretch([[unit * value for value in column] for column in columns])
-    if with_residuals:
-        rest = _Sum(builder)
-        with block.rows() as (row, _):
-            q, e = block.controls(row), [block.weight(row, 4 + k) for k in range(3)]
-            u = [
-                q[i] - centre[i] - (columns[0][i] * e[0] + columns[1][i] * e[1] + columns[2][i] * e[2])
-                for i in range(3)
-            ]
-            rest.add(block.weight(row, 7) * _dot(u, u).sqrt())
-        with builder.if_then(block.alone):
-            rest.set(rest.get().folded(lambda a, b: a + b))
-        radius += rest.get()
-    block.put_centre(centre)
-    block.put_rounded(radius, reach)
-
-
-def stretch_of(f):
-    """An upper bound of the largest singular value of 3x3 matrices, exact where the two others are equal.
+def _stretch(m, columns):
+    """An upper bound of the largest singular value of 3x3 matrices F, tight where the two others are equal.
 
     With m the mean of the eigenvalues of C = FᵀF and p² = |C - m I|² / 6, they are m + 2 p cos(t) for three t.
     """
-    size = np.maximum(np.abs(f).max(axis=(-2, -1)), SMALLEST)
-    f = f / size[..., None, None]
-    c = np.swapaxes(f, -1, -2) @ f
-    mean = np.trace(c, axis1=-2, axis2=-1) / 3.0
-    square = ((c - mean[..., None, None] * np.eye(3)) ** 2).sum(axis=(-2, -1))
-    return size * np.sqrt(mean + 2.0 * np.sqrt(square / 6.0))
+    size, columns = _with_unit_size(m, columns)
+    xx, yy, zz = (dot(column, column) for column in columns)
+    mixed = [dot(columns[i], columns[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
+    mean = (xx + yy + zz) / 3.0
+    deviation = [value - mean for value in (xx, yy, zz)]
+    square = dot(deviation, deviation) + 2.0 * dot(mixed, mixed)
+    return size * m.sqrt(mean + 2.0 * m.sqrt(square / 6.0))
 
 
-_BLOCK = (types.int64, types.int64, types.int64, types.int64, types.boolean)
+def _signature(*more):
+    """Signature of the functions below, by the types of their arrays."""
+
+    def signature(sphere, _block, _half, x, control, coefficient, share, *_rest):
+        ints = types.int64
+        return types.void(
+            sphere, ints, ints, x, control, coefficient, share, ints, ints, types.boolean, *more
+        )  # fmt: skip
+
+    return signature
 
 
-def _signature(sphere, x, control, coefficient, share, *more):
-    block, half, start, stop, alone = _BLOCK
-    return types.void(sphere, block, half, x, control, coefficient, share, start, stop, alone, *more)
+@vectorized(_signature())
+def follow_as_published(m, sphere, block, half, x, control, coefficient, share, start, stop, alone):
+    """Write c' = s + Σ w q' and r' = max sqrt(v) |q' - c'|, r if that is 0; columns w, v; share s, r."""
+    block = _Block(m, sphere, block, half, x, control, coefficient, share, start, stop, alone)
+    centre = [total + block.own(axis) for axis, total in enumerate(block.weighted_sums(1))]
+    ratio = block.largest_square(centre, lambda row: block.weight(row, 1))
+    block.write_centre(centre)
+    block.write_radius(m.select(ratio > 0.0, m.sqrt(ratio), block.own(3)))
 
 
-if numba.config.DISABLE_JIT:
+def _affine(m, block):
+    """Centre, columns of F = Σ q' gᵀ, and the radius |t F| r."""
+    sums = block.weighted_sums(4)
+    columns = [sums[3:6], sums[6:9], sums[9:12]]
+    unit = block.own(0)
+    return sums[:3], columns, block.own(3) * _stretch(m, [[unit * value for value in column] for column in columns])
 
-    def _sums(half, x, control, coefficient, start, stop, alone, columns):
-        """Controls from the first row's, that row's, numbers of all, and weighted sums, shape (columns, 4, 3)."""
-        lanes = slice(HALF * half, HALF * half + HALF)
-        q = x[control[start:stop, lanes]]
-        origin, numbers = q[0].copy(), coefficient[start:stop, :, lanes]
-        q = q - origin
-        sums = np.einsum("rkl,rla->kla", numbers[:, :columns], q)
-        if alone:
-            sums = np.repeat(sums.sum(axis=1, keepdims=True), HALF, axis=1)
-        return q, origin, numbers, sums
 
-    def _put(sphere, block, half, centre, radius):
-        lanes = slice(HALF * half, HALF * half + HALF)
-        sphere[block, :3, lanes] = centre.T
-        sphere[block, 3, lanes] = radius
+@vectorized(_signature(types.float64))
+def follow_affine(m, sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
+    """Write c' = Σ w q' and r' = |t F| r with F = Σ q' gᵀ; columns w, g (3); share: t, 2 unused, r."""
+    block = _Block(m, sphere, block, half, x, control, coefficient, share, start, stop, alone)
+    centre, _, radius = _affine(m, block)
+    block.write_centre(centre)
+    block.write_rounded_radius(radius, reach)
 
-    def follow_as_published(sphere, block, half, x, control, coefficient, share, start, stop, alone):
-        """Put c' = s + Σ w q' and r' = max sqrt(v) |q' - c'|, r if that is 0; columns w, v; share s, r."""
-        own = share[block, :, HALF * half : HALF * half + HALF]
-        q, origin, numbers, sums = _sums(half, x, control, coefficient, start, stop, alone, 1)
-        centre = sums[0] + own[:3].T
-        ratio = (((q - centre) ** 2).sum(axis=2) * numbers[:, 1]).max(axis=0)
-        if alone:
-            ratio[:] = ratio.max()
-        _put(sphere, block, half, centre + origin, np.where(ratio > 0.0, np.sqrt(ratio), own[3]))
 
-    def follow_affine(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
-        """Put c' = Σ w q' and r' = |t F| r with F = Σ q' gᵀ; columns w, g (3); share: t, 2 unused, r."""
-        own = share[block, :, HALF * half : HALF * half + HALF]
-        _, origin, _, sums = _sums(half, x, control, coefficient, start, stop, alone, 4)
-        radius = own[3] * stretch_of(own[0][:, None, None] * sums[1:].transpose(1, 2, 0))
-        _put(sphere, block, half, sums[0] + origin, radius * (1.0 + ROUNDING) + ROUNDING * reach)
+@vectorized(_signature(types.float64))
+def follow_bounded(m, sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
+    """As ``follow_affine``, and r' grows by Σ s |q' - c' - F e|; columns w, g (3), e (3), s."""
+    block = _Block(m, sphere, block, half, x, control, coefficient, share, start, stop, alone)
+    centre, columns, radius = _affine(m, block)
 
-    def follow_bounded(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
-        """As ``follow_affine``, and r' grows by Σ s |q' - c' - F e|; columns w, g (3), e (3), s."""
-        own = share[block, :, HALF * half : HALF * half + HALF]
-        q, origin, numbers, sums = _sums(half, x, control, coefficient, start, stop, alone, 4)
-        f = sums[1:].transpose(1, 2, 0)
-        u = q - sums[0] - np.einsum("lak,rkl->rla", f, numbers[:, 4:7])
-        rest = (numbers[:, 7] * np.sqrt((u * u).sum(axis=2))).sum(axis=0)
-        if alone:
-            rest[:] = rest.sum()
-        radius = own[3] * stretch_of(own[0][:, None, None] * f) + rest
-        _put(sphere, block, half, sums[0] + origin, radius * (1.0 + ROUNDING) + ROUNDING * reach)
+    def residual(row):
+        q, e = block.controls(row), [block.weight(row, 4 + k) for k in range(3)]
+        u = [q[i] - centre[i] - dot([column[i] for column in columns], e) for i in range(3)]
+        yield block.weight(row, 7) * m.sqrt(dot(u, u))
 
-    def follow_near(sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
-        """Put c' = Σ w q' and r' = s max |q' - c'| + t; column w, of the leading rows; share: 2 unused, t, s."""
-        own = share[block, :, HALF * half : HALF * half + HALF]
-        _, origin, _, sums = _sums(half, x, control, coefficient, start, min(start + LEADING, stop), alone, 1)
-        q = x[control[start:stop, HALF * half : HALF * half + HALF]] - origin
-        square = ((q - sums[0]) ** 2).sum(axis=2).max(axis=0)
-        if alone:
-            square[:] = square.max()
-        radius = own[3] * np.sqrt(square) + own[2]
-        _put(sphere, block, half, sums[0] + origin, radius * (1.0 + ROUNDING) + ROUNDING * reach)
+    radius = radius + block.reduce(lambda a, b: a + b, residual, 1)[0]
+    block.write_centre(centre)
+    block.write_rounded_radius(radius, reach)
 
-    def follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, alone):
-        """Put c' = Σ w q' + s n, n the unit normal of Σ u q' and Σ v q'; columns w, u, v; share s."""
-        lanes = slice(HALF * half, HALF * half + HALF)
-        _, origin, _, sums = _sums(half, x, control, coefficient, start, stop, alone, 3)
-        size = np.maximum(np.abs(sums[1:]).max(axis=(0, 2)), SMALLEST)[:, None]
-        normal = np.cross(sums[1] / size, sums[2] / size)
-        length = np.sqrt((normal * normal).sum(axis=1))
-        scale = np.where(length > 0.0, share[block, 0, lanes] / np.where(length > 0.0, length, 1.0), 0.0)
-        sphere[block, :3, lanes] = (sums[0] + scale[:, None] * normal + origin).T
 
-    def farthest_square(x, ids, start, stop, cx, cy, cz):
-        """The square of the largest distance of x[ids[start:stop]] from a point; as many as four times a number."""
-        return max((sum((p - c) ** 2 for p, c in zip(x[i], (cx, cy, cz))) for i in ids[start:stop]), default=0.0)
+@vectorized(_signature(types.float64))
+def follow_near(m, sphere, block, half, x, control, coefficient, share, start, stop, alone, reach):
+    """Write c' = Σ w q' and r' = s max |q' - c'| + t; column w, of the leading rows; share: 2 unused, t, s."""
+    block = _Block(m, sphere, block, half, x, control, coefficient, share, start, stop, alone)
+    centre = block.weighted_sums(1, stop=m.least(block.start + LEADING, block.stop))
+    radius = block.own(3) * m.sqrt(block.largest_square(centre)) + block.own(2)
+    block.write_centre(centre)
+    block.write_rounded_radius(radius, reach)
 
-else:
 
-    @intrinsic
-    def follow_as_published(
-        _typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone
-    ):
-        """Put c' = s + Σ w q' and r' = max sqrt(v) |q' - c'|, r if that is 0; columns w, v; share s, r."""
+@vectorized(_signature())
+def follow_patch(m, sphere, block, half, x, control, coefficient, share, start, stop, alone):
+    """Write c' = Σ w q' + s n, n the unit normal of Σ u q' and Σ v q'; columns w, u, v; share s."""
+    block = _Block(m, sphere, block, half, x, control, coefficient, share, start, stop, alone)
+    sums = block.weighted_sums(3)
+    _, (u, v) = _with_unit_size(m, [sums[3:6], sums[6:9]])
+    normal = cross(u, v)
+    length = m.sqrt(dot(normal, normal))
+    scale = m.select(length > 0.0, block.own(0) / length, m.splat(0.0, HALF, np.float64))
+    block.write_centre([c + scale * n for c, n in zip(sums[:3], normal)])
 
-        def codegen(context, builder, signature, args):
-            block = _Block(context, builder, signature, args)
-            centre = [total + block.own(axis) for axis, total in enumerate(block.weighted_sums(1))]
-            ratio = _Sum(builder)
-            with block.rows() as (row, _):
-                away = [q - c for q, c in zip(block.controls(row), centre)]
-                ratio.set((_dot(away, away) * block.weight(row, 1)).most(ratio.get()))
-            with builder.if_then(block.alone):
-                ratio.set(ratio.get().folded(lambda a, b: a.most(b)))
-            grown = ratio.get()
-            block.put_centre(centre)
-            block.put_radius(grown.if_positive(grown.sqrt(), block.own(3)))
-            return context.get_dummy_value()
 
-        return _signature(sphere, x, control, coefficient, share), codegen
-
-    @intrinsic
-    def follow_affine(
-        _typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone, _reach
-    ):
-        """Put c' = Σ w q' and r' = |t F| r with F = Σ q' gᵀ; columns w, g (3); share: t, 2 unused, r."""
-
-        def codegen(context, builder, signature, args):
-            _follow_affine(_Block(context, builder, signature, args), args[10], with_residuals=False)
-            return context.get_dummy_value()
-
-        return _signature(sphere, x, control, coefficient, share, types.float64), codegen
-
-    @intrinsic
-    def follow_bounded(
-        _typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone, _reach
-    ):
-        """As ``follow_affine``, and r' grows by Σ s |q' - c' - F e|; columns w, g (3), e (3), s."""
-
-        def codegen(context, builder, signature, args):
-            _follow_affine(_Block(context, builder, signature, args), args[10], with_residuals=True)
-            return context.get_dummy_value()
-
-        return _signature(sphere, x, control, coefficient, share, types.float64), codegen
-
-    @intrinsic
-    def follow_near(
-        _typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone, _reach
-    ):
-        """Put c' = Σ w q' and r' = s max |q' - c'| + t; column w, of the leading rows; share: 2 unused, t, s."""
-
-        def codegen(context, builder, signature, args):
-            block = _Block(context, builder, signature, args)
-            centre = block.weighted_sums(1, LEADING)
-            square = _Sum(builder)
-            with block.rows() as (row, _):
-                away = [q - c for q, c in zip(block.controls(row), centre)]
-                square.set(_dot(away, away).most(square.get()))
-            with builder.if_then(block.alone):
-                square.set(square.get().folded(lambda a, b: a.most(b)))
-            block.put_centre(centre)
-            block.put_rounded(block.own(3) * square.get().sqrt() + block.own(2), args[10])
-            return context.get_dummy_value()
-
-        return _signature(sphere, x, control, coefficient, share, types.float64), codegen
-
-    @intrinsic
-    def follow_patch(_typing_context, sphere, _block, _half, x, control, coefficient, share, _start, _stop, _alone):
-        """Put c' = Σ w q' + s n, n the unit normal of Σ u q' and Σ v q'; columns w, u, v; share s."""
-
-        def codegen(context, builder, signature, args):
-            block = _Block(context, builder, signature, args)
-            sums = block.weighted_sums(3)
-            _, (u, v) = _with_unit_size([sums[3:6], sums[6:9]])
-            normal = [u[i] * v[j] - u[j] * v[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-            length = _dot(normal, normal).sqrt()
-            scale = length.if_positive(block.own(0) / length, _constant(builder, 0.0))
-            block.put_centre([c + scale * n for c, n in zip(sums[:3], normal)])
-            return context.get_dummy_value()
-
-        return _signature(sphere, x, control, coefficient, share), codegen
-
-    @intrinsic
-    def farthest_square(_typing_context, x, ids, _start, _stop, _cx, _cy, _cz):
-        """The square of the largest distance of x[ids[start:stop]] from a point; as many as four times a number."""
-        signature = types.float64(x, ids, types.int64, types.int64, *[types.float64] * 3)
-
-        def codegen(context, builder, signature, args):
-            vertices, numbers = (_Array(context, builder, signature.args[k], args[k]) for k in range(2))
-            centre = [_splat(builder, value) for value in args[4:]]
-            square = _Sum(builder)
-            with cgutils.for_range_slice(builder, args[2], args[3], ir.Constant(_I64, HALF), intp=_I64) as (index, _):
-                away = [p - c for p, c in zip(_gather(builder, vertices, numbers, index), centre)]
-                square.set(_dot(away, away).most(square.get()))
-            return square.get().folded(lambda a, b: a.most(b)).lane(0)
-
-        return signature, codegen
+@vectorized(lambda x, ids, *_: types.float64(x, ids, types.int64, types.int64, *[types.float64] * 3))
+def farthest_square(m, x, ids, start, stop, cx, cy, cz):
+    """The largest squared distance of x[ids[start:stop]] from a point; the count is a multiple of four."""
+    centre = [m.splat(value, HALF, np.float64) for value in (cx, cy, cz)]
+    square = m.variable(m.splat(0.0, HALF, np.float64))
+    for index in m.loop(start, stop, HALF):
+        away = minus(_gather(m, x, ids, index), centre)
+        square.value = m.most(dot(away, away), square.value)
+    return m.lane(m.fold(square.value, HALF, m.most), 0)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from impinge.checks import NONE, Floats, Ints, sorted_unique
 from impinge.detect.sphere_tree.build.pieces import Pieces
 from impinge.errors import FileError, MeshError
+from impinge.io.atomic import write_whole
 from impinge.mesh.tri_mesh import TriMesh
 
 Kind: TypeAlias = Literal["wrapped", "layered"]
@@ -133,11 +134,10 @@ class SphereHierarchy:
         return self
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the tree to an .npz file, and return its path."""
-        target = Path(path)
+        """Write the tree to an .npz file, whole or not at all, and return its path."""
+        target, arrays = Path(path), {each.name: getattr(self, each.name) for each in _FIELDS}
         try:
-            with target.open("wb") as file:  # an open file keeps its name, whatever its ending
-                np.savez_compressed(file, version=VERSION, **{each.name: getattr(self, each.name) for each in _FIELDS})
+            write_whole(target, lambda file: np.savez_compressed(file, version=VERSION, **arrays))
         except OSError as error:
             raise FileError(
                 f"the sphere tree could not be written to {target} ({error}); choose another path"

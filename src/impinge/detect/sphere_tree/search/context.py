@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Ints, address_of
+from impinge.backend.raw_arrays import address_of
+from impinge.checks import Ints
 from impinge.detect.sphere_tree.search import deepest_kernels as deepest
 from impinge.detect.sphere_tree.search import kernels, limits_kernels
 from impinge.detect.sphere_tree.search.self_search import NOBODY, OneBody

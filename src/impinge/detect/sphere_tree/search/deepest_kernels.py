@@ -13,7 +13,7 @@ import numpy as np
 
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled
-from impinge.backend.raw_arrays import floats_at, wholes_at
+from impinge.backend.raw_arrays_kernels import float64_at, int64_at
 from impinge.backend.simd.boxes import lowest_bit
 from impinge.backend.simd.spheres import sphere_mask
 from impinge.detect.sphere_tree.search.kernels import (
@@ -239,8 +239,8 @@ def search_deepest(desk, most_tests, began, end, until, returned, goes_on):
     card_a, card_b = cards_on(desk)
     down_a, down_b = downs_on(desk, card_a, card_b)
     alone, state = alone_on(desk), desk[STATE:]
-    key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
-    found = wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
+    key, entry = float64_at(desk[KEY_AT], desk[QUEUE_SIZE]), int64_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
+    found = int64_at(desk[FOUND_AT], desk[FOUND_SIZE])
     table_a, table_b = table_of(card_a), table_of(card_b)
     if not goes_on:
         learn_from_last(desk, returned)
@@ -272,7 +272,7 @@ def search_deepest(desk, most_tests, began, end, until, returned, goes_on):
 def list_deepest_again(desk):
     """List what waits once there is room; returns how many, and their level."""
     card_a, card_b = cards_on(desk)
-    key, entry = floats_at(desk[KEY_AT], desk[QUEUE_SIZE]), wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
+    key, entry = float64_at(desk[KEY_AT], desk[QUEUE_SIZE]), int64_at(desk[QUEUE_AT], desk[QUEUE_SIZE])
     state = desk[STATE:]
     list_deepest(key, entry, state[TAIL], table_of(card_a), table_of(card_b), waiting_on(desk), state)
     return state[WAITING], state[LOWEST]

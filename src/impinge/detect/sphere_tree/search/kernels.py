@@ -15,7 +15,7 @@ import numpy as np
 
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled
-from impinge.backend.raw_arrays import ids_at, wholes_at
+from impinge.backend.raw_arrays_kernels import int32_at, int64_at
 from impinge.backend.simd.boxes import lowest_bit
 from impinge.backend.simd.spheres import sphere_mask
 from impinge.detect.sphere_tree.search.limits_kernels import FULL_PACE, PACE, RESERVE_SIZE, learn, learn_pace, reserved
@@ -272,7 +272,7 @@ def traverse(card_a, child_count_a, card_b, child_count_b, alone, queue, found, 
 @compiled
 def cards_on(desk):
     """The cards of both trees."""
-    return wholes_at(desk[CARD_A_AT], CARD_SIZE), wholes_at(desk[CARD_B_AT], CARD_SIZE)
+    return int64_at(desk[CARD_A_AT], CARD_SIZE), int64_at(desk[CARD_B_AT], CARD_SIZE)
 
 
 @compiled
@@ -314,14 +314,14 @@ def listed(desk, entries, since):
 @compiled
 def alone_on(desk):
     """What a search of one body has to know; empty for two."""
-    stand = wholes_at(desk[STAND_AT], (desk[STAND_SIZE], 2))
-    return stand, wholes_at(desk[START_AT], desk[START_SIZE]), ids_at(desk[VERTEX_AT], desk[VERTEX_SIZE])
+    stand = int64_at(desk[STAND_AT], (desk[STAND_SIZE], 2))
+    return stand, int64_at(desk[START_AT], desk[START_SIZE]), int32_at(desk[VERTEX_AT], desk[VERTEX_SIZE])
 
 
 @compiled
 def downs_on(desk, card_a, card_b):
     """How many blocks of children each slot of both trees has."""
-    return wholes_at(desk[DOWN_A_AT], 8 * card_a[BLOCKS]), wholes_at(desk[DOWN_B_AT], 8 * card_b[BLOCKS])
+    return int64_at(desk[DOWN_A_AT], 8 * card_a[BLOCKS]), int64_at(desk[DOWN_B_AT], 8 * card_b[BLOCKS])
 
 
 @compiled
@@ -355,7 +355,7 @@ def search(desk, most_tests, began, end, until, returned, goes_on):
     card_a, card_b = cards_on(desk)
     down_a, down_b = downs_on(desk, card_a, card_b)
     alone = alone_on(desk)
-    queue, found = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), wholes_at(desk[FOUND_AT], desk[FOUND_SIZE])
+    queue, found = int64_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), int64_at(desk[FOUND_AT], desk[FOUND_SIZE])
     state = desk[STATE:]
     if not goes_on:
         learn_from_last(desk, returned)
@@ -388,14 +388,14 @@ def search(desk, most_tests, began, end, until, returned, goes_on):
 @compiled
 def waiting_on(desk):
     """Room for the pairs that wait."""
-    return ids_at(desk[WAITING_AT], (desk[WAITING_SIZE], 2))
+    return int32_at(desk[WAITING_AT], (desk[WAITING_SIZE], 2))
 
 
 @compiled
 def list_again(desk):
     """List what waits once there is room; returns how many, and their level."""
     card_a, card_b = cards_on(desk)
-    queue, state = wholes_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), desk[STATE:]
+    queue, state = int64_at(desk[QUEUE_AT], desk[QUEUE_SIZE]), desk[STATE:]
     list_waiting(queue, state, table_of(card_a), table_of(card_b), alone_on(desk), waiting_on(desk))
     return state[WAITING], state[LOWEST]
 
@@ -519,9 +519,9 @@ def sort_found(found, count, most_a, most_b, scratch):
 def list_found(found, count, table_a, table_b, desk):
     """Write found pairs as (node of a, node of b), sorted if the desk says so."""
     if desk[SORTS] != 0 and count > 1:
-        scratch = wholes_at(desk[LISTED_AT], desk[FOUND_SIZE])
+        scratch = int64_at(desk[LISTED_AT], desk[FOUND_SIZE])
         sort_found(found, count, 8 * len(table_a), 8 * len(table_b), scratch)
-    listed = ids_at(desk[LISTED_AT], (desk[FOUND_SIZE], 2))
+    listed = int32_at(desk[LISTED_AT], (desk[FOUND_SIZE], 2))
     for i in range(count):
         slot_a, slot_b = found[i] >> 32, found[i] & np.int64(0xFFFFFFFF)
         listed[i, 0] = table_a[slot_a >> 3, NODE] + (slot_a & 7)

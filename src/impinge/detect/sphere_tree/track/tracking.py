@@ -35,15 +35,16 @@ Rounding  Conservative modes round radii outwards. Weights are single numbers, w
 from __future__ import annotations
 
 import threading
-from sys import getrefcount
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from impinge.backend.raw_arrays import address_of
+from impinge.backend.references import is_shared
 from impinge.backend.simd.boxes import WIDTH
 from impinge.backend.simd.tracking import HALF
-from impinge.checks import NONE, Bools, Floats, Ints, address_of
+from impinge.checks import NONE, Bools, Floats, Ints
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree.track import tracking_kernels as kernels
 from impinge.detect.sphere_tree.track.controls import (
@@ -57,7 +58,6 @@ from impinge.detect.sphere_tree.track.controls import (
     spread_controls,
 )
 from impinge.detect.sphere_tree.track.mean_normals import Outside
-from impinge.mesh.positions import can_count_references
 
 Tracking: TypeAlias = Literal["paper", "affine", "refit", "bound"]
 MODES = {"paper": kernels.PAPER, "affine": kernels.AFFINE, "bound": kernels.BOUND, "refit": kernels.REFIT}
@@ -69,7 +69,6 @@ MOST_POINTS = 2048
 """Refitted spheres with more points below are found from their children, to look at every point only once."""
 SLOT_NS = 6
 """What it takes to let a sphere hold one of its children's."""
-_CAN_REUSE = can_count_references()
 
 
 class Layout:
@@ -315,7 +314,7 @@ class TrackedSpheres:
         if token == self._token:
             return
         spare = self._spare
-        if spare is None or not _CAN_REUSE or getrefcount(spare) > 3 or getrefcount(spare[0]) > 2:
+        if spare is None or is_shared(spare, holders=2) or is_shared(spare[0]):
             spare = Spheres.empty(self.layout)
         self.spheres, self._spare = spare, self.spheres
         self._token, self._x = token, x

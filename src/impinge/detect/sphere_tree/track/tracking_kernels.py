@@ -13,7 +13,7 @@ import numpy as np
 
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled, inlined, kernel, prange
-from impinge.backend.raw_arrays import floats_at, ids_at, singles_at, wholes_at
+from impinge.backend.raw_arrays_kernels import float32_at, float64_at, int32_at, int64_at
 from impinge.backend.simd.tracking import (
     HALF,
     ROUNDING,
@@ -53,54 +53,54 @@ CARD_SIZE = 30
 @compiled
 def spheres_of(card):
     """The spheres as they are now."""
-    return floats_at(card[SPHERE_AT], (card[BLOCKS], 4, 8))
+    return float64_at(card[SPHERE_AT], (card[BLOCKS], 4, 8))
 
 
 @compiled
 def table_of(card):
     """The table of blocks."""
-    return wholes_at(card[TABLE_AT], (card[BLOCKS] + 1, BLOCK_FIELDS))
+    return int64_at(card[TABLE_AT], (card[BLOCKS] + 1, BLOCK_FIELDS))
 
 
 @compiled
 def children_of(card):
     """The first block of children and the number of these, by slot."""
-    return wholes_at(card[CHILD_AT], 8 * card[BLOCKS]), wholes_at(card[CHILD_COUNT_AT], 8 * card[BLOCKS])
+    return int64_at(card[CHILD_AT], 8 * card[BLOCKS]), int64_at(card[CHILD_COUNT_AT], 8 * card[BLOCKS])
 
 
 @compiled
 def known_of(card):
     """Where spheres were found last."""
-    return floats_at(card[KNOWN_AT], (card[BLOCKS], 4, 8))
+    return float64_at(card[KNOWN_AT], (card[BLOCKS], 4, 8))
 
 
 @compiled
 def positions_of(card):
     """The positions that spheres follow."""
-    return floats_at(card[X_AT], (card[X_COUNT], 3))
+    return float64_at(card[X_AT], (card[X_COUNT], 3))
 
 
 @compiled
 def handles_of(card):
     """All controls: the positions and, if there are, handles of rigid links behind them."""
     if card[LINKS] > 0:
-        return floats_at(card[HANDLES_AT], (card[HANDLE_COUNT], 3))
+        return float64_at(card[HANDLES_AT], (card[HANDLE_COUNT], 3))
     return positions_of(card)
 
 
 @compiled
 def motion_of(card):
     """A transform, the largest coordinates, and the last root."""
-    return floats_at(card[MOTION_AT], (8, 3))
+    return float64_at(card[MOTION_AT], (8, 3))
 
 
 @compiled
 def rows_of(card):
     """Controls, their coefficients, and what spheres have once."""
     return (
-        ids_at(card[CONTROL_AT], (card[ROWS], 8)),
-        singles_at(card[COEFFICIENT_AT], (card[ROWS], card[COLUMNS], 8)),
-        floats_at(card[SHARE_AT], (card[BLOCKS], 4, 8)),
+        int32_at(card[CONTROL_AT], (card[ROWS], 8)),
+        float32_at(card[COEFFICIENT_AT], (card[ROWS], card[COLUMNS], 8)),
+        float64_at(card[SHARE_AT], (card[BLOCKS], 4, 8)),
     )
 
 
@@ -108,11 +108,11 @@ def rows_of(card):
 def points_of(card):
     """Vertices and cut corners below the spheres of a refitted tree."""
     return (
-        wholes_at(card[POINT_START_AT], card[NODES] + 1),
-        ids_at(card[POINT_VERTEX_AT], card[POINTS]),
-        wholes_at(card[CUT_START_AT], card[NODES] + 1),
-        ids_at(card[CUT_CORNER_AT], (card[CUTS], 3)),
-        floats_at(card[CUT_WEIGHT_AT], (card[CUTS], 3)),
+        int64_at(card[POINT_START_AT], card[NODES] + 1),
+        int32_at(card[POINT_VERTEX_AT], card[POINTS]),
+        int64_at(card[CUT_START_AT], card[NODES] + 1),
+        int32_at(card[CUT_CORNER_AT], (card[CUTS], 3)),
+        float64_at(card[CUT_WEIGHT_AT], (card[CUTS], 3)),
     )
 
 
@@ -121,9 +121,9 @@ def links_of(card):
     """All controls, and the triples that steer handles: vertices, lengths, and for which state they were placed."""
     return (
         handles_of(card),
-        ids_at(card[TRIPLE_AT], (card[LINKS], 3)),
-        floats_at(card[LENGTH_AT], card[LINKS]),
-        wholes_at(card[LINK_STAMP_AT], card[LINKS]),
+        int32_at(card[TRIPLE_AT], (card[LINKS], 3)),
+        float64_at(card[LENGTH_AT], card[LINKS]),
+        int64_at(card[LINK_STAMP_AT], card[LINKS]),
     )
 
 
@@ -143,7 +143,7 @@ BLOCKS_AT_ONCE = 16
 @compiled
 def largest_coordinate(x):
     """The largest size of any coordinate: doubles without their sign are in the order of their bits."""
-    bits = wholes_at(x.ctypes.data, x.size)
+    bits = int64_at(x.ctypes.data, x.size)
     most = np.zeros(1, dtype=np.int64)
     for i in range(len(bits)):
         most[0] = max(most[0], bits[i] & SIZE_BITS)
