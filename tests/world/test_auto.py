@@ -155,7 +155,7 @@ def test_worlds_choose_by_what_is_closed():
     world.add(shapes.box(0.5))
     world.add(shapes.tet_box(1, 1, 1, size=0.1))
     assert world.contacts().stats["chosen"] == "vertices"
-    assert world.contacts().stats["why"] == "2 of 4 bodies are closed, and vertices inside them have depths"
+    assert world.contacts().stats["why"] == "2 of 4 bodies are closed: vertices inside them have depths"
     assert "; 1 tet meshes report self-penetration depth, 3 curves" in world.contacts(self_collision=True).stats["why"]
 
 

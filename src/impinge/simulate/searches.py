@@ -142,7 +142,7 @@ class VertexSearch:
             return no_rows()
         found = bodies.world.contacts(method="vertices", first=turns.waiting, **turns.part())
         turns.left += [(a, b) for a, b in found.possible.tolist() if (a, b) in near]
-        turns.spend(found.stats.get("tests_spent", 0))
+        turns.spend(found.tests)
         wanted = (found.kind <= ContactKind.VERTEX_B) & (found.body_a != found.body_b)
         wanted &= (bodies.is_soft[found.body_a] | bodies.is_soft[found.body_b]) & (found.depth > 0.0)
         wanted &= ~(bodies.is_sheet[found.body_a] | bodies.is_sheet[found.body_b])
