@@ -251,17 +251,11 @@ def volume_row(a: int, b: int, found: VolumeGradient, box_a: Floats, box_b: Floa
 
 def sphere_rows(a: int, b: int, found: SphereContacts) -> Columns:
     """Rows of spheres that certainly meet; the query may have taken the bodies in either order."""
-    low, high = (0, 1) if a <= b else (1, 0)
-    return Columns(
-        np.full(len(found), min(a, b)),
-        np.full(len(found), max(a, b)),
-        np.full(len(found), ContactKind.SPHERES, dtype=np.int8),
-        found.certain[:, low],
-        found.certain[:, high],
-        found.point,
-        found.normal if a <= b else -found.normal,
-        found.depth,
-    )
+    (low, high), sign = sorted((a, b)), 1 if a <= b else -1
+    body_a, body_b = np.full(len(found), low), np.full(len(found), high)
+    kind = np.full(len(found), ContactKind.SPHERES, dtype=np.int8)
+    of_a, of_b = found.certain[:, ::sign].T
+    return Columns(body_a, body_b, kind, of_a, of_b, found.point, sign * found.normal, found.depth)
 
 
 # from the results of each method --------------------------------------------------------------------------

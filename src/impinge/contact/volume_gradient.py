@@ -21,6 +21,7 @@ Depth     With g the sum of a's gradient, moving b along g / |g| shrinks the vol
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -226,14 +227,12 @@ class VolumeGradients:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy bodies and options."""
-        return _rebuild, (self._detector.a, self._detector.b, *self._options)
+        resolution, rule, device = self._options
+        make = partial(VolumeGradients, resolution=resolution, rule=rule, device=device)
+        return make, (self._detector.a, self._detector.b)
 
     def __repr__(self) -> str:
         return f"<VolumeGradients: a {self._detector.a!r}, b {self._detector.b!r}, {self._options[0]} pixels>"
-
-
-def _rebuild(a: Any, b: Any, resolution: int, rule: Rule, device: DeviceName) -> VolumeGradients:
-    return VolumeGradients(a, b, resolution=resolution, rule=rule, device=device)
 
 
 def _span_ends(side: int, solid: Solid, look: Look) -> tuple[Ids, Floats]:

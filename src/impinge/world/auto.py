@@ -13,9 +13,9 @@ Pairs     Each method that finds all pairs of triangles has a cost, the sum of
           in microseconds (``auto_costs.json``, fitted over the scenes by ``benchmarks.auto_fit``). The method with the
           least sum is chosen; of equal ones the first by name. A repeated query for the same triangles does not count
           the construction of a tree: a tree pays then. The choice is the same on every machine.
-Contacts  of a world: "vertices" if a body is closed, otherwise "pairs". If a budget is too short for the vertices of half
-          of the near pairs, "spheres", whose search can be interrupted at any time. ``auto_costs.json`` converts a
-          budget in milliseconds to tests.
+Contacts  of a world: "vertices" if a body is closed, otherwise "pairs". If a budget is too short for the vertices of
+          half of the near pairs, "spheres", whose search can be interrupted at any time. ``auto_costs.json`` converts
+          a budget in milliseconds to tests.
 
 The choice and the reason are in ``stats`` of the result, as ``chosen`` and ``why``.
 """

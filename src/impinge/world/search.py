@@ -56,14 +56,7 @@ from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.mesh.body import Body
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
-from impinge.world.batch_queries import (
-    batch_depth,
-    batch_pairs,
-    count_in_boxes,
-    inside_small,
-    may_meet,
-    vertices_in_boxes,
-)
+from impinge.world import batch_queries
 from impinge.world.surface_batch import Ids, Layout, SurfaceBatch
 
 BATCH = 100_000
@@ -72,8 +65,6 @@ TREE_COST = 64
 """Cost of a point in a tree, in tests of a point against a triangle."""
 SELF_COST = 32
 """Tests per triangle of self-collision."""
-LARGEST = 2.0**126
-"""Coordinates up to which differences are finite as float32; an infinite box would meet empty slots."""
 
 Answer = TypeVar("Answer")
 Detector = TypeVar("Detector", BoxTree, SpatialHash, SphereTree, VolumeGradients)
@@ -138,7 +129,7 @@ class WorldSearch:
         batch, layout, (a, b) = self.batch, self.batch.layout, pairs.T
         faces, used = np.diff(layout.face_start), np.diff(layout.used_start)
         per_point = np.where(layout.is_small & layout.is_closed & batch.is_in_range, faces, TREE_COST)
-        in_b, in_a = (count_in_boxes(batch, np.ascontiguousarray(way)) for way in (pairs, pairs[:, ::-1]))
+        in_b, in_a = (batch_queries.count_in_boxes(batch, np.ascontiguousarray(way)) for way in (pairs, pairs[:, ::-1]))
         cost: Ids = used[a] + used[b] + faces[a] + faces[b] + in_b * per_point[b] + in_a * per_point[a]
         return np.where(a == b, SELF_COST * faces[a], cost)
 
@@ -216,7 +207,7 @@ class WorldSearch:
                 boxes = (np.stack([batch.low[k], batch.high[k]]) for k in (a, b))
                 rows.append(volume_row(a, b, detector.query(), *boxes))
             return rows
-        two, count = may_meet(batch, pairs[~is_self]), batch.layout.body_count
+        two, count = batch_queries.may_meet(batch, pairs[~is_self]), batch.layout.body_count
         first, second = (self._vertices, self._curves) if method == "vertices" else (self._curves, self._vertices)
         rows = first(two, stats)
         touching = np.sort(np.concatenate([[-1], *(part.body_a * count + part.body_b for part in rows)]))
@@ -244,8 +235,8 @@ class WorldSearch:
         by_kernel = (layout.is_small & layout.is_closed)[ordered[:, 1]] & batch.is_in_range
         parts = []
         if by_kernel.any():
-            nodes = inside_small(batch, vertices_in_boxes(batch, ordered[by_kernel]))
-            depth, direction, exit_row = batch_depth(batch, nodes)
+            nodes = batch_queries.inside_small(batch, batch_queries.vertices_in_boxes(batch, ordered[by_kernel]))
+            depth, direction, exit_row = batch_queries.batch_depth(batch, nodes)
             parts.append((nodes.vertex, nodes.in_body, layout.face_id[exit_row], depth, direction))
         if not by_kernel.all():
             parts.append(self._vertices_by_tree(ordered[~by_kernel]))
@@ -259,7 +250,7 @@ class WorldSearch:
     def _vertices_by_tree(self, ordered: Ids) -> tuple[Ids, Ids, Ints, Floats, Floats]:
         """Vertex, penetrated body, exit triangle, depth and direction, of bodies with trees."""
         batch, layout = self.batch, self.batch.layout
-        _, vertex, in_body = vertices_in_boxes(batch, ordered)
+        _, vertex, in_body = batch_queries.vertices_in_boxes(batch, ordered)
         inside = np.zeros(len(vertex), dtype=np.bool_)
         for b in np.unique(in_body).tolist():
             rows = in_body == b
@@ -295,10 +286,10 @@ class WorldSearch:
     def triangles(self, pairs: Ids, stats: Stats) -> tuple[Ints, NDArray[np.int8]]:
         """Rows of triangles that meet, of pairs of bodies that are not separated, shape (k, 2), sorted; their kinds."""
         is_small, (a, b) = self.batch.layout.is_small, pairs.T
-        by_kernel = is_small[a] & is_small[b] & (self.batch.size <= LARGEST)
+        by_kernel = is_small[a] & is_small[b] & self.batch.is_in_range
         parts = [(np.zeros((0, 2), dtype=np.int32), np.zeros(0, dtype=np.int8))]
         if by_kernel.any():
-            parts = [batch_pairs(self.batch, pairs[by_kernel], stats)]
+            parts = [batch_queries.batch_pairs(self.batch, pairs[by_kernel], stats)]
         parts += [self._triangles_by_tree(*pair) for pair in pairs[~by_kernel].tolist()]
         if len(parts) == 1:
             return parts[0]

@@ -280,10 +280,9 @@ class SurfaceBatch:
         kernels.fit_boxes.over(8 * len(moved))(
             moved, layout.used_start, layout.used, layout.is_small, self.arrays, self.low, self.high
         )
-        self.size = max(-float(self.low.min(initial=0.0)), float(self.high.max(initial=0.0)))
-        """The largest absolute coordinate of a box."""
-        self.is_in_range = self.size == 0.0 or abs(math.frexp(self.size)[1]) <= LARGEST_EXPONENT
-        """Whether products of coordinates fit into doubles, which kernels for many bodies require."""
+        size = max(-float(self.low.min(initial=0.0)), float(self.high.max(initial=0.0)))
+        self.is_in_range = size == 0.0 or abs(math.frexp(size)[1]) <= LARGEST_EXPONENT
+        """Whether boxes fit into float32 and products into doubles, which the kernels for many bodies require."""
 
     def frozen(self, body: int) -> TriMesh:
         """A copy of a body at the positions of the batch, with the same ids."""

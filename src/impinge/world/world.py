@@ -21,6 +21,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
@@ -36,6 +37,7 @@ from impinge.checks import (
     Stats,
     as_choice,
     as_flag,
+    as_indices,
     as_number,
     as_numbers,
     as_positions,
@@ -186,13 +188,11 @@ class World:
         surface = getattr(body, "surface", None)
         moves_itself = isinstance(surface, TriMesh) and not isinstance(body, TetMesh)
         mesh: Body = surface if moves_itself else as_body(body)  # type: ignore[assignment, arg-type]
-        for option, value in (("group", group), ("collides_with", collides_with)):
-            as_whole(value, option, least=0, most=ALL_GROUPS, remedy=", a mask of bits")
-        as_flag(fixed, "fixed")
         surface = mesh.surface if isinstance(mesh, TetMesh) else mesh
-        entry = BodyEntry(
-            body, mesh, surface, int(group), int(collides_with), fixed, moves_itself, mesh.vertices.copy()
-        )
+        group = as_whole(group, "group", least=0, most=ALL_GROUPS, remedy=", a mask of bits")
+        collides_with = as_whole(collides_with, "collides_with", least=0, most=ALL_GROUPS, remedy=", a mask of bits")
+        rest = mesh.vertices.copy()
+        entry = BodyEntry(body, mesh, surface, group, collides_with, as_flag(fixed, "fixed"), moves_itself, rest)
         with self._lock:
             for other, known in self._entries.items():
                 if known.surface.positions is surface.positions:
@@ -200,10 +200,7 @@ class World:
                         f"this body is in the world already, as {other!r}; add a copy of it, or remove {other!r} first"
                     )
             if name is None:
-                number = len(self._entries)
-                while f"body {number}" in self._entries:
-                    number += 1
-                name = f"body {number}"
+                name = next(f"body {k}" for k in count(len(self._entries)) if f"body {k}" not in self._entries)
             if not isinstance(name, str) or not name or name.encode(errors="ignore").decode() != name:
                 raise OptionError(f"name is {shown(name)}, expected a non-empty string, or None")
             if name in self._entries:
@@ -303,10 +300,10 @@ class World:
         with self._lock:
             search = self._refreshed()
             self._check_movable(search.self_moving)
-            x, count = as_positions(vertices, check=False), search.batch.layout.vertex_count
-            if len(x) != count:
+            x, expected = as_positions(vertices, check=False), search.batch.layout.vertex_count
+            if len(x) != expected:
                 raise MeshError(
-                    f"vertices have {len(x)} rows, but the bodies have {count} vertices together; "
+                    f"vertices have {len(x)} rows, but the bodies have {expected} vertices together; "
                     "pass those of all bodies, in the order of world.names"
                 )
             search.batch.update(x)
@@ -332,10 +329,10 @@ class World:
             if isinstance(names, str) or not (names is None or isinstance(names, Iterable)):
                 raise OptionError(f"names is {shown(names)}, expected a list of names of bodies, or None for all")
             chosen = None if names is None else list(names)
-            count = len(self) if chosen is None else len(chosen)
+            expected = (len(self) if chosen is None else len(chosen), 4, 4)
             matrices = np.ascontiguousarray(as_numbers(transforms, "transforms"), dtype=np.float64)
-            if matrices.shape != (count, 4, 4):
-                raise OptionError(f"transforms have shape {matrices.shape}, expected ({count}, 4, 4): one per body")
+            if matrices.shape != expected:
+                raise OptionError(f"transforms have shape {matrices.shape}, expected {expected}: one per body")
             if not np.isfinite(matrices).all():
                 raise OptionError("transforms have a NaN or infinite entry, expected finite numbers")
             if not (matrices[:, 3] == (0.0, 0.0, 0.0, 1.0)).all():
@@ -345,27 +342,22 @@ class World:
             if chosen is not None and len(set(chosen)) < len(chosen):
                 twice = next(name for k, name in enumerate(chosen) if name in chosen[:k])
                 raise OptionError(f"names has {twice!r} twice; pass one transform per body")
-            rest = self._rest_positions(search.batch.layout, chosen)
-            search.batch.move(None if chosen is None else [search.number[name] for name in chosen], matrices, rest)
+            layout = search.batch.layout
+            if self._rest is None or self._rest[0] is not layout:
+                parts, grown = [np.zeros((0, 3))], set[str]()
+                for vertices, (name, entry) in zip(np.diff(layout.vertex_start).tolist(), self._entries.items()):
+                    parts.append(np.resize(entry.rest, (vertices, 3)))
+                    grown |= {name} if len(entry.rest) != vertices else set()
+                self._rest = layout, np.concatenate(parts), grown
+            for name in self._rest[2].intersection(self._entries if chosen is None else chosen):
+                raise MeshError(f"body {name!r} has vertices that were added later; set its positions by update")
+            numbers = None if chosen is None else [search.number[name] for name in chosen]
+            search.batch.move(numbers, matrices, self._rest[1])
 
     def _check_movable(self, names: list[str]) -> None:
         for name in names:
             if self._entry(name).moves_itself:
                 raise MeshError(f"body {name!r} moves its surface itself; step it, and move the others by name")
-
-    def _rest_positions(self, layout: Layout, names: list[str] | None) -> Floats:
-        """Positions of all vertices when their bodies were added, by rows of the batch."""
-        if self._rest is None or self._rest[0] is not layout:
-            parts, grown = [np.zeros((0, 3))], set[str]()
-            for count, (name, entry) in zip(np.diff(layout.vertex_start).tolist(), self._entries.items()):
-                has_rest = len(entry.rest) == count
-                parts.append(entry.rest if has_rest else np.zeros((count, 3)))
-                grown |= set() if has_rest else {name}
-            self._rest = layout, np.concatenate(parts), grown
-        for name in self._rest[2]:
-            if names is None or name in names:
-                raise MeshError(f"body {name!r} has vertices that were added later; set its positions by update")
-        return self._rest[1]
 
     # queries ----------------------------------------------------------------------------------------------
 
@@ -524,16 +516,10 @@ class World:
 
 def _put_first(pairs: Ids, first: ArrayLike, body_count: int) -> tuple[Ids, int]:
     """Move the pairs in ``first`` to the front, in its order; return their number too."""
-    wanted = as_numbers(first, "first")
-    if wanted.size == 0:
-        return pairs, 0
-    if wanted.ndim != 2 or wanted.shape[1] != 2 or wanted.dtype.kind not in "iu":
-        raise OptionError(f"first has shape {wanted.shape} of {wanted.dtype}, expected pairs of numbers, (k, 2)")
-    if wanted.min() < 0 or wanted.max() >= body_count:
-        raise OptionError(
-            f"first names body {int(wanted.min() if wanted.min() < 0 else wanted.max())}, but there are {body_count} "
-            "bodies, numbered from 0 in the order of world.names"
-        )
+    wanted = as_indices(first, name="first", columns=2, of="body")
+    strange = wanted[(wanted < 0) | (wanted >= body_count)]
+    if len(strange):
+        raise OptionError(f"first has body {strange[0]}, expected numbers below {body_count}: positions in world.names")
     row_of = {(a, b): row for row, (a, b) in enumerate(pairs.tolist())}
     ordered = [(min(a, b), max(a, b)) for a, b in wanted.tolist()]
     front = list(dict.fromkeys(row_of[pair] for pair in ordered if pair in row_of))
