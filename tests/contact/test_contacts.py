@@ -68,7 +68,7 @@ def test_moving_b_by_the_depth_resolves_the_contact(find):
     """Find a penetration of 0.05, and none after b has moved by it."""
     a, b = boxes((0.03, 0.02, 0.7), cells=12)  # so fine that b stays clear of a's edges, where normals turn
     contacts = find(a, b)
-    # Edges of a's top leave b through its sides, so that vertices of a have ways out that are longer.
+    # Edges of the top of a leave b through its sides: vertices of a have longer exits.
     deepest = int(np.argmax(np.where(contacts.kind == ContactKind.VERTEX_A, 0.0, contacts.depth)))
 
     np.testing.assert_allclose(contacts.depth[deepest], 0.05, rtol=0.02)

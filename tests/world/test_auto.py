@@ -19,7 +19,7 @@ from impinge.world import auto
 
 @pytest.fixture(autouse=True)
 def _forget_choices():
-    """Choose anew, by whatever costs a test brings."""
+    """Clear cached choices: tests bring their own costs."""
     auto._cheapest.cache_clear()
     yield
     auto._cheapest.cache_clear()
@@ -93,7 +93,7 @@ def test_the_choice_looks_at_edits_transforms_and_active_triangles():
     b.add_triangles([[0, 1, 2]])
     assert auto.features(a, b)[:7] == (1, 0, 1, 0, 638, 0, 4)
     b.remove_triangles(np.arange(200))
-    assert auto.features(a, b)[:7] == (1, 1, 0, 0, 320 + len(b), 0, len(b))  # so many that a tree would be built anew
+    assert auto.features(a, b)[:7] == (1, 1, 0, 0, 320 + len(b), 0, len(b))  # enough edits for a rebuild
     auto.choose_pairs(a, b)
     b.compact()
     assert auto.features(a, b).new == len(b)

@@ -514,9 +514,9 @@ def test_bodies_that_move_together_and_on_their_own(rng):
             if name not in some or way == 4:
                 np.testing.assert_array_equal(body.vertices, x)
         if rng.random() < 0.5:
-            for asked in (first, second):
-                fresh = world_of({name: bodies[name] for name in asked.names})
-                assert digest(asked.contacts()) == digest(fresh.contacts())
+            for shared in (first, second):
+                fresh = world_of({name: bodies[name] for name in shared.names})
+                assert digest(shared.contacts()) == digest(fresh.contacts())
 
 
 def test_snapshots_while_all_move(rng):
