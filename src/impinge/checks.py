@@ -283,8 +283,7 @@ def as_choice(x: Any, name: str, choices: Collection[Choice]) -> Choice:
     for choice in choices:
         if type(given) is type(choice) and given == choice:
             return choice
-    *others, last = map(repr, choices)
-    raise OptionError(f"{name} is {shown(x)}, expected {', '.join(others)} or {last}")
+    raise OptionError(f"{name} is {shown(x)}, expected one of {', '.join(map(repr, choices))}")
 
 
 def as_length(x: Any) -> float | None:

@@ -15,7 +15,7 @@ from impinge.mesh import shapes
 
 
 def boxes(shift: tuple[float, float, float], size: float = 0.5, cells: int = 3):
-    """A box of side 1 around the origin, and one of side ``size`` whose middle is at ``shift``."""
+    """A box of side 1 at the origin, and one of side ``size`` at ``shift``."""
     return shapes.box(1.0, cells=(cells,) * 3), shapes.box(size, center=shift, cells=(cells,) * 3)
 
 
@@ -35,7 +35,7 @@ METHODS = [by_vertices, by_pairs, by_volume]
 
 
 def assert_contract(contacts):
-    """Unit normals, depths from 0, everything finite, rows sorted, ids that differ."""
+    """Check unit normals, depths from 0, finite numbers, sorted rows and distinct ids."""
     np.testing.assert_allclose(np.linalg.norm(contacts.normal, axis=1), 1.0, atol=1e-12)
     assert (contacts.depth >= 0.0).all()
     for column in (contacts.point, contacts.normal, contacts.depth):
@@ -50,7 +50,7 @@ def assert_contract(contacts):
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 @pytest.mark.parametrize("find", METHODS, ids=lambda find: find.__name__)
 def test_normals_lead_from_a_to_b(find, axis, sign):
-    """Point from the first body to the second, whichever way round they are given."""
+    """Point from the first body to the second, in either order."""
     shift = np.zeros(3)
     shift[axis] = sign * 0.7
     a, b = boxes(tuple(shift))
@@ -65,10 +65,10 @@ def test_normals_lead_from_a_to_b(find, axis, sign):
 
 @pytest.mark.parametrize("find", [by_vertices, by_volume], ids=lambda find: find.__name__)
 def test_moving_b_by_the_depth_resolves_the_contact(find):
-    """Find the overlap of a box pressed into a larger one, 0.05 deep, and nothing after b has moved out by it."""
+    """Find a penetration of 0.05, and none after b has moved by it."""
     a, b = boxes((0.03, 0.02, 0.7), cells=12)  # so fine that b stays clear of a's edges, where normals turn
     contacts = find(a, b)
-    # Edges of a's top leave b through its sides, so that vertices of a have ways out that are longer.
+    # Edges of the top of a leave b through its sides: vertices of a have longer exits.
     deepest = int(np.argmax(np.where(contacts.kind == ContactKind.VERTEX_A, 0.0, contacts.depth)))
 
     np.testing.assert_allclose(contacts.depth[deepest], 0.05, rtol=0.02)
@@ -78,7 +78,7 @@ def test_moving_b_by_the_depth_resolves_the_contact(find):
 
 
 def test_a_vertex_moved_out_by_its_own_depth_is_on_the_surface():
-    """Bring each vertex to the surface of the body that it is in, a along -normal and b along +normal."""
+    """Move each vertex to the surface of the penetrated body, a along -normal and b along +normal."""
     a, b = shapes.icosphere(2), shapes.icosphere(2, radius=0.8, center=(1.1, 0.3, 0.2))
     contacts = by_vertices(a, b)
     kinds = np.bincount(contacts.kind, minlength=2)
@@ -91,7 +91,7 @@ def test_a_vertex_moved_out_by_its_own_depth_is_on_the_surface():
 
 
 def test_points_of_curves_are_on_both_surfaces():
-    """Put contacts of triangle pairs on the curve, where a depth of 0 is true, and say that there is no other."""
+    """Place contacts of triangle pairs on both surfaces, with depth 0 and ``has_depth`` False."""
     a, b = shapes.icosphere(2), shapes.icosphere(2, center=(1.2, 0.3, 0.1))
     contacts = by_pairs(a, b)
 
@@ -107,7 +107,7 @@ def test_points_of_curves_are_on_both_surfaces():
 
 @pytest.mark.parametrize("name", ["crossing_triangles", "coplanar_triangles", "boxes_overlapping_by_half"])
 def test_touching_and_coplanar_triangles_have_contacts(name):
-    """Give finite points and unit normals where triangles touch, lie in one plane or have no area."""
+    """Return finite points and unit normals where triangles touch, are coplanar or have no area."""
     a, b = impinge.scenes.get(name).surfaces
     contacts = by_pairs(a, b)
 
@@ -116,7 +116,7 @@ def test_touching_and_coplanar_triangles_have_contacts(name):
 
 
 def test_triangles_without_area_have_contacts():
-    """Give a unit normal between triangles that are points."""
+    """Return a unit normal between triangles that are points."""
     dot = impinge.TriMesh([[0.0, 0.0, 0.0]], [[0, 0, 0]])
     contacts = by_pairs(dot, impinge.TriMesh([[0.0, 0.0, 0.0]], [[0, 0, 0]]))
 
@@ -126,7 +126,7 @@ def test_triangles_without_area_have_contacts():
 
 @pytest.mark.parametrize("find", [by_vertices, by_volume], ids=lambda find: find.__name__)
 def test_a_body_inside_a_body_is_a_contact(find):
-    """Let a body wholly inside another have finite contacts that lead out."""
+    """Return finite contacts of a body inside another."""
     outer, inner = shapes.icosphere(2), shapes.icosphere(1, radius=0.3, center=(0.2, 0.0, 0.0))
     contacts = find(outer, inner)
 
@@ -138,7 +138,7 @@ def test_a_body_inside_a_body_is_a_contact(find):
 
 
 def test_a_vertex_in_several_tets_is_one_contact():
-    """Count a vertex on the border of tets once, and keep its id while it moves on to other tets."""
+    """Count a vertex on the border of tets once, and keep its id in other tets."""
     tets = shapes.tet_box(2, 2, 2, size=2.0)
     poker = impinge.TetMesh(np.array([[0.0, 0.3, 0.2], [3, 0, 0.1], [3, 1, 0], [3, 0, 1]]), [[0, 1, 2, 3]])
     before = impinge.penetrating_vertices([tets, poker], depth=True)
@@ -153,7 +153,7 @@ def test_a_vertex_in_several_tets_is_one_contact():
 
 
 def test_ids_do_not_depend_on_which_body_comes_first(rng):
-    """Give the same id to the same features, a before b and b before a, and other ids to all others."""
+    """Return the same id for the same features in either order of bodies, and distinct ids otherwise."""
     count = 5000
     keys = np.array([body_key(str(k)) for k in range(40)], dtype=np.uint64)
     a, b = rng.integers(0, 40, size=(2, count))
@@ -173,7 +173,7 @@ def test_ids_do_not_depend_on_which_body_comes_first(rng):
 
 
 def test_spheres_become_contacts():
-    """Take points, normals and depths of spheres as they are, and tell that others may meet."""
+    """Copy points, normals and depths of spheres, and report possible contacts."""
     a, b = scenes.get("bumpy_spheres_1k").surfaces
     whole = impinge.sphere_contacts(a, b, budget_ms=None, max_tests=1_000_000)
     cut = impinge.sphere_contacts(a, b, budget_ms=None, max_tests=whole.stats["tests"] * 3 // 4)
@@ -198,7 +198,7 @@ CIRCLE = np.pi * (1.0 - (1.0 - OVERLAP / 2.0) ** 2)
     ("method", "truth"), [("vertices", OVERLAP), ("volume", LENS / CIRCLE)], ids=["vertices", "volume"]
 )
 def test_depths_converge_as_meshes_are_refined(method, truth):
-    """Approach the true depth of two balls: how deep the poles are, or the volume over the rate at which it shrinks."""
+    """Converge to the depth of two balls: that of the poles, or the volume over its rate of change."""
     way = np.array([1.0, 0.4, 0.3]) / np.linalg.norm([1.0, 0.4, 0.3])  # no vertex is there
     errors = []
     for subdivisions in (2, 3, 4):
@@ -213,7 +213,7 @@ def test_depths_converge_as_meshes_are_refined(method, truth):
 
 
 def test_overlaps_of_spheres_are_bounded_by_their_size():
-    """Promise no depth of spheres: they part within both diameters, which is the truth and what they stand off here."""
+    """Bound depths of spheres by both diameters, and report no penetration depth."""
     deepest = []
     for subdivisions in (2, 4):
         a, b = shapes.icosphere(subdivisions), shapes.icosphere(subdivisions, center=(2.0 - OVERLAP, 0.0, 0.0))
@@ -227,29 +227,30 @@ def test_overlaps_of_spheres_are_bounded_by_their_size():
 
 
 def test_possible_contacts_count():
-    """Be true, though empty, where bodies may touch."""
+    """Evaluate as True while pairs of bodies are possible."""
     apart = by_pairs(*boxes((3.0, 0.0, 0.0)))
-    asked_once = impinge.contacts_from_spheres(impinge.sphere_contacts(*boxes((0.5, 0.0, 0.0)), max_tests=1))
+    cut_short = impinge.contacts_from_spheres(impinge.sphere_contacts(*boxes((0.5, 0.0, 0.0)), max_tests=1))
 
     assert not apart
-    assert len(apart) == len(asked_once) == 0
-    assert asked_once
+    assert len(apart) == len(cut_short) == 0
+    assert cut_short
 
 
 def test_contacts_without_depth_are_refused():
-    """Say how to ask for depths."""
+    """Refuse vertices without depths, and name the option."""
     found = impinge.penetrating_vertices(boxes((0.0, 0.0, 0.7)))
-    with pytest.raises(OptionError, match="these vertices have no depth, which contacts need; ask with depth=True"):
+    with pytest.raises(OptionError, match="these vertices have no depth, which contacts need; query with depth=True"):
         impinge.contacts_from_vertices(found)
 
 
 @pytest.mark.parametrize("find", METHODS, ids=lambda find: find.__name__)
-def test_contacts_travel(find):
-    """Survive JSON, pickle and a picture."""
+def test_contacts_serialise(find):
+    """Convert to JSON, pickle and a picture."""
     a, b = boxes((0.03, 0.02, 0.7), cells=1)
     contacts = find(a, b)
     plain = contacts.to_dict()
 
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert pickle.loads(pickle.dumps(contacts)).id.tolist() == contacts.id.tolist()
+    assert pickle.loads(pickle.dumps(contacts)).bodies == ()
     assert contacts.plot().ndim == 3

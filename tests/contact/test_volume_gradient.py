@@ -1,7 +1,9 @@
-"""Gradients of the overlap volume: finite differences judge them, and they push bodies apart."""
+"""Gradients of the overlap volume, against finite differences and closed forms."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -19,7 +21,7 @@ def knot_and_ball():
 
 
 def in_room(body):
-    """The body with two far specks, which keep the window still while the body changes."""
+    """The body with two far specks, which fix the window."""
     specks = [shapes.icosphere(0, radius=0.01, center=center) for center in ((-3.0, -3.0, -3.0), (3.0, 3.0, 3.0))]
     parts, first = [body, *specks], np.cumsum([0, len(body.vertices), 12])
     faces = [part.faces + start for part, start in zip(parts, first)]
@@ -27,7 +29,7 @@ def in_room(body):
 
 
 def test_sampled_volume_changes_as_the_gradient_says(rng):
-    """Equal finite differences of the sampled volume, axis by axis: it is linear while corners move along the rays."""
+    """Equal finite differences of the sampled volume along each axis."""
     a, b = (in_room(body) for body in knot_and_ball())
     detector = LayeredDepth(a, b, axes=3, resolution=200)
     gradients = VolumeGradients(a, b, resolution=200).query()
@@ -51,7 +53,7 @@ def test_sampled_volume_changes_as_the_gradient_says(rng):
 
 
 def test_gradient_of_single_vertices_converges():
-    """Come to the derivative of the true volume for each vertex: a third of its triangles' areas times normals."""
+    """Converge to the derivative of the true volume: a third of the area vectors at each vertex."""
     inner, outer = shapes.icosphere(2, radius=0.5, center=(0.05, 0.02, 0.0)), shapes.box(4.0)
     corner = inner.vertices[inner.faces]
     area = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]) / 2.0
@@ -65,7 +67,7 @@ def test_gradient_of_single_vertices_converges():
 
 
 def test_lens_is_pushed_along_the_line_of_centres():
-    """Find the rate at which two balls part, the area of the circle in which they meet, and its direction."""
+    """Find the area of the circle in which two balls meet, and its normal."""
     center = np.array([1.2, 0.3, 0.2])
     apart = np.linalg.norm(center)
     result = volume_gradient(shapes.icosphere(5), shapes.icosphere(5, center=center), resolution=256)
@@ -78,7 +80,7 @@ def test_lens_is_pushed_along_the_line_of_centres():
 
 
 def test_depth_of_a_box_pressed_into_another():
-    """Find how deep a box is pressed into the middle of another, whichever of them is asked for first."""
+    """Find the depth of a box pressed into the middle of another, in either order."""
     floor, small = shapes.box(4.0), shapes.box(0.5, center=(0.1, 0.2, 2.15))
     result, other = volume_gradient(floor, small), volume_gradient(small, floor)
 
@@ -91,7 +93,7 @@ def test_depth_of_a_box_pressed_into_another():
 
 
 def test_forces_keep_the_momentum():
-    """Push both bodies with opposite forces, down the energy of the overlap."""
+    """Apply opposite forces to both bodies, down the gradient of the energy."""
     a, b = knot_and_ball()
     result = volume_gradient(a, b)
     force_a, force_b = result.force_a(3.0), result.force_b(3.0)
@@ -104,7 +106,7 @@ def test_forces_keep_the_momentum():
 
 
 def test_no_way_out_of_a_nest():
-    """Give no direction where one body is inside the other, and no depth where they are apart."""
+    """Return no direction for nested bodies, and no depth for disjoint ones."""
     inner, outer = shapes.box(1.0), shapes.box(4.0)
     nested = volume_gradient(inner, outer)
     assert nested.depth == np.inf
@@ -118,7 +120,7 @@ def test_no_way_out_of_a_nest():
 
 
 def test_transforms_move_the_gradient():
-    """See the body where the transform puts it."""
+    """Apply transforms."""
     floor, small = shapes.box(4.0), shapes.box(0.5)
     lift = np.eye(4)
     lift[:3, 3] = 0.1, 0.2, 2.15
@@ -138,7 +140,7 @@ def test_bodies_without_vertices_have_no_gradient():
 
 
 def test_balls_without_vertices_are_pushed_apart():
-    """Find the way out of two balls that both have no vertices."""
+    """Find normal and depth of two balls without vertices."""
     result = volume_gradient(Sphere((0.0, 0.0, 0.0), 1.0), Sphere((1.2, 0.0, 0.0), 1.0))
 
     np.testing.assert_allclose(result.normal, [1.0, 0.0, 0.0], atol=1e-9)
@@ -147,7 +149,7 @@ def test_balls_without_vertices_are_pushed_apart():
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])
 def test_way_out_in_any_unit(scale):
-    """Find the same direction and depth in units so small that squares of gradients vanish, or overflow."""
+    """Find the same direction and depth in units whose squares underflow or overflow."""
     small = [TriMesh(scale * body.vertices, body.faces) for body in knot_and_ball()]
     result, expected = volume_gradient(*small, resolution=32), volume_gradient(*knot_and_ball(), resolution=32)
 
@@ -155,8 +157,20 @@ def test_way_out_in_any_unit(scale):
     np.testing.assert_allclose(result.depth / scale, expected.depth, rtol=1e-3)
 
 
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda detector: pickle.loads(pickle.dumps(detector))])
+def test_gradients_pickle_and_copy(make):
+    """Keep bodies and options."""
+    detector = VolumeGradients(*knot_and_ball(), resolution=40, rule="winding")
+    expected, other = detector.query(), make(detector)
+
+    np.testing.assert_array_equal(other.query().gradient_a, expected.gradient_a)
+    assert repr(other) == repr(detector)
+    assert "40 pixels" in repr(detector)
+    assert len(pickle.loads(pickle.dumps(expected))) == 1
+
+
 def test_what_is_refused():
-    """Refuse one body, open bodies and comparisons, each with a sentence."""
+    """Refuse one body, open bodies and comparisons."""
     box = shapes.box(1.0)
     with pytest.raises(OptionError, match="a gradient of the overlap needs two bodies"):
         VolumeGradients(box, None)

@@ -1,4 +1,4 @@
-"""Which method fits: by the costs that are shipped, said in the result, and never by the clock."""
+"""Choice of a method by the shipped costs, reported in the result, independent of the clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from impinge.world import auto
 
 @pytest.fixture(autouse=True)
 def _forget_choices():
-    """Choose anew, by whatever costs a test brings."""
+    """Clear cached choices: tests bring their own costs."""
     auto._cheapest.cache_clear()
     yield
     auto._cheapest.cache_clear()
@@ -41,7 +41,7 @@ def test_costs_are_complete():
 
 @pytest.mark.parametrize("name", scenes.SMALL)
 def test_auto_says_what_it_chose_and_finds_the_same(name):
-    """Find what brute force finds, and tell the method and the reason."""
+    """Equal brute force, and report the method and the reason."""
     a, b = scenes.get(name).surfaces[:2]
     found = impinge.triangle_pairs(a, b)
 
@@ -93,7 +93,7 @@ def test_the_choice_looks_at_edits_transforms_and_active_triangles():
     b.add_triangles([[0, 1, 2]])
     assert auto.features(a, b)[:7] == (1, 0, 1, 0, 638, 0, 4)
     b.remove_triangles(np.arange(200))
-    assert auto.features(a, b)[:7] == (1, 1, 0, 0, 320 + len(b), 0, len(b))  # so many that a tree would be built anew
+    assert auto.features(a, b)[:7] == (1, 1, 0, 0, 320 + len(b), 0, len(b))  # enough edits for a rebuild
     auto.choose_pairs(a, b)
     b.compact()
     assert auto.features(a, b).new == len(b)
@@ -123,7 +123,7 @@ def test_wrong_options_are_refused_before_the_choice():
 
 
 def test_trees_are_built_for_who_asks_again(monkeypatch):
-    """Do not count the building of trees from the second question on, so that frames end up with the quickest way."""
+    """Leave out the cost of building trees from the second query on."""
     made_up = {"box_tree": FREE._replace(new=1.0), "brute_force": FREE._replace(call=100.0)}
     monkeypatch.setattr(auto, "costs", lambda: made_up)
     a, b = two_balls()
@@ -132,7 +132,7 @@ def test_trees_are_built_for_who_asks_again(monkeypatch):
 
 
 def test_the_same_question_gets_the_same_method():
-    """Choose the same for copies of bodies, whatever was asked and timed before."""
+    """Choose the same method for copies of bodies, independent of earlier queries."""
     chosen = set()
     for _ in range(3):
         a, b = shapes.box(1.0), shapes.box(1.0, center=(0.5, 0.0, 0.0))
@@ -142,7 +142,7 @@ def test_the_same_question_gets_the_same_method():
 
 
 def test_worlds_choose_by_what_is_closed():
-    """Measure depths where something is closed, and look for curves where nothing is."""
+    """Choose vertices if a body is closed, otherwise pairs."""
     world = impinge.World()
     for shift in (0.0, 0.05):
         cloth = shapes.cloth_grid(4, 4)
@@ -155,8 +155,8 @@ def test_worlds_choose_by_what_is_closed():
     world.add(shapes.box(0.5))
     world.add(shapes.tet_box(1, 1, 1, size=0.1))
     assert world.contacts().stats["chosen"] == "vertices"
-    assert world.contacts().stats["why"] == "2 of 4 bodies are closed, and vertices inside them have depths"
-    assert "; of 1 bodies their tets tell how deep" in world.contacts(self_collision=True).stats["why"]
+    assert world.contacts().stats["why"] == "2 of 4 bodies are closed: vertices inside them have depths"
+    assert "; 1 tet meshes report self-penetration depth, 3 curves" in world.contacts(self_collision=True).stats["why"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_worlds_choose_by_what_is_closed():
          "so many that spheres reach fewer"],
 )  # fmt: skip
 def test_budgets_that_are_too_short_go_to_spheres(monkeypatch, tests, budget, chosen):
-    """Take spheres where vertices would settle less than half of the pairs, and spheres reach more of them."""
+    """Choose spheres if the budget suffices for the vertices of less than half of the pairs, and spheres reach more."""
     monkeypatch.setattr(auto, "contact_costs", lambda: {"pair": 2.0, "test": 0.001, "spheres": 100.0})
     found = auto.choose_within_budget(
         np.array(tests, dtype=np.int64), **{"budget_ms": None, "max_tests": None} | budget
@@ -182,7 +182,7 @@ def test_budgets_that_are_too_short_go_to_spheres(monkeypatch, tests, budget, ch
 
     assert (found[0] if found else None) == chosen
     if found:
-        assert f"of {len(tests)} near pairs by their vertices" in found[1]
+        assert found[1].endswith(f"of {len(tests)} near pairs")
 
 
 def made_up_samples(true, count=60):

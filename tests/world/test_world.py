@@ -1,9 +1,11 @@
-"""Worlds: all near pairs by brute force, batched as one by one, bodies that come and go, and budgets."""
+"""Worlds: all near pairs against brute force and single queries, added and removed bodies, budgets, pickling."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
+import pickle
 import threading
 from functools import partial
 
@@ -15,6 +17,7 @@ from impinge import ContactKind, MeshError, OptionError, World
 from impinge.backend import jit
 from impinge.contact.contacts import body_key
 from impinge.mesh import shapes
+from impinge.world import search
 
 
 def turned(rng):
@@ -25,7 +28,7 @@ def turned(rng):
 
 
 def soup(body):
-    """The same triangles with corners of their own: closed only by where their vertices are."""
+    """The same triangles without shared vertices: closed by positions only."""
     return impinge.TriMesh(body.vertices[body.faces].reshape(-1, 3), np.arange(3 * len(body)).reshape(-1, 3))
 
 
@@ -44,7 +47,7 @@ MAKERS = {
     "bar": lambda: shapes.box((4.0, 0.15, 0.15)),
     "large": lambda: shapes.icosphere(4, radius=0.9),
 }
-"""Small and large bodies, closed, open and closed only by position; ``large`` is asked by its tree."""
+"""Small and large bodies, closed, open and closed by position only; ``large`` is searched by its tree."""
 
 
 def joined(a, b):
@@ -54,7 +57,7 @@ def joined(a, b):
 
 
 def mixed_bodies(rng, count, *, spread=2.2, kinds=tuple(MAKERS)):
-    """Bodies of all kinds in random places, by name."""
+    """Bodies of all kinds at random positions, by name."""
     bodies = {}
     for k in range(count):
         kind = kinds[k % len(kinds)]
@@ -82,7 +85,7 @@ def surface(body):
 
 
 def expected_rows(bodies, wanted):
-    """By name: (vertex body, vertex, body that it is in) to (depth, direction); and triangles of pairs without one."""
+    """Map (body, vertex, penetrated body) to (depth, direction), by names; and triangles of pairs without vertices."""
     vertices, triangles = {}, set()
     for a, b in wanted:
         pair = [surface(bodies[a]), surface(bodies[b])]
@@ -98,7 +101,7 @@ def expected_rows(bodies, wanted):
 
 
 def rows_of(contacts):
-    """The same of contacts."""
+    """The same, of contacts."""
     vertices, triangles = {}, set()
     for k in range(len(contacts)):
         a, b = contacts.names[contacts.body_a[k]], contacts.names[contacts.body_b[k]]
@@ -121,7 +124,7 @@ def assert_same(found, expected):
 
 
 def digest(contacts):
-    """All bits of an answer."""
+    """A hash of all bits of a result."""
     h = hashlib.sha256()
     for name in ("body_a", "body_b", "kind", "feature_a", "feature_b", "point", "normal", "depth", "id", "possible"):
         h.update(np.ascontiguousarray(getattr(contacts, name)).tobytes())
@@ -132,7 +135,7 @@ def digest(contacts):
 
 
 def test_contacts_are_those_of_all_pairs_one_by_one(rng):
-    """Find what asking about each pair of bodies by itself finds: vertices, depths, ways out and triangles."""
+    """Equal single queries for each pair: vertices, depths, directions and triangles."""
     bodies = mixed_bodies(rng, 18, spread=3.0)
     contacts = world_of(bodies).contacts()
     expected = expected_rows(bodies, itertools.combinations(bodies, 2))
@@ -148,7 +151,7 @@ def test_contacts_are_those_of_all_pairs_one_by_one(rng):
 
 @pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])
 def test_contacts_keep_the_contract(rng, method):
-    """Give unit normals, depths from 0 and finite numbers, whatever method was asked for."""
+    """Return unit normals, depths from 0 and finite numbers with every method."""
     kinds = ("box", "ball", "tets", "large") if method == "volume" else tuple(MAKERS)
     contacts = world_of(mixed_bodies(rng, 10, kinds=kinds)).contacts(method=method)
 
@@ -162,7 +165,7 @@ def test_contacts_keep_the_contract(rng, method):
 
 
 def test_vertices_leave_through_the_triangle_that_is_named(rng):
-    """Name the triangle of the other body that the way out ends on."""
+    """Return the triangle of the other body through which the vertex leaves."""
     bodies = mixed_bodies(rng, 8)
     contacts = world_of(bodies).contacts()
     checked = 0
@@ -192,7 +195,7 @@ def test_pairs_are_those_of_all_pairs_one_by_one(rng):
 
 
 def bodies_of_several_groups(rng, shift=0.0):
-    """Closed bodies of 12 to 1,280 triangles, up to twenty groups of them in the arena."""
+    """Closed bodies of 12 to 1,280 triangles, up to twenty groups in the batch."""
     makers = [
         lambda: shapes.icosphere(3, radius=0.9),
         lambda: shapes.tet_box(8, 8, 1, size=(2.0, 2.0, 0.3)),
@@ -208,7 +211,7 @@ def bodies_of_several_groups(rng, shift=0.0):
 
 @pytest.mark.parametrize("shift", [0.0, 1e5])
 def test_bodies_of_several_groups(rng, shift):
-    """Find what single questions find in bodies of many groups of triangles, far from the origin of coordinates too."""
+    """Equal single queries for bodies of many groups of triangles, also far from the origin."""
     bodies = bodies_of_several_groups(rng, shift)
     world = world_of(bodies)
     contacts, found = world.contacts(), world.pairs()
@@ -227,7 +230,7 @@ def test_bodies_of_several_groups(rng, shift):
 
 
 def test_boxes_hold_wherever_bodies_go(rng):
-    """Give the bits of a new world after some bodies went far from where boxes are counted from, and came together."""
+    """Equal a new world bit for bit after bodies moved far from the origin of the boxes."""
     bodies = bodies_of_several_groups(rng)
     world = world_of(bodies)
     world.contacts()
@@ -245,7 +248,7 @@ def test_boxes_hold_wherever_bodies_go(rng):
 
 
 def test_degenerate_bodies(rng):
-    """Find touching and coplanar triangles of boxes on a grid as brute force does."""
+    """Equal brute force for touching and coplanar triangles of boxes on a grid."""
     bodies = {}
     for k in range(14):
         box = shapes.box(2.0)
@@ -264,7 +267,7 @@ def test_degenerate_bodies(rng):
 
 @pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "volume", "spheres"])
 def test_containment_is_found(method):
-    """Find a body inside a closed body, and a body inside a large one, whatever method was asked for."""
+    """Find a body inside a small and inside a large closed body with every method."""
     for outer in (shapes.icosphere(2), shapes.icosphere(4)):
         world = world_of({"outer": outer, "inner": shapes.icosphere(1, radius=0.2)})
         contacts = world.contacts(method=method)
@@ -275,7 +278,7 @@ def test_containment_is_found(method):
 
 
 def test_a_body_may_stick_out_within_the_box():
-    """Tell a body that crosses the surface of another, within its box, from one that is inside."""
+    """Distinguish a body that crosses the surface of another within its box from one that is inside."""
     way = np.ones(3) / np.sqrt(3.0)
     world = world_of({"outer": shapes.icosphere(3), "inner": shapes.icosphere(2, radius=0.1, center=way)})
     assert is_within(world["inner"], world["outer"])
@@ -291,7 +294,7 @@ def test_a_body_may_stick_out_within_the_box():
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_any_scale(rng, scale):
-    """Find the same contacts, larger or smaller, where numbers are so large that products would overflow."""
+    """Scale contacts with the bodies where products of coordinates would overflow or underflow."""
     small, scaled = mixed_bodies(rng, 6, kinds=("box", "ball"), spread=1.2), {}
     for name, body in small.items():
         scaled[name] = impinge.TriMesh(scale * body.vertices, body.faces)
@@ -304,9 +307,9 @@ def test_any_scale(rng, scale):
 
 @pytest.mark.parametrize("scale", [1e39, 1e100, 1e300])
 def test_numbers_beyond_single_precision(rng, scale):
-    """Find the triangles that brute force finds where boxes of single precision would be infinite.
+    """Equal brute force where boxes of single precision are infinite.
 
-    Those met the empty places behind the last triangle of a body, and the process died.
+    Infinite boxes overlapped empty slots, and the process crashed.
     """
     counts = (5, 3, 9, 1)
     soups = [impinge.TriMesh(scale * rng.uniform(-1, 1, (3 * n, 3)), np.arange(3 * n).reshape(-1, 3)) for n in counts]
@@ -325,7 +328,7 @@ def test_numbers_beyond_single_precision(rng, scale):
 
 
 def test_filters_are_those_of_a_loop(rng):
-    """Ask about the pairs that groups, fixed bodies and ignored pairs leave, and about no others."""
+    """Process exactly the pairs that groups, fixed bodies and ignored pairs allow."""
     bodies = mixed_bodies(rng, 14, spread=1.8)
     world, chosen = World(), {}
     for name, body in bodies.items():
@@ -353,7 +356,7 @@ def test_filters_are_those_of_a_loop(rng):
 
 
 def test_near_pairs_follow_every_move():
-    """See the boxes of now, after updates, edits and moves through a tet mesh."""
+    """Use current boxes after updates, edits and moves of a tet mesh."""
     a, b = shapes.box(1.0), shapes.tet_box(1, 1, 1, size=1.0, center=(3.0, 0.0, 0.0))
     world = world_of({"a": a, "b": b})
     assert len(world.near_pairs()) == 0
@@ -373,7 +376,7 @@ def test_near_pairs_follow_every_move():
 
 @pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])
 def test_ids_do_not_depend_on_the_order_of_bodies(rng, method):
-    """Give each contact the same id, depth and point, in whatever order bodies were added, and normals that turn."""
+    """Return the same id, depth and point for any order of bodies, and normals of opposite sign where bodies swap."""
     kinds = ("box", "ball", "tets", "large") if method == "volume" else tuple(MAKERS)
     bodies = mixed_bodies(rng, 10, kinds=kinds)
     names = list(bodies)
@@ -394,8 +397,8 @@ def test_ids_do_not_depend_on_the_order_of_bodies(rng, method):
         np.testing.assert_array_equal(one.point[first], other.point[second])
 
 
-def test_asked_together_and_one_by_one_is_the_same(rng):
-    """Give two bodies the same contacts, bit for bit, alone and among others."""
+def test_contacts_do_not_depend_on_other_bodies(rng):
+    """Return the same bits for two bodies alone and among others."""
     bodies = mixed_bodies(rng, 9)
     together, count = world_of(bodies).contacts(), 0
     for a, b in itertools.combinations(bodies, 2):
@@ -410,8 +413,8 @@ def test_asked_together_and_one_by_one_is_the_same(rng):
 
 
 @pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])
-def test_contacts_persist_while_bodies_come_and_go(method):
-    """Keep the ids of contacts of two bodies, while others are added and removed around them."""
+def test_ids_persist_while_bodies_are_added_and_removed(method):
+    """Keep the ids of contacts of two bodies while others are added and removed."""
     a, b = shapes.box(1.0), shapes.box(0.5, center=(0.0, 0.0, 0.7))
     world = world_of({"other": shapes.box(1.0, center=(9.0, 0.0, 0.0)), "a": a, "b": b})
     first = world.contacts(method=method)
@@ -433,7 +436,7 @@ def test_contacts_persist_while_bodies_come_and_go(method):
 
 
 def test_updates_of_all_are_updates_of_each(rng):
-    """Set positions by world.update as by update of each body, with versions that grow and snapshots that stay."""
+    """Equal an update of each body; versions grow, snapshots stay."""
     one, other = mixed_bodies(rng, 10), {}
     for name, body in one.items():
         elements = body.tets if isinstance(body, impinge.TetMesh) else body.faces
@@ -456,8 +459,8 @@ def test_updates_of_all_are_updates_of_each(rng):
     assert digest(together.contacts()) == digest(apart.contacts())
 
 
-def test_moves_are_transforms_of_where_bodies_were(rng):
-    """Move bodies by matrices of where they were added, some of them by name, as transform_points does."""
+def test_moves_are_transforms_of_rest_positions(rng):
+    """Equal ``transform_points`` of the positions at ``add``, for all bodies and for some by name."""
     bodies = mixed_bodies(rng, 5)
     rest = {name: body.vertices.copy() for name, body in bodies.items()}
     world = world_of(bodies)
@@ -475,7 +478,7 @@ def test_moves_are_transforms_of_where_bodies_were(rng):
 
 
 def test_bodies_that_move_together_and_on_their_own(rng):
-    """Move all, move some, update and edit single bodies, in two worlds that share them: as fresh worlds say it."""
+    """Equal new worlds after moves of all, of some, updates and edits, in two worlds that share bodies."""
     bodies = mixed_bodies(rng, 8, kinds=("ball", "box", "soup"))
     names = list(bodies)
     first, second = world_of(bodies), world_of({name: bodies[name] for name in names[:5]})
@@ -511,13 +514,13 @@ def test_bodies_that_move_together_and_on_their_own(rng):
             if name not in some or way == 4:
                 np.testing.assert_array_equal(body.vertices, x)
         if rng.random() < 0.5:
-            for asked in (first, second):
-                fresh = world_of({name: bodies[name] for name in asked.names})
-                assert digest(asked.contacts()) == digest(fresh.contacts())
+            for shared in (first, second):
+                fresh = world_of({name: bodies[name] for name in shared.names})
+                assert digest(shared.contacts()) == digest(fresh.contacts())
 
 
 def test_snapshots_while_all_move(rng):
-    """Let every snapshot hold the positions of its version, while another thread moves all bodies at once."""
+    """Take consistent snapshots while another thread moves all bodies at once."""
     bodies = mixed_bodies(rng, 4, kinds=("ball", "box"))
     world, body = world_of(bodies), bodies["box 1"]
     rest, matrices = body.vertices.copy(), np.tile(np.eye(4), (4, 1, 1))
@@ -545,8 +548,8 @@ def test_snapshots_while_all_move(rng):
         assert x == rest[0, 0] + (version - begun)
 
 
-def test_a_body_that_leaves_the_others_meanwhile(rng):
-    """Update a body while another thread moves all of them: what it says at the end is what the world asks about."""
+def test_a_body_that_detaches_during_moves(rng):
+    """Use the final positions of a body that another thread updates during moves of all."""
     bodies = mixed_bodies(rng, 5, kinds=("ball", "box"))
     world, body = world_of(bodies), bodies["box 1"]
     x, matrices = body.vertices.copy(), np.tile(np.eye(4), (5, 1, 1))
@@ -573,8 +576,8 @@ def test_a_body_that_leaves_the_others_meanwhile(rng):
 
 
 @pytest.mark.parametrize("method", ["vertices", "pairs"])
-def test_what_gets_no_tests_is_possible(rng, method):
-    """Answer or list each near pair, answer more with more tests, and repeat bit for bit."""
+def test_pairs_beyond_the_budget_are_possible(rng, method):
+    """Process or list each near pair, process more with more tests, and repeat bit for bit."""
     bodies = mixed_bodies(rng, 12)
     world = world_of(bodies)
     ask = partial(world.contacts, method=method)
@@ -599,10 +602,10 @@ def test_what_gets_no_tests_is_possible(rng, method):
 
 
 @pytest.mark.parametrize("limit", ["max_tests", "budget_ms"])
-def test_who_waited_is_asked_first(rng, limit):
-    """Ask the pairs in ``first`` before cheaper ones, in their order, so that in turns every pair gets an answer.
+def test_first_pairs_are_processed_first(rng, limit):
+    """Process the pairs in ``first`` before cheaper ones, in their order: in turns, every pair is processed.
 
-    What was possible came back sorted: two pairs took turns, and all others waited for ever.
+    With ``possible`` sorted, two pairs alternated and all others starved.
     """
     world = world_of(mixed_bodies(rng, 8))
     whole = world.contacts(method="vertices")
@@ -624,8 +627,8 @@ def test_who_waited_is_asked_first(rng, limit):
     assert digest(world.contacts(method="vertices", first=turned)) == digest(whole)
 
 
-def test_spheres_have_their_turns(rng):
-    """Search the first of those that waited to the end, however few tests there are, so that all get an answer."""
+def test_spheres_take_turns(rng):
+    """Complete the first pair in ``first`` whatever the budget: in turns, every pair is completed."""
     world = world_of(mixed_bodies(rng, 6, kinds=("ball", "box")))
     near, answered, waiting = {tuple(pair) for pair in world.near_pairs().tolist()}, set(), None
     for _ in range(len(near) + 1):
@@ -637,7 +640,7 @@ def test_spheres_have_their_turns(rng):
 
 
 def test_auto_knows_bodies_that_are_closed_by_position():
-    """Measure depths in soups whose triangles close, which are no less closed than what is indexed, and say so."""
+    """Choose vertices for soups that are closed by position, and pairs for open surfaces."""
     balls = {"a": soup(shapes.icosphere(2)), "b": soup(shapes.icosphere(2, center=(1.5, 0.0, 0.0)))}
     contacts = world_of(balls).contacts()
     cloths = {"a": shapes.cloth_grid(4, 4, size=1.0), "b": shapes.cloth_grid(4, 4, size=1.0)}
@@ -648,8 +651,8 @@ def test_auto_knows_bodies_that_are_closed_by_position():
 
 
 @pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "spheres"])
-def test_a_budget_of_time_answers_all_or_says_so(rng, method):
-    """Cut the answer short, or finish it, and say which."""
+def test_time_budgets_complete_or_report(rng, method):
+    """Return an incomplete or a complete result, and report which."""
     world = world_of(mixed_bodies(rng, 10))
     whole = world.contacts(method=method)
     none, all_ = (world.contacts(method=method, budget_ms=budget) for budget in (1e-9, 1e9))
@@ -661,7 +664,7 @@ def test_a_budget_of_time_answers_all_or_says_so(rng, method):
 
 
 def test_spheres_share_tests(rng):
-    """Find more with more tests and lose nothing, settle all in the end, and repeat bit for bit."""
+    """Find more with more tests, lose nothing, complete in the end, and repeat bit for bit."""
     world = world_of(mixed_bodies(rng, 8, kinds=("ball", "large", "tets", "cloth", "two")))
     whole = world.contacts(method="spheres")
     near = {tuple(pair) for pair in world.near_pairs().tolist()}
@@ -683,7 +686,7 @@ def test_spheres_share_tests(rng):
 
 
 def test_spheres_are_those_of_two_bodies(rng):
-    """Give the spheres that asking about two bodies gives, and miss no bodies that meet or are inside each other."""
+    """Equal queries of two bodies, and find all bodies that meet or contain each other."""
     bodies = mixed_bodies(rng, 8, kinds=("ball", "large", "tets", "cloth"))
     bodies["inner"] = shapes.icosphere(1, radius=0.05, center=bodies["large 1"].bounds.mean(axis=0))
     world = world_of(bodies)
@@ -708,12 +711,12 @@ def test_spheres_are_those_of_two_bodies(rng):
 
 
 def test_auto_goes_by_the_budget():
-    """Give a budget that is too short for the vertices of large bodies to spheres, and say so."""
+    """Choose spheres if the budget is too short for the vertices of large bodies, and report it."""
     world = world_of({"a": shapes.icosphere(4), "b": shapes.icosphere(4, center=(1.7, 0.0, 0.0))})
     short, long = world.contacts(max_tests=2000), world.contacts(max_tests=10_000_000)
 
     assert short.stats["chosen"] == short.method == "spheres"
-    assert short.stats["why"] == "the budget is enough to settle 0 of 1 near pairs by their vertices"
+    assert short.stats["why"] == "the budget suffices for the vertices of 0 of 1 near pairs"
     assert (short.possible.tolist(), short.reason) == ([[0, 1]], "budget")
     assert long.stats["chosen"] == world.contacts(budget_ms=1e9).stats["chosen"] == "vertices"
     assert digest(long) == digest(world.contacts())
@@ -723,7 +726,7 @@ def test_auto_goes_by_the_budget():
 
 
 def test_bodies_with_themselves():
-    """Find a folded cloth and a tet mesh that passes through itself, unless that is ignored."""
+    """Find self-collision of a folded cloth and of a tet mesh, unless it is ignored."""
     cloth = shapes.cloth_grid(8, 8)
     x = cloth.vertices.copy()
     x[:, 2] = 0.2 * np.sin(9.0 * x[:, 0] + 3.0 * x[:, 1])
@@ -754,8 +757,8 @@ def test_bodies_with_themselves():
 
 
 @pytest.mark.parametrize("method", ["auto", "vertices", "pairs", "volume", "spheres"])
-def test_worlds_of_nobody_and_of_one(method):
-    """Answer nothing, completely, in worlds where nothing can touch."""
+def test_worlds_of_no_and_one_body(method):
+    """Return complete empty results."""
     world = World()
     for count in range(2):
         assert len(world) == count
@@ -770,7 +773,7 @@ def test_worlds_of_nobody_and_of_one(method):
 
 
 def test_bodies_without_triangles():
-    """Let bodies without triangles or vertices touch nothing."""
+    """Find no contacts of bodies without triangles or vertices."""
     empty = impinge.TriMesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=int))
     points = impinge.TriMesh(np.zeros((4, 3)), np.zeros((0, 3), dtype=int))
     world = world_of({"empty": empty, "box": shapes.box(1.0), "points": points})
@@ -780,7 +783,7 @@ def test_bodies_without_triangles():
 
 
 def test_a_body_added_twice_is_refused():
-    """Say under which name a body is in the world already, also of the surface of a tet mesh."""
+    """Report the name of a body that is in the world already, also for the surface of a tet mesh."""
     tets = shapes.tet_box(1, 1, 1)
     world = world_of({"first": tets})
     for again in (tets, tets.surface):
@@ -798,10 +801,13 @@ def test_a_body_added_twice_is_refused():
     ("ask", "message"),
     [
         (lambda w: w.add(shapes.box(1.0), name="a"), "there is a body named 'a' already; choose another name"),
-        (lambda w: w.add(shapes.box(1.0), name=""), "name is '', expected a word"),
-        (lambda w: w.add(shapes.box(1.0), name="\ud800"), "name is '.*', expected a word"),
-        (lambda w: w.add(shapes.box(1.0), group=-1), "group is -1, expected bits of groups"),
-        (lambda w: w.add(shapes.box(1.0), collides_with=True), "collides_with is True, expected bits"),
+        (lambda w: w.add(shapes.box(1.0), name=""), "name is '', expected a non-empty string"),
+        (lambda w: w.add(shapes.box(1.0), name="\ud800"), "name is '.*', expected a non-empty string"),
+        (
+            lambda w: w.add(shapes.box(1.0), group=-1),
+            "group is -1, expected a whole number from 0 to .* bits",
+        ),
+        (lambda w: w.add(shapes.box(1.0), collides_with=True), "collides_with is True, expected a whole number from 0"),
         (lambda w: w.add(shapes.box(1.0), fixed=1), "fixed is 1, expected True or False"),
         (lambda w: w.add(7), "expected a TriMesh or TetMesh"),
         (lambda w: w.remove("c"), "there is no body named 'c'; there are 'a', 'b'"),
@@ -814,14 +820,14 @@ def test_a_body_added_twice_is_refused():
         (lambda w: w.contacts(self_collision="no"), "self_collision is 'no', expected True or False"),
         (lambda w: w.move(np.eye(4)[None], names="a"), "names is 'a', expected a list of names of bodies"),
         (lambda w: w.move(np.eye(4)[None], names=7), "names is 7, expected a list of names of bodies"),
-        (lambda w: w.move([np.eye(4)] * 2, names=["a", "a"]), "names has 'a' twice; give each body one transform"),
-        (lambda w: w.contacts(method="magic"), "method is 'magic', expected 'auto' or one of 'vertices'"),
+        (lambda w: w.move([np.eye(4)] * 2, names=["a", "a"]), "names has 'a' twice; pass one transform per body"),
+        (lambda w: w.contacts(method="magic"), "method is 'magic', expected 'auto', 'vertices', 'pairs', 'volume' or"),
         (lambda w: w.contacts(budget_ms=0), "budget_ms is 0, expected a positive number"),
         (lambda w: w.contacts(budget_ms="1"), "budget_ms is '1', expected a positive number"),
         (lambda w: w.contacts(max_tests=0), "max_tests is 0, expected a whole number from 1"),
         (lambda w: w.contacts(max_tests=1.5), "max_tests is 1.5, expected a whole number"),
-        (lambda w: w.contacts(first=[[0, 99]]), "first names body 99, but there are"),
-        (lambda w: w.contacts(first=[0, 1]), r"first has shape \(2,\) of int64, expected pairs of numbers"),
+        (lambda w: w.contacts(first=[[0, 99]]), "first has body 99, expected numbers below 2"),
+        (lambda w: w.contacts(first=[0, 1]), r"first have shape \(2,\), expected \(m, 2\)"),
         (lambda w: w.contacts(max_tests=1, budget_ms=1), "budget_ms and max_tests are both given; choose one"),
         (lambda w: w.update(np.zeros((3, 3))), "vertices have 3 rows, but the bodies have 16 vertices together"),
         (lambda w: w.update(np.full((16, 3), np.nan)), "all coordinates must be finite"),
@@ -831,8 +837,8 @@ def test_a_body_added_twice_is_refused():
         (lambda w: w.move([np.diag([1e308, 1, 1, 1.0])] * 2), "all coordinates must be finite; use smaller units"),
     ],
 )
-def test_mistakes_get_a_sentence(ask, message):
-    """Say what was found, what was expected and the remedy, and stay as it was."""
+def test_wrong_arguments_are_refused(ask, message):
+    """Raise an error with the value, the expected one and the remedy, and leave the world unchanged."""
     world = world_of({"a": shapes.box(4.0), "b": shapes.box(1.0)})
     before = digest(world.contacts())
     with pytest.raises((MeshError, OptionError), match=message):
@@ -845,7 +851,7 @@ def test_mistakes_get_a_sentence(ask, message):
 
 @pytest.mark.parametrize("method", ["vertices", "pairs", "volume", "spheres"])
 def test_edits_are_seen_by_every_method(method):
-    """Find after edits what a new world of such bodies finds: triangles replaced, a piece added, tets removed."""
+    """Equal a new world after triangles are replaced, a piece is added and tets are removed."""
     tets = shapes.tet_box(3, 1, 1, size=(1.5, 0.5, 0.5), center=(0.0, 0.6, 0.0))
     bodies = {"ball": shapes.icosphere(2, radius=0.5), "box": shapes.box(0.6, center=(0.3, 0.2, 0.1)), "tets": tets}
     world = world_of(bodies)
@@ -863,8 +869,8 @@ def test_edits_are_seen_by_every_method(method):
     assert digest(after) != digest(before)
 
 
-def test_what_has_a_surface_is_a_body():
-    """Take something that moves a surface of its own, and refuse to move it from outside."""
+def test_objects_with_a_surface_are_bodies():
+    """Accept an object that moves its own surface, and refuse to move it."""
 
     class Soft:
         surface = shapes.box(1.0)
@@ -874,7 +880,7 @@ def test_what_has_a_surface_is_a_body():
 
     assert len(world.contacts()) > 0
     assert world["soft"] is soft
-    with pytest.raises(MeshError, match="body 'soft' moves its surface by itself"):
+    with pytest.raises(MeshError, match="body 'soft' moves its surface itself"):
         world.update(np.zeros((16, 3)))
     world.move([np.eye(4)], names=["box"])
     soft.surface.update(soft.surface.vertices + 10.0)
@@ -883,7 +889,7 @@ def test_what_has_a_surface_is_a_body():
 
 @pytest.mark.parametrize("embedding", ["rigid_links", "barycentric"])
 def test_soft_bodies_are_bodies(embedding):
-    """Find contacts of soft bodies beside meshes of every kind, after they stepped, by every method and budget."""
+    """Find contacts of soft bodies and meshes of every kind after steps, with every method and budget."""
     soft = impinge.SoftBody(shapes.icosphere(3, radius=0.5), shapes.tet_box(2, 2, 2, size=1.2), embedding=embedding)
     other = impinge.SoftBody(shapes.box(0.8), shapes.tet_box(1, 1, 1, size=0.9), embedding=embedding)
     other.coarse.update(other.coarse.vertices + np.array([0.0, 0.0, 0.8]))
@@ -910,16 +916,16 @@ def test_soft_bodies_are_bodies(embedding):
 
 
 def test_a_body_that_grew_cannot_be_moved_back():
-    """Refuse to move a body to where it was, if it has vertices that were nowhere."""
+    """Refuse to move a body with vertices that were added after the body."""
     box = shapes.box(1.0)
     world = world_of({"box": box})
     box.add_vertices([[0.0, 0.0, 0.0]])
-    with pytest.raises(MeshError, match="body 'box' has vertices that it did not have when it was added"):
+    with pytest.raises(MeshError, match="body 'box' has vertices that were added later"):
         world.move([np.eye(4)])
 
 
-def test_names_are_given_and_kept():
-    """Name bodies that have no name, and never one name twice."""
+def test_names_are_chosen_and_unique():
+    """Choose unique names for bodies without one."""
     world = World()
     names = [world.add(shapes.box(1.0)) for _ in range(3)]
     world.remove(names[0])
@@ -928,12 +934,12 @@ def test_names_are_given_and_kept():
     assert len(set(names)) == 3
     assert set(world) == set(names)
     assert names[1] in world
-    assert repr(world) == "<World: 3 bodies>"
+    assert repr(world) == "<World: 3 bodies, 36 triangles, 0 ignored pairs>"
 
 
 @pytest.mark.parametrize("variant", ["serial", "parallel"])
 def test_the_same_bits_for_any_launch(rng, variant):
-    """Give the same bits serially and on threads."""
+    """Return the same bits serially and on threads."""
     bodies = mixed_bodies(rng, 10)
     expected = digest(world_of(bodies).contacts())
     with jit.launch_always(variant):
@@ -942,8 +948,8 @@ def test_the_same_bits_for_any_launch(rng, variant):
         assert len(world.pairs()) > 0
 
 
-def test_a_body_that_moves_during_a_question(rng):
-    """Answer about one state each time, while another thread moves bodies."""
+def test_a_body_that_moves_during_a_query(rng):
+    """Use one state per query while another thread moves a body."""
     bodies = mixed_bodies(rng, 6, kinds=("ball", "large", "soup"))
     world, body = world_of(bodies), bodies["large 1"]
     states = [body.vertices.copy(), body.vertices + 0.3]
@@ -973,7 +979,7 @@ def test_a_body_that_moves_during_a_question(rng):
 
 
 def soak(frames, count=40):
-    """A digest of all contacts of boxes and balls that fly about, come and go."""
+    """A digest of all contacts of moving boxes and balls that are added and removed."""
     rng = np.random.default_rng(7)
     world, h = World(), hashlib.sha256()
     for _ in range(count):
@@ -994,8 +1000,60 @@ def soak(frames, count=40):
     return h.hexdigest(), persisted
 
 
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda world: pickle.loads(pickle.dumps(world))])
+def test_worlds_pickle_and_copy(rng, make):
+    """Keep bodies, names, groups and ignored pairs, and no caches; copies find the same contacts."""
+    bodies = mixed_bodies(rng, 9, spread=1.5)
+    world = World()
+    for k, (name, body) in enumerate(bodies.items()):
+        world.add(body, name=name, group=1 + k % 2, collides_with=3 - k % 2, fixed=k < 2)
+    world.ignore("tets 2", "ball 1")
+    world.move(np.tile(np.eye(4), (9, 1, 1)))
+    contacts = world.contacts(self_collision=True)
+    other = make(world)
+
+    assert len(contacts) > 50
+    assert other._search is None
+    assert digest(other.contacts(self_collision=True)) == digest(contacts)
+    assert (other.names, other.ignores("ball 1", "tets 2"), other.is_fixed("ball 1")) == (world.names, True, True)
+    other.remove("soup 4")
+    assert "soup 4" in world
+    other["box 0"].update(other["box 0"].vertices + 9.0)
+    is_shared = other["box 0"] is world["box 0"]
+    assert (digest(world.contacts(self_collision=True)) == digest(contacts)) != is_shared
+
+
+def test_results_pickle_without_bodies(rng):
+    """Keep the rows of contacts and pairs, and leave out the bodies."""
+    world = world_of(mixed_bodies(rng, 6))
+    for result in (world.contacts(), world.pairs()):
+        other = pickle.loads(pickle.dumps(result))
+
+        assert (len(other), other.names, other.bodies) == (len(result), world.names, ())
+        assert len(result.bodies) == 6
+        assert len(other.changes(result).entered) == 0
+
+
+def test_box_trees_are_built_once_per_pair(monkeypatch):
+    """Build one detector per pair of large bodies, not one per frame."""
+    made = []
+
+    class Counted(search.BoxTree):
+        def __init__(self, *bodies):
+            made.append(bodies)
+            super().__init__(*bodies)
+
+    monkeypatch.setattr(search, "BoxTree", Counted)
+    bodies = {"a": shapes.icosphere(4), "b": shapes.icosphere(4, center=(1.7, 0.0, 0.0))}
+    world = world_of(bodies)
+    for _ in range(3):
+        bodies["b"].update(bodies["b"].vertices + 0.01)
+        assert len(world.contacts(method="pairs")) > 0
+    assert made == [tuple(bodies.values())]
+
+
 def test_a_run_repeats_bit_for_bit():
-    """Give the same digest of all contacts twice, and contacts that persist."""
+    """Repeat the digest of all contacts, some of which persist."""
     first, persisted = soak(120)
 
     assert persisted > 1000
@@ -1004,7 +1062,7 @@ def test_a_run_repeats_bit_for_bit():
 
 @pytest.mark.slow
 def test_a_long_run_repeats_bit_for_bit():
-    """Give the same digest twice over ten thousand frames, with memory that does not grow."""
+    """Repeat the digest over 10,000 frames with constant memory."""
     import resource
 
     soak(500)

@@ -1,4 +1,4 @@
-"""Where triangles meet, which way parts them, and ids of contacts; see ``contacts``."""
+"""Common points and normals of triangles that meet, and ids of contacts; see ``contacts``."""
 
 # mypy: ignore-errors
 
@@ -24,32 +24,23 @@ def _normal(s):
     return unit(cross(unit(minus(s[1], s[0])), unit(minus(s[2], s[0]))))
 
 
-@compiled
-def _apart(s, t):
-    """The unit vector between the normal of s and that against the normal of t; the z axis if neither tells."""
-    of_s, of_t = _normal(s), _normal(t)
-    way = unit(minus(of_s, of_t))
-    if is_zero(way):
-        way = of_s
-    if is_zero(way) or not math.isfinite(way[0] + way[1] + way[2]):
-        return 0.0, 0.0, 1.0
-    return way
-
-
-@compiled
-def _middle(ends):
-    p, q = ends
-    return 0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]
-
-
 @kernel(parallel_from=256)
 def meet_pairs(x_a, faces_a, x_b, faces_b, pairs, has_place, place, normal):
-    """A common point of each pair of triangles that meet and has no place yet, and the unit vector from a to b."""
+    """A common point of each pair of triangles without a place, and the unit vector from a to b.
+
+    The vector is the mean of the normal of a's triangle and the negative one of b's; the z axis if both are zero.
+    """
     for i in prange(len(pairs)):
         s, t = _corners(x_a, faces_a, pairs[i, 0]), _corners(x_b, faces_b, pairs[i, 1])
         if not has_place[i]:
-            write(place, i, _middle(common_points(s, t)))
-        write(normal, i, _apart(s, t))
+            p, q = common_points(s, t)
+            write(place, i, (0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]))
+        of_s = _normal(s)
+        way = unit(minus(of_s, _normal(t)))
+        if is_zero(way):
+            way = of_s
+        is_valid = not is_zero(way) and math.isfinite(way[0] + way[1] + way[2])
+        write(normal, i, way if is_valid else (0.0, 0.0, 1.0))
 
 
 # Ids ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Sums over the ends of spans, for ``volume_gradient``."""
+"""Derivatives of span lengths by the corners at their ends, for ``volume_gradient``."""
 
 # mypy: ignore-errors
 
@@ -21,28 +21,8 @@ def _weights(p, a, b, c):
 
 
 @compiled
-def add_span_ends(side, axis, centre, area, span_pixel, span_tri, span_side, x, faces, gradient):
-    """Add to each corner what the ends of spans on triangles of body ``side`` gain when it moves along the axis.
-
-    One loop in the order of spans, so that sums do not depend on threads.
-    """
-    u, v, n = (axis + 1) % 3, (axis + 2) % 3, centre.shape[1]
-    for k in range(len(span_pixel)):
-        p = (centre[0, span_pixel[k] % n], centre[1, span_pixel[k] // n])
-        for end in range(2):
-            if span_side[k, end] == side:
-                t = span_tri[k, end]
-                i, j, m = faces[t, 0], faces[t, 1], faces[t, 2]
-                wi, wj, wm = _weights(p, (x[i, u], x[i, v]), (x[j, u], x[j, v]), (x[m, u], x[m, v]))
-                gain = area if end == 1 else -area  # the far end of a span lengthens it, the near end shortens it
-                gradient[i, axis] += gain * wi
-                gradient[j, axis] += gain * wj
-                gradient[m, axis] += gain * wm
-
-
-@compiled
 def list_span_ends(side, axis, centre, area, span_pixel, span_tri, span_side, x, faces, vertex, gain):
-    """List what ``add_span_ends`` adds: for each span and end three corners and their gains, 0 on the other body."""
+    """Gain of the length of each span per motion of the corners at its ends along the axis; 0 on the other body."""
     u, v, n = (axis + 1) % 3, (axis + 2) % 3, centre.shape[1]
     for k in range(len(span_pixel)):
         p = (centre[0, span_pixel[k] % n], centre[1, span_pixel[k] // n])
@@ -51,6 +31,6 @@ def list_span_ends(side, axis, centre, area, span_pixel, span_tri, span_side, x,
                 t = span_tri[k, end]
                 i, j, m = faces[t, 0], faces[t, 1], faces[t, 2]
                 wi, wj, wm = _weights(p, (x[i, u], x[i, v]), (x[j, u], x[j, v]), (x[m, u], x[m, v]))
-                signed = area if end == 1 else -area
+                signed = area if end == 1 else -area  # the far end lengthens a span, the near end shortens it
                 vertex[k, end, 0], vertex[k, end, 1], vertex[k, end, 2] = i, j, m
                 gain[k, end, 0], gain[k, end, 1], gain[k, end, 2] = signed * wi, signed * wj, signed * wm

@@ -154,7 +154,7 @@ class VertexSearch:
             return no_constraints()
         found = context.world.contacts(method="vertices", first=scheduler.waiting, **scheduler.share())
         scheduler.skipped += [(a, b) for a, b in found.possible.tolist() if (a, b) in near]
-        scheduler.spend(found.stats.get("tests_spent", 0))
+        scheduler.spend(found.tests)
         keep = (found.kind <= ContactKind.VERTEX_B) & (found.body_a != found.body_b)
         keep &= (context.is_soft[found.body_a] | context.is_soft[found.body_b]) & (found.depth > 0.0)
         keep &= ~(context.is_cloth[found.body_a] | context.is_cloth[found.body_b])

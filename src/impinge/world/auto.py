@@ -1,22 +1,21 @@
-"""Which method fits: decided from what is asked and what the bodies are, never by the clock.
+"""Choice of a method by a cost model, from the query and the bodies, never by the clock.
 
 Pairs     Each method that finds all pairs of triangles has a cost, the sum of
-              call       what any question costs,
-              build      for each body that is new to a tree: nobody asked about it before, or so many triangles were
-                         edited since the last question that a tree is built anew,
-              patch      for each body of which fewer triangles were added or removed since the last question,
-              transform  for each body that the question moves by a transform, as rigid ones are,
-              triangle   for each triangle that takes part: live, and active where the question says which are,
-              alone      for each triangle of a body that is asked about itself,
-              new        for each triangle that has to be put into a tree: all of the first kind, edited ones of the
-                         second. Who asks about the same triangles again gets a tree: it will pay,
-              middle     for the geometric mean of the numbers of triangles of both bodies, √(n m); n of one body,
-              pair       for each pair of triangles, n m; n² / 2 of one body,
-          in microseconds (``auto_costs.json``, fitted over the scenes by ``benchmarks.auto_fit``). The least sum is
-          taken; of equal ones the first by name. The same questions get the same methods on every machine.
-Contacts  of a world: vertices inside closed bodies have depths; where nothing is closed, there are only the pairs. If
-          a budget is too short for vertices to settle half of the near bodies, sphere trees, which can be stopped at
-          any time, get it instead. A budget in milliseconds counts as many tests as ``auto_costs.json`` says.
+              call       per query,
+              build      per body without a tree, or with so many edits since the last query that its tree is rebuilt,
+              patch      per body with fewer triangles added or removed since the last query,
+              transform  per body with a transform,
+              triangle   per triangle that takes part: live and active,
+              alone      per triangle in self-collision,
+              new        per triangle to insert into a tree: all triangles under ``build``, edited ones under ``patch``,
+              middle     per geometric mean of the numbers of triangles of both bodies, √(n m); n in self-collision,
+              pair       per pair of triangles, n m; n² / 2 in self-collision,
+          in microseconds (``auto_costs.json``, fitted over the scenes by ``benchmarks.auto_fit``). The method with the
+          least sum is chosen; of equal ones the first by name. A repeated query for the same triangles does not count
+          the construction of a tree: a tree pays then. The choice is the same on every machine.
+Contacts  of a world: "vertices" if a body is closed, otherwise "pairs". If a budget is too short for the vertices of
+          half of the near pairs, "spheres", whose search can be interrupted at any time. ``auto_costs.json`` converts
+          a budget in milliseconds to tests.
 
 The choice and the reason are in ``stats`` of the result, as ``chosen`` and ``why``.
 """
@@ -44,7 +43,7 @@ ANY = PairOptions()
 
 
 class Terms(NamedTuple):
-    """How often each term of the costs occurs in a question; or what each costs, in microseconds."""
+    """Number of occurrences of each cost term in a query; or the cost of each, in microseconds."""
 
     call: float
     build: float
@@ -63,7 +62,7 @@ class LastQuery:
     def __init__(self, _: TriMesh) -> None:
         self.mark: Mark | None = None
         self.edits = -1
-        """The number of edits at ``mark``, which is quicker to compare."""
+        """The number of edits at ``mark``, which is faster to compare."""
 
 
 @cache
@@ -77,7 +76,7 @@ def costs() -> dict[str, Terms]:
 
 
 def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms:
-    """How often each term occurs in a query for the pairs of two bodies, or of one with itself."""
+    """Occurrences of each term in a query for the pairs of two bodies, or of one with itself."""
     counts, new, built, patched, moved = [], 0, 0, 0, 0
     for body, letter in ((a, "a"), (b, "b")):
         if body is None:
@@ -90,7 +89,7 @@ def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms
         _, motion, version, _ = body.positions.state
         if last.edits == version - motion:
             continue
-        # Triangles that a tree would have to take in, and whether it would be built for them.
+        # Triangles to insert into a tree, and whether the tree is built.
         if last.mark is None:
             edited = 0 if body.has_structure("boxes") else live
             is_built = edited > 0
@@ -111,7 +110,7 @@ def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms
 
 
 def choose_pairs(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> tuple[str, str]:
-    """The method that finds all pairs of triangles at the least cost, and why."""
+    """The method that finds all pairs of triangles at the least cost, and the reason."""
     terms = features(a, b, options)
     for body in (a, b):
         if body is not None:
@@ -124,7 +123,7 @@ def choose_pairs(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> t
 
 @lru_cache(maxsize=1024)
 def _cheapest(terms: Terms) -> tuple[str, str]:
-    """The method with the least sum of costs, and why; frames that follow one another have the same terms."""
+    """The method with the least cost, and the reason; cached, since consecutive frames have the same terms."""
     ranked = sorted((sum(map(mul, terms, known)), method) for method, known in costs().items())
     (least, best), (more, next_best) = ranked[:2]
     return best, (
@@ -142,22 +141,22 @@ def _shown(microseconds: float) -> str:
 
 @cache
 def contact_costs() -> dict[str, float]:
-    """Microseconds of a test, of a pair of bodies by vertices, and of one by spheres."""
+    """Microseconds per test, per pair of bodies by vertices, and per pair by spheres."""
     read: dict[str, float] = json.loads(COSTS.read_text(encoding="utf-8"))["contacts"]
     return read
 
 
 def choose_contacts(closed_count: int, body_count: int) -> tuple[str, str]:
-    """The way to find contacts in a world, and why."""
+    """The method for contacts in a world, and the reason."""
     if closed_count == 0:
-        return "pairs", f"none of {body_count} bodies is closed, so that nothing has an inside to measure depths in"
-    return "vertices", f"{closed_count} of {body_count} bodies are closed, and vertices inside them have depths"
+        return "pairs", f"none of {body_count} bodies is closed: no depths"
+    return "vertices", f"{closed_count} of {body_count} bodies are closed: vertices inside them have depths"
 
 
 def choose_within_budget(
     tests: NDArray[np.int64], budget_ms: float | None, max_tests: int | None
 ) -> tuple[str, str] | None:
-    """Spheres and why, if vertices, which cost so many tests for each pair, could not settle half of the pairs."""
+    """Spheres and the reason, if the budget is too short for the vertices of half of the pairs; ``tests`` per pair."""
     near = len(tests)
     if max_tests is not None:
         settled, reached = _fitting(tests, max_tests), float(max_tests)
@@ -168,9 +167,9 @@ def choose_within_budget(
         reached = microseconds / known["spheres"]
     if 2 * settled >= near or reached <= settled:
         return None
-    return "spheres", f"the budget is enough to settle {settled} of {near} near pairs by their vertices"
+    return "spheres", f"the budget suffices for the vertices of {settled} of {near} near pairs"
 
 
 def _fitting(costs: NDArray[Any], limit: float) -> int:
-    """How many pairs the limit is enough for, from the cheapest on."""
+    """Number of the cheapest pairs within the limit."""
     return int(np.searchsorted(np.cumsum(np.sort(costs)), limit, side="right"))

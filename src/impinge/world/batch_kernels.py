@@ -1,9 +1,9 @@
-"""Boxes, candidates and insides of many bodies in one call; see ``arena``, ``arena_pairs`` and ``arena_inside``.
+"""Boxes, candidate pairs and inside tests of many bodies in one call; see ``surface_batch`` and ``batch_queries``.
 
-``bodies`` is (x, faces, face_start, group_start, group_box, leaf_box, origin). Eight triangles that follow one another
-are a leaf, eight leaves are a group (``backend.simd``): body b has the groups from ``group_start[b]`` on, group g the
-leaves from 8 g on, leaf l the slots from 8 l on, and the triangles from ``face_start[b]`` on fill its slots in turn.
-Boxes are float32, counted from ``origin``. Rounding to nearest keeps order, so that boxes that meet do so still.
+``bodies`` is (x, faces, face_start, group_start, group_box, leaf_box, origin). Eight consecutive triangles are a leaf,
+eight leaves are a group (``backend.simd``): body b has the groups from ``group_start[b]`` on, group g the leaves from
+8 g on, leaf l the slots from 8 l on. The triangles from ``face_start[b]`` on fill the slots in order. Boxes are
+float32, relative to ``origin``. Rounding to nearest is monotonic: boxes that overlap still do after rounding.
 """
 
 # mypy: ignore-errors
@@ -20,26 +20,16 @@ from impinge.exact.triangle_triangle import cross, dot, error_bound, minus
 GROUP = WIDTH * WIDTH
 """Triangles of a group."""
 RUN = 16
-"""Pairs of bodies that one task looks at."""
+"""Pairs of bodies per task."""
 POINTS = 64
-"""Vertices that one task looks at."""
+"""Vertices per task."""
 ONE = np.uint64(1)
 _INFINITY = np.float32(np.inf)
 EMPTY = (_INFINITY, _INFINITY, _INFINITY, -_INFINITY, -_INFINITY, -_INFINITY)
-"""The box of a slot without a triangle: it meets nothing."""
+"""The box of an empty slot, which overlaps nothing."""
 
 
 # Boxes --------------------------------------------------------------------------------------------------
-
-
-@inlined
-def _fit_body(b, x, used_start, used, low, high):
-    for axis in range(3):
-        lowest, highest = np.inf, -np.inf
-        for k in range(used_start[b], used_start[b + 1]):
-            value = x[used[k], axis]
-            lowest, highest = min(lowest, value), max(highest, value)
-        low[b, axis], high[b, axis] = lowest, highest
 
 
 @inlined
@@ -69,17 +59,22 @@ def _fit_small(b, bodies):
 
 @kernel(parallel_from=1024)
 def fit_boxes(moved, used_start, used, is_small, bodies, low, high):
-    """Fit the boxes of some bodies, and of the triangles and leaves of those that are small."""
+    """Fit the boxes of some bodies, and of the triangles and leaves of small ones."""
     for i in prange(len(moved)):
         b = moved[i]
-        _fit_body(b, bodies[0], used_start, used, low, high)
+        for axis in range(3):
+            lowest, highest = np.inf, -np.inf
+            for k in range(used_start[b], used_start[b + 1]):
+                value = bodies[0][used[k], axis]
+                lowest, highest = min(lowest, value), max(highest, value)
+            low[b, axis], high[b, axis] = lowest, highest
         if is_small[b]:
             _fit_small(b, bodies)
 
 
 @inlined
 def local_box(box, origin):
-    """A box as those of bodies are: float32, counted from an origin."""
+    """A box as float32, relative to an origin."""
     return (
         np.float32(box[0] - origin[0]),
         np.float32(box[1] - origin[1]),
@@ -92,7 +87,7 @@ def local_box(box, origin):
 
 @inlined
 def met(boxes, node, box):
-    """Bits of the children of a node that meet a box."""
+    """Bits of the children of a node that overlap a box."""
     return overlap_mask(boxes, np.int64(node), box[0], box[1], box[2], box[3], box[4], box[5])
 
 
@@ -110,22 +105,8 @@ def move_bodies(bodies, transforms, rest, vertex_start, x):
 
 
 @inlined
-def _cross_leaves(leaf_a, leaf_b, leaf_box, shift_a, shift_b, at, out_a, out_b):
-    """Pairs of triangles of two leaves whose boxes meet, written from ``at`` on if that is not negative; how many."""
-    found, count = overlap_square(leaf_box, leaf_a, leaf_box, leaf_b), np.int64(0)
-    while found != 0:
-        if at >= 0:
-            bit = lowest_bit(found)
-            out_a[at + count] = WIDTH * leaf_a + bit // WIDTH - shift_a
-            out_b[at + count] = WIDTH * leaf_b + bit % WIDTH - shift_b
-        found &= found - ONE
-        count += 1
-    return count
-
-
-@inlined
 def _candidates(a, b, bodies, low, high, at, out_a, out_b):
-    """Pairs of triangles of two bodies whose boxes meet, written from ``at`` on if that is not negative; how many."""
+    """Write triangles of two bodies whose boxes overlap from ``at`` on, unless it is negative; return their number."""
     _, _, face_start, group_start, group_box, leaf_box, origin = bodies
     box_b = local_box((low[b, 0], low[b, 1], low[b, 2], high[b, 0], high[b, 1], high[b, 2]), origin)
     # Slots minus triangles.
@@ -139,25 +120,29 @@ def _candidates(a, b, bodies, low, high, at, out_a, out_b):
             while near != 0:
                 bit = lowest_bit(near)
                 near &= near - ONE
-                count += _cross_leaves(
-                    WIDTH * group_a + bit // WIDTH, WIDTH * group_b + bit % WIDTH, leaf_box, shift_a, shift_b,
-                    at + count if at >= 0 else at, out_a, out_b,
-                )  # fmt: skip
+                leaf_a, leaf_b = WIDTH * group_a + bit // WIDTH, WIDTH * group_b + bit % WIDTH
+                found = overlap_square(leaf_box, leaf_a, leaf_box, leaf_b)
+                while found != 0:
+                    if at >= 0:
+                        bit = lowest_bit(found)
+                        out_a[at + count] = WIDTH * leaf_a + bit // WIDTH - shift_a
+                        out_b[at + count] = WIDTH * leaf_b + bit % WIDTH - shift_b
+                    found &= found - ONE
+                    count += 1
     return count
 
 
 @kernel(parallel_from=64)
 def find_candidates(pairs, bodies, low, high, start, filling, threads, counter, counts, out_a, out_b):
-    """Count the pairs of triangles whose boxes meet, for each pair of bodies; or write them from ``start`` on."""
-    tasks = (len(pairs) + RUN - 1) // RUN
+    """Count the triangles whose boxes overlap, for each pair of bodies; or write them from ``start`` on."""
     for _ in prange(threads):
-        task = claim(counter)
-        while task < tasks:
-            for i in range(task * RUN, min((task + 1) * RUN, len(pairs))):
+        first = RUN * claim(counter)
+        while first < len(pairs):
+            for i in range(first, min(first + RUN, len(pairs))):
                 if not filling or start[i + 1] > start[i]:
                     at = start[i] if filling else -1
                     counts[i] = _candidates(pairs[i, 0], pairs[i, 1], bodies, low, high, at, out_a, out_b)
-            task = claim(counter)
+            first = RUN * claim(counter)
 
 
 # Vertices in bodies -------------------------------------------------------------------------------------
@@ -189,7 +174,7 @@ def count_points(pairs, x, used_start, used, low, high, counts):
 
 @kernel(parallel_from=1024)
 def find_points(pairs, x, used_start, used, low, high, start, pair, vertex):
-    """Write the vertices of the first body of each pair in the box of the second from ``start`` on, and the pair."""
+    """Write these vertices and their pairs from ``start`` on."""
     for i in prange(len(pairs)):
         a, b = pairs[i, 0], pairs[i, 1]
         box = low[b, 0], low[b, 1], low[b, 2], high[b, 0], high[b, 1], high[b, 2]
@@ -202,7 +187,7 @@ def find_points(pairs, x, used_start, used, low, high, start, pair, vertex):
 
 @inlined
 def _ray_meets(p, a, b, c, plane_bound, solid_bound):
-    """As ``ray_meets_triangle``; what is beyond the error of doubles needs no exact sign."""
+    """As ``ray_meets_triangle``, by doubles; the flag is False where exact signs are needed."""
     a, b, c = minus(a, p), minus(b, p), minus(c, p)
     ab, bc, ca = a[0] * b[1] - a[1] * b[0], b[0] * c[1] - b[1] * c[0], c[0] * a[1] - c[1] * a[0]
     low, high = min(ab, bc, ca), max(ab, bc, ca)
@@ -251,12 +236,10 @@ def _is_inside(p, body, bodies, low, high, oriented):
 
 @kernel(parallel_from=256)
 def mark_inside(vertex, in_body, bodies, low, high, oriented, threads, counter, inside):
-    """Which vertices, each in the box of a body, are inside that body."""
-    x = bodies[0]
-    tasks = (len(vertex) + POINTS - 1) // POINTS
+    """Mark the vertices, each in the box of a body, that are inside that body."""
     for _ in prange(threads):
-        task = claim(counter)
-        while task < tasks:
-            for i in range(task * POINTS, min((task + 1) * POINTS, len(vertex))):
-                inside[i] = _is_inside(point(x, vertex[i]), in_body[i], bodies, low, high, oriented)
-            task = claim(counter)
+        first = POINTS * claim(counter)
+        while first < len(vertex):
+            for i in range(first, min(first + POINTS, len(vertex))):
+                inside[i] = _is_inside(point(bodies[0], vertex[i]), in_body[i], bodies, low, high, oriented)
+            first = POINTS * claim(counter)

@@ -1,246 +1,344 @@
-"""Contacts of the near bodies of a world, by one method, within a budget that all pairs share.
+"""Contact search among the near bodies of a world, by one method, within a budget shared by all pairs.
 
-vertices, pairs  Pairs are asked from the cheapest on, by the number of tests that each will cost, so that as many as
-                 can be get an answer; those that the caller puts first before all others. ``max_tests`` decides
-                 beforehand who is asked, and is deterministic; ``budget_ms`` looks at the clock between batches.
-volume           The same, one pair after the other.
-spheres          Every pair gets its part of what is left, as in ``share_budget``, and is searched until that is used
-                 up. Where spheres of two surfaces are apart, one body may still be inside the other: what is left of
-                 the budget goes to the vertices of such pairs, and of bodies with themselves. Spheres stand off, and
-                 meet before surfaces do; so where the box of one body is within the other's, the search goes on to the
-                 triangles, which tell a body inside from one that sticks out.
+vertices   1. Separate. Pairs of small bodies with a plane between them are done (``may_meet``).
+           2. Vertices. Of both bodies of each pair, the vertices inside the other, with their depths: small closed
+                        bodies all together (``batch_queries``), others by their trees (``points_inside``, ``depth``).
+           3. Curves.   Of pairs without such a vertex, the triangles that meet: small bodies all together, others by
+                        their trees (``BoxTree``).
+           4. Self.     Vertices of a tet mesh in its own tets, with depths (``SpatialHash``); triangles of a surface
+                        that meet beyond what they share.
+pairs      Step 3 before step 2: triangles that meet, and vertices of bodies inside others.
+volume     The gradient of the overlap volume, one pair after the other.
+spheres    Every pair gets an equal part of the remaining budget for its sphere trees. If no spheres meet, one body may
+           still be inside the other: the remaining budget goes to the vertices of such pairs, and to self-collision.
+           Spheres extend beyond surfaces and meet before them. If the box of one body is within that of the other,
+           the search therefore descends to triangles, which distinguish a body inside from one that protrudes.
 
-Pairs that got no answer, or only a part of it, are left over: bodies that may touch.
+Budget     Except for spheres, pairs are processed in order of their estimated tests, after those that the caller puts
+           first. ``max_tests`` selects the pairs beforehand, deterministically; ``budget_ms`` checks the clock between
+           batches. Pairs without a complete answer are left: bodies that may touch.
+Guarantee  The code path depends on the penetrated body, or on the pair, never on other bodies: one query for many pairs
+           and one query per pair give the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from time import perf_counter
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from impinge.checks import as_numbers, shown
-from impinge.contact.contacts import Columns, joined, sphere_rows, volume_row
+from impinge.backend.clock import now_ns
+from impinge.budget import Budget
+from impinge.checks import Floats, Ints, Stats
+from impinge.contact.contacts import (
+    Columns,
+    body_key,
+    curve_rows,
+    rows_of_vertices,
+    sphere_rows,
+    vertex_rows,
+    volume_row,
+)
 from impinge.contact.volume_gradient import VolumeGradients
+from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.containment import enclosure
 from impinge.detect.common.pair_query import QueryBody
+from impinge.detect.common.results import VertexContacts
+from impinge.detect.depth.body_states import state_of
+from impinge.detect.depth.consistent_depth import consistent_depth
+from impinge.detect.proximity.closest_points import closest_points
+from impinge.detect.proximity.points_inside import points_inside
+from impinge.detect.spatial_hash.detector import SpatialHash
 from impinge.detect.sphere_tree.detector import SphereTree
-from impinge.errors import OptionError
+from impinge.mesh.body import Body
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
-from impinge.world.batch_contacts import ArenaContacts
-from impinge.world.surface_batch import Arena, Ids, Layout
+from impinge.world import batch_queries
+from impinge.world.surface_batch import Ids, Layout, SurfaceBatch
 
-METHODS = ("vertices", "pairs", "volume", "spheres")
-"""Ways to find contacts; "auto" picks one."""
 BATCH = 100_000
-"""Tests between two looks at the clock: about a tenth of a millisecond."""
+"""Tests between two checks of the clock: about 0.1 ms."""
+TREE_COST = 64
+"""Cost of a point in a tree, in tests of a point against a triangle."""
+SELF_COST = 32
+"""Tests per triangle of self-collision."""
+
+Answer = TypeVar("Answer")
+Detector = TypeVar("Detector", BoxTree, SpatialHash, SphereTree, VolumeGradients)
 
 
-class Budget(NamedTuple):
-    """What one question may take; nothing is limited if both are None."""
+class BodyEntry(NamedTuple):
+    """One body of a world."""
 
-    max_tests: int | None
-    ends: float | None
-    """When the time is up, by ``perf_counter``."""
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether there is any limit."""
-        return self.max_tests is not None or self.ends is not None
-
-    @property
-    def milliseconds_left(self) -> float:
-        """Until the time is up; there has to be an end."""
-        assert self.ends is not None
-        return 1e3 * (self.ends - perf_counter())
+    added: Any
+    """The object passed to ``World.add``: a mesh, or an object with a surface."""
+    body: Body
+    surface: TriMesh
+    group: int
+    collides_with: int
+    fixed: bool
+    moves_itself: bool
+    rest: Floats
+    """Positions when the body was added."""
 
 
-def make_budget(budget_ms: Any, max_tests: Any, began: float) -> Budget:
-    """Check what the caller allows."""
-    if budget_ms is not None and max_tests is not None:
-        raise OptionError("budget_ms and max_tests are both given; choose one, max_tests if runs have to repeat")
-    is_number = isinstance(budget_ms, int | float | np.integer | np.floating) and not isinstance(budget_ms, bool)
-    if budget_ms is not None and not (is_number and budget_ms > 0.0):
-        raise OptionError(f"budget_ms is {shown(budget_ms)}, expected a positive number of milliseconds, or None")
-    is_whole = isinstance(max_tests, int | np.integer) and not isinstance(max_tests, bool)
-    if max_tests is not None and not (is_whole and max_tests > 0):
-        raise OptionError(f"max_tests is {shown(max_tests)}, expected a whole number from 1, or None")
-    return Budget(max_tests, None if budget_ms is None else began + 1e-3 * float(budget_ms))
+class RawContacts(NamedTuple):
+    """Result of a search."""
+
+    rows: list[Columns]
+    left: Ids
+    """Rows of the pairs without a complete answer, in any order."""
+    tests: int
+    """Estimated or counted tests; 0 without a budget."""
 
 
 class WorldSearch:
-    """Finds contacts of one set of bodies; keeps what methods need between frames."""
+    """Derived state of one set of bodies: surface batch, detectors of pairs, and what results and moves need."""
 
-    def __init__(
-        self,
-        given: Sequence[Any],
-        bodies: Sequence[TriMesh | TetMesh],
-        surfaces: Sequence[TriMesh],
-        keys: Sequence[int],
-        last: Layout | None = None,
-    ) -> None:
-        self.arena = Arena(surfaces, last)
-        self.in_arena = ArenaContacts(self.arena, bodies)
-        self._steered = [body if hasattr(body, "rest_surface") else own for body, own in zip(given, surfaces)]
-        """What sphere trees are made of: soft bodies as they are, of others the surface."""
-        self._keys = keys
-        """One for each body: the order in which two are asked about by spheres, which find a little more or less in the
-        other order, must not depend on the order in which they were added."""
-        self._insides: tuple[Layout, int] | None = None
-        self._volumes: dict[tuple[int, int], VolumeGradients] = {}
-        self._spheres: dict[tuple[int, int, bool], SphereTree] = {}
+    def __init__(self, entries: Mapping[str, BodyEntry], last: Layout | None = None) -> None:
+        self.names = tuple(entries)
+        self.number = {name: b for b, name in enumerate(entries)}
+        self.keys = np.array([body_key(name) for name in entries], dtype=np.uint64)
+        self.bodies: tuple[Body, ...] = tuple(entry.body for entry in entries.values())
+        self.self_moving = [name for name, entry in entries.items() if entry.moves_itself]
+        self.batch = SurfaceBatch([entry.surface for entry in entries.values()], last)
+        self._sphere_bodies = [e.added if hasattr(e.added, "rest_surface") else e.surface for e in entries.values()]
+        """Bodies for sphere trees: soft bodies themselves, of others the surface."""
+        self._detectors: dict[tuple[type, int, int, bool], Any] = {}
+        """Detectors of pairs of bodies, kept between frames."""
 
-    def count_insides(self) -> int:
-        """How many bodies have an inside: a piece that is closed by its indices, or by where its vertices are.
+    def count_enclosing(self) -> int:
+        """Number of bodies with an inside: closed by their indices, or by the positions of their vertices.
 
-        Seams are looked at once for each topology, since those of a body that deforms stay closed.
+        Positions are compared once per topology: seams of a body that deforms stay closed.
         """
-        layout = self.arena.layout
-        closed = int(layout.is_closed.sum())
-        if closed:
-            return closed
-        if self._insides is None or self._insides[0] is not layout:
-            parts = zip(layout.vertex_start[:-1], layout.vertex_start[1:], layout.elements, layout.live)
-            sides = (QueryBody(self.arena.x[first:end], faces, live) for first, end, faces, live in parts)
-            self._insides = layout, sum(bool(enclosure(side)) for side in sides)
-        return self._insides[1]
+        layout = self.batch.layout
+        if layout.enclosing is None:
+            layout.enclosing = int(layout.is_closed.sum())
+            if not layout.enclosing:
+                parts = zip(layout.vertex_start[:-1], layout.vertex_start[1:], layout.elements, layout.live)
+                sides = (QueryBody(self.batch.x[first:end], faces, live) for first, end, faces, live in parts)
+                layout.enclosing = sum(bool(enclosure(side)) for side in sides)
+        return layout.enclosing
 
-    def find(
-        self, method: str, asked: Ids, budget: Budget, stats: dict[str, Any], ahead: int = 0
-    ) -> tuple[list[Columns], Ids]:
-        """Contacts of the pairs that there is time for, and the pairs that are left; ``ahead`` of them go first.
+    def costs(self, pairs: Ids) -> Ids:
+        """Estimated tests of each pair: vertices in boxes times triangles; an upper bound but for exact tests."""
+        batch, layout, (a, b) = self.batch, self.batch.layout, pairs.T
+        faces, used = np.diff(layout.face_start), np.diff(layout.used_start)
+        per_point = np.where(layout.is_small & layout.is_closed & batch.is_in_range, faces, TREE_COST)
+        in_b, in_a = (batch_queries.count_in_boxes(batch, np.ascontiguousarray(way)) for way in (pairs, pairs[:, ::-1]))
+        cost: Ids = used[a] + used[b] + faces[a] + faces[b] + in_b * per_point[b] + in_a * per_point[a]
+        return np.where(a == b, SELF_COST * faces[a], cost)
 
-        Those that are left of the first ones keep their order and stand before the others, which are sorted.
+    # search within a budget -------------------------------------------------------------------------------
+
+    def find(self, method: str, pairs: Ids, budget: Budget | None, stats: Stats, ahead: int) -> RawContacts:
+        """Contacts of the pairs (k, 2), i <= j, that the budget suffices for; the first ``ahead`` are processed first.
+
+        The very first of these is processed whatever it costs.
         """
-        if method == "spheres":
-            return self._find_spheres(asked, budget, stats, ahead)
-        if not budget.is_limited:
-            return [self._ask(method, asked, stats)], asked[:0]
-        return self._find_cheapest(method, asked, budget, stats, ahead)
+        if method != "spheres":
+            if budget is not None:
+                return self._find_cheapest(method, pairs, budget, 0, stats, ahead)
+            return RawContacts(self._find(method, pairs, stats), np.zeros(0, dtype=np.int64), 0)
+        rows, left, spent = list[Columns](), list[int](), 0
+        is_self = pairs[:, 0] == pairs[:, 1]
+        two, rest = np.flatnonzero(~is_self).tolist(), np.flatnonzero(is_self).tolist()
+        for k, row in enumerate(two):
+            share: dict[str, Any] = {}
+            if budget is not None and k >= min(ahead, 1):
+                if budget.max_tests is not None:
+                    share["max_tests"] = (budget.max_tests - spent) // (len(two) - k)
+                else:
+                    share["budget_ms"] = 1e-6 * (budget.end_ns - now_ns()) / (len(two) - k)
+                if min(share.values()) <= 0:
+                    left.append(row)
+                    continue
+            # Results depend slightly on the order of two bodies: sort them by key, not by number.
+            a, b = sorted(pairs[row].tolist(), key=self.keys.__getitem__)
+            low, high = self.batch.low, self.batch.high
+            nested = any((low[i] >= low[j]).all() and (high[i] <= high[j]).all() for i, j in ((a, b), (b, a)))
+            bodies = self._sphere_bodies[a], self._sphere_bodies[b]
+            found = self._detector(SphereTree, a, b, partial(_sphere_tree, *bodies, nested), nested).query(**share)
+            spent += found.stats["tests"] + found.stats.get("triangle_tests", 0)
+            rows.append(sphere_rows(a, b, found))
+            if len(found.possible):
+                left.append(row)
+            elif not len(found):
+                rest.append(row)
+        rest.sort()
+        leads = int(ahead > 0 and rest[:1] == [0])
+        if budget is None:
+            return RawContacts([*rows, *self._find("vertices", pairs[rest], stats)], np.array(left, dtype=np.int64), 0)
+        inside = self._find_cheapest("vertices", pairs[rest], budget, spent, stats, leads)
+        unfinished = np.concatenate([left, np.array(rest, dtype=np.int64)[inside.left]]).astype(np.int64)
+        return RawContacts([*rows, *inside.rows], unfinished, spent + inside.tests)
 
     def _find_cheapest(
-        self, method: str, asked: Ids, budget: Budget, stats: dict[str, Any], ahead: int
-    ) -> tuple[list[Columns], Ids]:
-        cost = self.in_arena.costs(asked)
+        self, method: str, pairs: Ids, budget: Budget, spent: int, stats: Stats, ahead: int
+    ) -> RawContacts:
+        """Contacts of pairs in order of their costs, after ``spent`` tests of the budget."""
+        cost = self.costs(pairs)
         order = np.concatenate([np.arange(ahead), ahead + np.argsort(cost[ahead:], kind="stable")])
-        total = np.cumsum(cost[order])
-        stats["tests_wanted"] = int(total[-1]) if len(total) else 0
+        total = np.append(0, np.cumsum(cost[order]))
+        stats["tests_wanted"] = int(total[-1])
+        rows, count = list[Columns](), 0
         if budget.max_tests is not None:
-            count = max(int(np.searchsorted(total, budget.max_tests, side="right")), min(ahead, 1))
-            found = [self._ask(method, asked[np.sort(order[:count])], stats)]
+            count = max(int(np.searchsorted(total[1:], budget.max_tests - spent, side="right")), min(ahead, 1))
+            rows = self._find(method, pairs[np.sort(order[:count])], stats)
         else:
-            found, count = [], 0
-            while count < len(order) and (budget.milliseconds_left > 0.0 or count < min(ahead, 1)):
-                spent = total[count - 1] if count else 0
-                end = max(count + 1, int(np.searchsorted(total, spent + BATCH, side="right")))
-                found.append(self._ask(method, asked[order[count:end]], stats))
+            while count < len(order) and (count < min(ahead, 1) or not budget.is_over()):
+                end = max(count + 1, int(np.searchsorted(total[1:], total[count] + BATCH, side="right")))
+                rows += self._find(method, pairs[order[count:end]], stats)
                 count = end
-        stats["tests_spent"] = stats.get("tests_spent", 0) + (int(total[count - 1]) if count else 0)
-        return found, _in_turn(asked, asked[order[count:]], ahead)
+        return RawContacts(rows, order[count:], int(total[count]))
 
-    def _ask(self, method: str, pairs: Ids, stats: dict[str, Any]) -> Columns:
-        if method == "vertices":
-            return self.in_arena.find(pairs, stats)
-        if method == "pairs":
-            return self.in_arena.curves(pairs, stats)
-        return joined([self._volume(a, b) for a, b in pairs.tolist() if a != b])
+    def _find(self, method: str, pairs: Ids, stats: Stats) -> list[Columns]:
+        """Contacts of pairs by a method other than spheres."""
+        batch, is_self = self.batch, pairs[:, 0] == pairs[:, 1]
+        if method == "volume":
+            rows = []
+            for a, b in pairs[~is_self].tolist():
+                surfaces = batch.surfaces[a], batch.surfaces[b]
+                detector = self._detector(VolumeGradients, a, b, partial(VolumeGradients, *surfaces))
+                boxes = (np.stack([batch.low[k], batch.high[k]]) for k in (a, b))
+                rows.append(volume_row(a, b, detector.query(), *boxes))
+            return rows
+        two, count = batch_queries.may_meet(batch, pairs[~is_self]), batch.layout.body_count
+        first, second = (self._vertices, self._curves) if method == "vertices" else (self._curves, self._vertices)
+        rows = first(two, stats)
+        touching = np.sort(np.concatenate([[-1], *(part.body_a * count + part.body_b for part in rows)]))
+        key = two[:, 0] * count + two[:, 1]
+        rest = two[touching[np.searchsorted(touching, key, side="right") - 1] != key]
+        if len(rest):
+            rows += second(rest, stats)
+        for b in pairs[is_self, 0].tolist():
+            mesh = self.bodies[b]
+            if method == "vertices" and isinstance(mesh, TetMesh):
+                inside = self._detector(SpatialHash, b, b, partial(SpatialHash, [mesh])).query(depth=True)
+                assert isinstance(inside, VertexContacts)
+                part = rows_of_vertices(inside)
+                rows.append(part._replace(body_a=part.body_a + b, body_b=part.body_b + b))
+            else:
+                rows.append(self._curve_rows(*self._triangles_by_tree(b)))
+        return rows
 
-    def _volume(self, a: int, b: int) -> Columns:
-        arena = self.arena
-        if (a, b) not in self._volumes:
-            self._volumes[a, b] = VolumeGradients(arena.surfaces[a], arena.surfaces[b])
-        boxes = (np.stack([arena.low[k], arena.high[k]]) for k in (a, b))
-        return volume_row(a, b, self._volumes[a, b].query(), *boxes)
+    # vertices inside bodies -------------------------------------------------------------------------------
 
-    # spheres ----------------------------------------------------------------------------------------------
+    def _vertices(self, pairs: Ids, _: Stats) -> list[Columns]:
+        """Vertices inside bodies, with depths."""
+        batch, layout = self.batch, self.batch.layout
+        ordered = np.concatenate([pairs, pairs[:, ::-1]])
+        by_kernel = (layout.is_small & layout.is_closed)[ordered[:, 1]] & batch.is_in_range
+        parts = []
+        if by_kernel.any():
+            nodes = batch_queries.inside_small(batch, batch_queries.vertices_in_boxes(batch, ordered[by_kernel]))
+            depth, direction, exit_row = batch_queries.batch_depth(batch, nodes)
+            parts.append((nodes.vertex, nodes.in_body, layout.face_id[exit_row], depth, direction))
+        if not by_kernel.all():
+            parts.append(self._vertices_by_tree(ordered[~by_kernel]))
+        rows = []
+        for vertex, in_body, exit_id, depth, direction in parts:
+            body = layout.body_of_vertex[vertex]
+            own = vertex - layout.vertex_start[body]
+            rows.append(vertex_rows(body, own, in_body, exit_id, batch.x[vertex], depth, direction))
+        return rows
 
-    def _find_spheres(self, asked: Ids, budget: Budget, stats: dict[str, Any], ahead: int) -> tuple[list[Columns], Ids]:
-        is_self = asked[:, 0] == asked[:, 1]
-        rows, open_pairs, apart, spent = list[Columns](), list[tuple[int, int]](), list[tuple[int, int]](), 0
-        pairs = [(int(a), int(b)) for a, b in asked[~is_self]]
-        for k, pair in enumerate(pairs):
-            part = {} if k < min(ahead, 1) else _part(budget, spent, len(pairs) - k)
-            if part is None:
-                open_pairs.append(pair)
-                continue
-            first, second = sorted(pair, key=lambda body: self._keys[body])
-            found = self._tree(first, second).query(**part)
-            spent += found.stats["tests"] + found.stats.get("triangle_tests", 0)
-            rows.append(sphere_rows(first, second, found))
-            if len(found.possible):
-                open_pairs.append(pair)
-            elif not len(found):
-                apart.append(pair)
-        stats["tests_spent"] = spent
-        rest = np.concatenate([_as_ids(apart), asked[is_self]])
-        if budget.max_tests is not None:
-            budget = budget._replace(max_tests=max(budget.max_tests - spent, 0))
-        leads = (rest == asked[:1]).all(axis=1) if ahead else np.zeros(len(rest), dtype=np.bool_)
-        rest = np.concatenate([rest[leads], rest[~leads]])
-        inside, left = self.find("vertices", rest, budget, stats, int(leads.sum()))
-        return [*rows, *inside], _in_turn(asked, np.concatenate([_as_ids(open_pairs), left]), ahead)
-
-    def _tree(self, first: int, second: int) -> SphereTree:
-        key = (first, second, self._is_within(first, second) or self._is_within(second, first))
-        if key not in self._spheres:
-            self._spheres[key] = SphereTree(self._steered[first], self._steered[second], exact=key[2])
-            self._spheres[key].prepare()
-        return self._spheres[key]
-
-    def _is_within(self, body: int, other: int) -> bool:
-        """Whether a body may be inside another: whether its box is."""
-        low, high = self.arena.low, self.arena.high
-        return bool((low[body] >= low[other]).all() and (high[body] <= high[other]).all())
-
-
-def put_first(asked: Ids, first: Any, body_count: int) -> tuple[Ids, int]:
-    """Pairs, those in ``first`` that are among them at the front and in its order; and how many these are."""
-    if first is None:
-        return asked, 0
-    wanted = as_numbers(first, "first")
-    if wanted.size == 0:
-        return asked, 0
-    if wanted.ndim != 2 or wanted.shape[1] != 2 or wanted.dtype.kind not in "iu":
-        raise OptionError(f"first has shape {wanted.shape} of {wanted.dtype}, expected pairs of numbers, (k, 2)")
-    if wanted.min() < 0 or wanted.max() >= body_count:
-        raise OptionError(
-            f"first names body {int(wanted.min() if wanted.min() < 0 else wanted.max())}, but there are {body_count} "
-            "bodies, numbered from 0 in the order of world.names"
+    def _vertices_by_tree(self, ordered: Ids) -> tuple[Ids, Ids, Ints, Floats, Floats]:
+        """Vertex, penetrated body, exit triangle, depth and direction, of bodies with trees."""
+        batch, layout = self.batch, self.batch.layout
+        _, vertex, in_body = batch_queries.vertices_in_boxes(batch, ordered)
+        inside = np.zeros(len(vertex), dtype=np.bool_)
+        for b in np.unique(in_body).tolist():
+            rows = in_body == b
+            inside[rows] = self._query(partial(points_inside, points=batch.x[vertex[rows]]), b)
+        vertex, in_body = vertex[inside], in_body[inside]
+        count, body = len(vertex), layout.body_of_vertex[vertex]
+        involved, numbers = np.unique(np.concatenate([body, in_body]), return_inverse=True)
+        states = []
+        for b in involved.tolist():
+            if b not in layout.states:
+                state = state_of(batch.surfaces[b])
+                is_edited = batch.surfaces[b].positions.edits != layout.edits[b]
+                layout.states[b] = state_of(batch.frozen(b)) if is_edited else state
+            x = batch.x[layout.vertex_start[b] : layout.vertex_start[b + 1]]
+            states.append(layout.states[b]._replace(positions=x, version=batch.version(b)))
+        found = VertexContacts(
+            body=numbers[:count].astype(np.int32),
+            vertex=(vertex - layout.vertex_start[body]).astype(np.int32),
+            in_body=numbers[count:].astype(np.int32),
+            tet=np.full(count, -1, dtype=np.int32),
+            barycentric=np.zeros((count, 4)),
+            is_self=np.zeros(count, dtype=np.bool_),
         )
-    number = {(a, b): k for k, (a, b) in enumerate(asked.tolist())}
-    ordered = [(min(a, b), max(a, b)) for a, b in wanted.tolist()]
-    place = list(dict.fromkeys(number[pair] for pair in ordered if pair in number))
-    rest = np.ones(len(asked), dtype=np.bool_)
-    rest[place] = False
-    return np.concatenate([asked[place], asked[rest]]), len(place)
+        depth, direction = consistent_depth(states, found)
+        exit_id, ends = np.zeros(count, dtype=np.int32), batch.x[vertex] + depth[:, None] * direction
+        for b in np.unique(in_body).tolist():
+            rows = in_body == b
+            exit_id[rows] = self._query(partial(closest_points, points=ends[rows], inside=False), b).triangle
+        return vertex, in_body, exit_id, depth, direction
+
+    # triangles --------------------------------------------------------------------------------------------
+
+    def triangles(self, pairs: Ids, stats: Stats) -> tuple[Ints, NDArray[np.int8]]:
+        """Rows of triangles that meet, of pairs of bodies that are not separated, shape (k, 2), sorted; their kinds."""
+        is_small, (a, b) = self.batch.layout.is_small, pairs.T
+        by_kernel = is_small[a] & is_small[b] & self.batch.is_in_range
+        parts = [(np.zeros((0, 2), dtype=np.int32), np.zeros(0, dtype=np.int8))]
+        if by_kernel.any():
+            parts = [batch_queries.batch_pairs(self.batch, pairs[by_kernel], stats)]
+        parts += [self._triangles_by_tree(*pair) for pair in pairs[~by_kernel].tolist()]
+        if len(parts) == 1:
+            return parts[0]
+        rows, kind = (np.concatenate(column) for column in zip(*parts))
+        order = np.lexsort((rows[:, 1], rows[:, 0]))
+        return rows[order], kind[order]
+
+    def _triangles_by_tree(self, *pair: int) -> tuple[Ints, NDArray[np.int8]]:
+        """As ``triangles``, of one pair, or of one body with itself, by its detector."""
+        surfaces = [self.batch.surfaces[b] for b in pair]
+        tree = self._detector(BoxTree, pair[0], pair[-1], partial(BoxTree, *surfaces))
+        found = self._query(lambda *bodies: (tree if list(bodies) == surfaces else BoxTree(*bodies)).query(), *pair)
+        rows = [self.batch.layout.rows_of(b, ids) for b, ids in zip((pair[0], pair[-1]), found.pairs.T)]
+        return np.stack(rows, axis=1).astype(np.int32), found.kind
+
+    def _curves(self, pairs: Ids, stats: Stats) -> list[Columns]:
+        """Triangles that meet, without depths."""
+        return [self._curve_rows(*self.triangles(pairs, stats))]
+
+    def _curve_rows(self, rows: Ints, kind: NDArray[np.int8]) -> Columns:
+        layout, surface = self.batch.layout, (self.batch.x, self.batch.layout.faces)
+        a, b = layout.body_of_face[rows[:, 0]], layout.body_of_face[rows[:, 1]]
+        return curve_rows(a, b, rows, kind, *surface, *surface, layout.face_id[rows])
+
+    # surfaces and detectors -------------------------------------------------------------------------------
+
+    def _detector(
+        self, kind: type[Detector], a: int, b: int, make: Callable[[], Detector], exact: bool = False
+    ) -> Detector:
+        """The detector of a pair of bodies; ``make()`` builds it at the first call."""
+        key = (kind, a, b, exact)
+        if key not in self._detectors:
+            self._detectors[key] = make()
+        detector: Detector = self._detectors[key]
+        return detector
+
+    def _query(self, query: Callable[..., Answer], *bodies: int) -> Answer:
+        """The result of ``query`` on surfaces at the positions of the batch; on copies if one has changed since."""
+        batch = self.batch
+        surfaces, versions = [batch.surfaces[b] for b in bodies], [batch.version(b) for b in bodies]
+        if [surface.positions.version for surface in surfaces] == versions:
+            answer = query(*surfaces)
+            if [surface.positions.version for surface in surfaces] == versions:
+                return answer
+        return query(*(batch.frozen(b) for b in bodies))
 
 
-def _in_turn(asked: Ids, left: Ids, ahead: int) -> Ids:
-    """The pairs that are left: those among the first ``ahead`` that were asked in that order, then the others, sorted.
-
-    Who passes them as ``first`` to the next question thus lets each pair have its turn.
-    """
-    left = left[np.lexsort((left[:, 1], left[:, 0]))]
-    if not ahead:
-        return left
-    place = {(a, b): k for k, (a, b) in enumerate(asked[:ahead].tolist())}
-    waited = np.array([place.get((a, b), ahead) for a, b in left.tolist()], dtype=np.int64)
-    return left[np.argsort(waited, kind="stable")]
-
-
-def _part(budget: Budget, spent: int, count: int) -> dict[str, Any] | None:
-    """What the next of ``count`` pairs may take, as a query takes it; None if nothing is left."""
-    if budget.max_tests is not None:
-        tests = (budget.max_tests - spent) // count
-        return {"max_tests": tests} if tests > 0 else None
-    if budget.ends is not None:
-        milliseconds = budget.milliseconds_left / count
-        return {"budget_ms": milliseconds} if milliseconds > 0.0 else None
-    return {}
-
-
-def _as_ids(pairs: Sequence[tuple[int, int]]) -> Ids:
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+def _sphere_tree(a: Any, b: Any, exact: bool) -> SphereTree:
+    """A detector whose trees are built, outside of any budget."""
+    detector = SphereTree(a, b, exact=exact)
+    detector.prepare()
+    return detector

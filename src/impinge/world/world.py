@@ -1,46 +1,72 @@
-"""Many bodies of any kind: who is near whom, which triangles meet, and all contacts, in a handful of kernel calls.
+"""Many bodies of any kind: near pairs, triangles that meet, and all contacts, in a handful of kernel calls.
 
     world = World()
     world.add(liver, name="liver")
     world.add(tool, name="tool")
     contacts = world.contacts(budget_ms=4.0)
 
-1. Look.     Take the positions of what moved into one arena, and fit boxes (``detect.arena``): never stale, since
-             versions are compared at every question.
-2. Near.     Bodies whose boxes overlap (``detect.broad_phase``), without those that are ignored, fixed both, or of
-             groups that do not collide.
-3. Ask       all near pairs together (``world_search``): small bodies in one kernel call, large ones by the trees that
-             they keep (``contact.arena_contacts``); pairs that got no time are ``possible``.
+1. Refresh. Copy the positions of bodies that moved into one batch, and refit boxes (``surface_batch``). Versions are
+            compared in every query: structures are never stale.
+2. Near.    Pairs of bodies whose boxes overlap (``detect.boxes.broad_phase``), without pairs that are ignored, both
+            fixed, or in groups that do not collide.
+3. Search   all near pairs together (``search``): small bodies in one kernel call, large ones by the trees that they
+            keep. Pairs beyond the budget are ``possible``.
 
-Numbers      of bodies in results are positions in ``names``. Ids of contacts follow from names, so that they persist
-             while bodies come and go.
+Body numbers in results are positions in ``names``. Ids of contacts derive from names: they persist while bodies are
+added and removed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.stages import start_stages
-from impinge.checks import Bools, Floats, Ints, as_length, as_numbers, as_positions, shown
-from impinge.contact.contacts import Contacts, body_key, joined, make_contacts
+from impinge.budget import Budget
+from impinge.checks import (
+    Bools,
+    Floats,
+    Ints,
+    Stats,
+    as_choice,
+    as_flag,
+    as_indices,
+    as_number,
+    as_numbers,
+    as_positions,
+    as_whole,
+    shown,
+)
+from impinge.contact.contacts import Contacts, make_contacts
 from impinge.detect.boxes.broad_phase import overlapping_boxes
-from impinge.detect.common.results import Kind, Reason, Result
+from impinge.detect.common.results import Kind, Result
 from impinge.errors import MeshError, OptionError
-from impinge.mesh.body import as_body
+from impinge.mesh.body import Body, BodyLike, as_body
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.world.auto import choose_contacts, choose_within_budget
-from impinge.world.search import METHODS, WorldSearch, make_budget, put_first
-from impinge.world.surface_batch import Arena, Ids, Layout
+from impinge.world.batch_queries import may_meet
+from impinge.world.search import BodyEntry, WorldSearch
+from impinge.world.surface_batch import Ids, Layout
 
 ALL_GROUPS = (1 << 63) - 1
+
+ContactMethod: TypeAlias = Literal["auto", "vertices", "pairs", "volume", "spheres"]
+
+
+class HasSurface(Protocol):
+    """A body that moves its own surface, such as a ``SoftBody``."""
+
+    @property
+    def surface(self) -> TriMesh:
+        """The surface that collides."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,106 +82,143 @@ class WorldPairs(Result):
     """How they meet, a ``Kind``, shape (k,)."""
     names: tuple[str, ...] = ()
     """Names of the bodies by number."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
+    bodies: tuple[Body, ...] = field(default=(), repr=False)
+    """The bodies by number; not part of ``to_dict`` and of pickles."""
 
     _rows = "pairs"
     _identity = ("body_a", "body_b", "pairs")
 
     def count_by_kind(self) -> dict[str, int]:
-        """How many pairs touch, cross and are coplanar."""
+        """Number of touching, crossing and coplanar pairs."""
         return {kind.name.lower(): int((self.kind == kind).sum()) for kind in Kind}
 
-
-@dataclass(frozen=True)
-class _Entry:
-    """One body of a world."""
-
-    given: Any
-    """What was added: a mesh, or something that has a surface."""
-    body: TriMesh | TetMesh
-    surface: TriMesh
-    group: int
-    collides_with: int
-    fixed: bool
-    moves_by_itself: bool
-    rest: Floats
-    """Positions when it was added."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the result without the bodies."""
+        return {**self.__dict__, "bodies": ()}
 
 
-class _Cast(NamedTuple):
-    """Who is in a world; made once for each set of bodies, since results and moves ask for it in every frame."""
+class _Filter(NamedTuple):
+    """Pairs of bodies that may collide, as arrays."""
 
-    names: tuple[str, ...]
-    bodies: tuple[Any, ...]
-    number: dict[str, int]
-    movers: list[str]
-    """Names of bodies that move by themselves."""
+    group: Ids
+    collides_with: Ids
+    fixed: Bools
+    ignored: Ids
+    """Keys of ignored pairs, first body times number of bodies plus second."""
+    passes_all: bool
 
 
 class World:
-    """Bodies by name, and questions about all of them: ``contacts``, ``pairs`` and ``near_pairs``.
+    """Bodies by name, and queries on all of them: ``contacts``, ``pairs`` and ``near_pairs``.
 
-    Move bodies by their own ``update``, or all at once by ``world.update`` and ``world.move``; then ask.
+    Move bodies by their own ``update``, or all at once by ``World.update`` and ``World.move``. A pickled or copied
+    world has its bodies, names, groups and ignored pairs, and none of its caches.
+
+    Examples
+    --------
+    >>> import impinge
+    >>> world = impinge.World()
+    >>> floor = world.add(impinge.shapes.box(4.0), name="floor", fixed=True)
+    >>> ball = world.add(impinge.shapes.icosphere(2, center=(0.0, 0.0, 2.5)))
+    >>> world.contacts().body_pairs.tolist()
+    [[0, 1]]
     """
 
     def __init__(self) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, BodyEntry] = {}
         self._ignored: set[tuple[str, str]] = set()
-        self._lock = threading.RLock()
-        self._filter: tuple[Any, ...] | None = None
-        self._asks_all = True
-        """Whether the filter lets all pairs pass."""
-        self._rest: tuple[Any, Floats, set[str]] | None = None
         self.edits = 0
-        """How often bodies have come, gone, or been ignored; the same as long as the same bodies may meet."""
+        """Number of changes of the set of bodies and ignored pairs."""
+        self._reset_caches()
+
+    def _reset_caches(self) -> None:
+        self._lock = threading.RLock()
+        self._filter: _Filter | None = None
+        self._rest: tuple[Layout, Floats, set[str]] | None = None
         self._search: WorldSearch | None = None
         self._last: Layout | None = None
-        """Of the set of bodies before this one."""
-        self._forget()
+        """Layout of the previous set of bodies."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy bodies, names, groups and ignored pairs."""
+        with self._lock:
+            return {"_entries": dict(self._entries), "_ignored": set(self._ignored), "edits": self.edits}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset_caches()
 
     # bodies ---------------------------------------------------------------------------------------------
 
     def add(
         self,
-        body: Any,
+        body: BodyLike | HasSurface,
         *,
         name: str | None = None,
         group: int = 1,
         collides_with: int = ALL_GROUPS,
         fixed: bool = False,
     ) -> str:
-        """Add a body, and return its name.
+        """Add a body.
 
-        A body is a mesh, whatever can be turned into one, or something with a ``surface``, such as a ``SoftBody``.
-        ``group`` and ``collides_with`` are bits: two bodies are asked about if the groups of each are among those that
-        the other collides with. Two ``fixed`` bodies are not asked about.
+        Parameters
+        ----------
+        body : body or object with a ``surface``
+            A mesh, anything that converts to one, or an object that moves its own ``surface``, such as a ``SoftBody``.
+        name : str, optional
+            A name that no other body has; None chooses one.
+        group, collides_with : int
+            Bit masks. Two bodies collide if each one's ``group`` has a bit in common with the ``collides_with`` of the
+            other.
+        fixed : bool
+            Two fixed bodies do not collide.
+
+        Returns
+        -------
+        str
+            The name.
+
+        Raises
+        ------
+        MeshError
+            If the body is in the world already, or is no mesh.
+        OptionError
+            If the name is taken, or an option is not as described.
         """
-        entry = _entry(body, group, collides_with, fixed)
+        surface = getattr(body, "surface", None)
+        moves_itself = isinstance(surface, TriMesh) and not isinstance(body, TetMesh)
+        mesh: Body = surface if moves_itself else as_body(body)  # type: ignore[assignment, arg-type]
+        surface = mesh.surface if isinstance(mesh, TetMesh) else mesh
+        group = as_whole(group, "group", least=0, most=ALL_GROUPS, remedy=", a mask of bits")
+        collides_with = as_whole(collides_with, "collides_with", least=0, most=ALL_GROUPS, remedy=", a mask of bits")
+        rest = mesh.vertices.copy()
+        entry = BodyEntry(body, mesh, surface, group, collides_with, as_flag(fixed, "fixed"), moves_itself, rest)
         with self._lock:
             for other, known in self._entries.items():
-                if known.surface.positions is entry.surface.positions:
+                if known.surface.positions is surface.positions:
                     raise MeshError(
                         f"this body is in the world already, as {other!r}; add a copy of it, or remove {other!r} first"
                     )
-            name = self._free_name() if name is None else name
-            if not isinstance(name, str) or not name or not _is_text(name):
-                raise OptionError(f"name is {shown(name)}, expected a word, or None to be given one")
+            if name is None:
+                name = next(f"body {k}" for k in count(len(self._entries)) if f"body {k}" not in self._entries)
+            if not isinstance(name, str) or not name or name.encode(errors="ignore").decode() != name:
+                raise OptionError(f"name is {shown(name)}, expected a non-empty string, or None")
             if name in self._entries:
                 raise OptionError(f"there is a body named {name!r} already; choose another name, or remove it first")
             self._entries[name] = entry
-            self._forget()
+            self._bodies_changed()
             return name
 
     def remove(self, name: str) -> None:
-        """Remove a body, and every ``ignore`` that names it."""
+        """Remove a body, and every ``ignore`` with its name."""
         with self._lock:
             self._entry(name)
             del self._entries[name]
             self._ignored = {pair for pair in self._ignored if name not in pair}
-            self._forget()
+            self._bodies_changed()
 
     def ignore(self, a: str, b: str) -> None:
-        """Leave out contacts between two bodies; those of one with itself, if both names are the same."""
+        """Leave out contacts between two bodies; the self-collision of one if both names are the same."""
         with self._lock:
             for name in (a, b):
                 self._entry(name)
@@ -169,7 +232,7 @@ class World:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all bodies, in the order in which they were added; numbers in results are positions here."""
+        """Names of all bodies, in the order of ``add``; body numbers in results are positions here."""
         return tuple(self._entries)
 
     def __len__(self) -> int:
@@ -185,15 +248,15 @@ class World:
         return isinstance(name, str) and name in self._entries
 
     def __getitem__(self, name: str) -> Any:
-        """What was added under a name."""
-        return self._entry(name).given
+        """The object that was added under a name."""
+        return self._entry(name).added
 
     def surface(self, name: str) -> TriMesh:
-        """The surface of a body, which is what collides."""
+        """The surface of a body, which collides."""
         return self._entry(name).surface
 
-    def body(self, name: str) -> TriMesh | TetMesh:
-        """The mesh of a body, which ``update`` moves: what was added, or what that was turned into."""
+    def body(self, name: str) -> Body:
+        """The mesh of a body, which ``update`` moves: the added object, or its conversion."""
         return self._entry(name).body
 
     def is_fixed(self, name: str) -> bool:
@@ -201,109 +264,128 @@ class World:
         return self._entry(name).fixed
 
     def __repr__(self) -> str:
-        return f"<World: {len(self)} bodies>"
+        triangles = sum(entry.surface.live_count for entry in self._entries.values())
+        return f"<World: {len(self)} bodies, {triangles:,} triangles, {len(self._ignored)} ignored pairs>"
 
-    def _entry(self, name: str) -> _Entry:
+    def _entry(self, name: str) -> BodyEntry:
         if name not in self:
             known = ", ".join(map(repr, list(self._entries)[:8])) + (", ..." if len(self) > 8 else "")
             raise OptionError(f"there is no body named {shown(name)}; there are {known or 'none'}")
         return self._entries[name]
 
-    def _free_name(self) -> str:
-        number = len(self._entries)
-        while f"body {number}" in self._entries:
-            number += 1
-        return f"body {number}"
-
-    def _forget(self) -> None:
-        """Forget what follows from the set of bodies; it is made again when somebody asks."""
+    def _bodies_changed(self) -> None:
+        """Drop the derived state of the previous set of bodies, except for its layout."""
         self.edits += 1
         if self._search is not None:
-            self._last = self._search.arena.layout
-        self._search = None
-        self._filter = self._rest = None
-        self._keys = np.zeros(0, dtype=np.uint64)
-        self._cast: _Cast | None = None
+            self._last = self._search.batch.layout
+        self._search = self._filter = self._rest = None
 
     # moving all at once -----------------------------------------------------------------------------------
 
-    def update(self, vertices: Any) -> None:
-        """Set new positions of all bodies, one after the other in the order of ``names``, shape (all vertices, 3).
+    def update(self, vertices: ArrayLike) -> None:
+        """Set new positions of all bodies, by one copy and one check.
 
-        One copy and one check serve all. Bodies show parts of that copy, and have new versions, as after an ``update``
-        of each.
+        The bodies get new versions, as after an ``update`` of each.
+
+        Parameters
+        ----------
+        vertices : array_like, shape (n, 3)
+            Positions of the vertices of all bodies, in the order of ``names``.
+
+        Raises
+        ------
+        MeshError
+            If the shape is wrong, a coordinate is not finite, or a body moves itself.
         """
         with self._lock:
-            arena = self._look()
-            self._check_movable(None)
-            x, count = as_positions(vertices, check=False), arena.layout.vertex_count
-            if len(x) != count:
+            search = self._refreshed()
+            self._check_movable(search.self_moving)
+            x, expected = as_positions(vertices, check=False), search.batch.layout.vertex_count
+            if len(x) != expected:
                 raise MeshError(
-                    f"vertices have {len(x)} rows, but the bodies have {count} vertices together; "
-                    "give those of all bodies, in the order of world.names"
+                    f"vertices have {len(x)} rows, but the bodies have {expected} vertices together; "
+                    "pass those of all bodies, in the order of world.names"
                 )
-            arena.update_together(x)
+            search.batch.update(x)
 
-    def move(self, transforms: Any, *, names: Sequence[str] | None = None) -> None:
-        """Move bodies by affine matrices, shape (k, 4, 4), from where they were when they were added, in one call.
+    def move(self, transforms: ArrayLike, *, names: Iterable[str] | None = None) -> None:
+        """Move bodies by affine transforms, relative to their positions when they were added, in one call.
 
-        ``names`` tells which bodies; None means all of them, in order.
+        Parameters
+        ----------
+        transforms : array_like, shape (k, 4, 4)
+            One matrix per body.
+        names : iterable of str, optional
+            The bodies, each once; None for all, in the order of ``names``.
+
+        Raises
+        ------
+        MeshError
+            If a body moves itself, or has more vertices than when it was added.
+        OptionError
+            If the transforms are not affine and finite, or their number is wrong.
         """
         with self._lock:
-            names = None if names is None else _as_names(names)
-            matrices = _as_transforms(transforms, len(self) if names is None else len(names))
-            self._check_movable(names)
-            if names is not None and len(set(names)) < len(names):
-                twice = next(name for k, name in enumerate(names) if name in names[:k])
-                raise OptionError(f"names has {twice!r} twice; give each body one transform")
-            arena = self._look()
-            rest, number = self._rest_positions(arena, names), self._casting().number
-            arena.move(None if names is None else [number[name] for name in names], matrices, rest)
+            if isinstance(names, str) or not (names is None or isinstance(names, Iterable)):
+                raise OptionError(f"names is {shown(names)}, expected a list of names of bodies, or None for all")
+            chosen = None if names is None else list(names)
+            expected = (len(self) if chosen is None else len(chosen), 4, 4)
+            matrices = np.ascontiguousarray(as_numbers(transforms, "transforms"), dtype=np.float64)
+            if matrices.shape != expected:
+                raise OptionError(f"transforms have shape {matrices.shape}, expected {expected}: one per body")
+            if not np.isfinite(matrices).all():
+                raise OptionError("transforms have a NaN or infinite entry, expected finite numbers")
+            if not (matrices[:, 3] == (0.0, 0.0, 0.0, 1.0)).all():
+                raise OptionError("transforms have a last row other than [0, 0, 0, 1], expected affine matrices")
+            search = self._refreshed()
+            self._check_movable(search.self_moving if chosen is None else chosen)
+            if chosen is not None and len(set(chosen)) < len(chosen):
+                twice = next(name for k, name in enumerate(chosen) if name in chosen[:k])
+                raise OptionError(f"names has {twice!r} twice; pass one transform per body")
+            layout = search.batch.layout
+            if self._rest is None or self._rest[0] is not layout:
+                parts, grown = [np.zeros((0, 3))], set[str]()
+                for vertices, (name, entry) in zip(np.diff(layout.vertex_start).tolist(), self._entries.items()):
+                    parts.append(np.resize(entry.rest, (vertices, 3)))
+                    grown |= {name} if len(entry.rest) != vertices else set()
+                self._rest = layout, np.concatenate(parts), grown
+            for name in self._rest[2].intersection(self._entries if chosen is None else chosen):
+                raise MeshError(f"body {name!r} has vertices that were added later; set its positions by update")
+            numbers = None if chosen is None else [search.number[name] for name in chosen]
+            search.batch.move(numbers, matrices, self._rest[1])
 
-    def _check_movable(self, names: Sequence[str] | None) -> None:
-        movers = self._casting().movers
-        for name in movers if names is None else names:
-            if self._entry(name).moves_by_itself:
-                raise MeshError(f"body {name!r} moves its surface by itself; step it, and move the others by name")
+    def _check_movable(self, names: list[str]) -> None:
+        for name in names:
+            if self._entry(name).moves_itself:
+                raise MeshError(f"body {name!r} moves its surface itself; step it, and move the others by name")
 
-    def _rest_positions(self, arena: Arena, names: Sequence[str] | None) -> Floats:
-        """Where all vertices were when their bodies were added, by the arena's numbers."""
-        if self._rest is None or self._rest[0] is not arena.layout:
-            counts, parts, grown = np.diff(arena.layout.vertex_start).tolist(), [np.zeros((0, 3))], set[str]()
-            for count, (name, entry) in zip(counts, self._entries.items()):
-                if len(entry.rest) == count:
-                    parts.append(entry.rest)
-                else:
-                    parts.append(np.zeros((count, 3)))
-                    grown.add(name)
-            self._rest = arena.layout, np.concatenate(parts), grown
-        grown = self._rest[2]
-        strange = [name for name in (self._entries if names is None else names) if name in grown] if grown else []
-        if strange:
-            raise MeshError(
-                f"body {strange[0]!r} has vertices that it did not have when it was added; set its positions by update"
-            )
-        return self._rest[1]
-
-    # questions --------------------------------------------------------------------------------------------
+    # queries ----------------------------------------------------------------------------------------------
 
     def near_pairs(self, *, margin: float = 0.0) -> Ints:
-        """Numbers (i < j) of bodies whose boxes, grown by ``margin``, overlap and that may collide, shape (k, 2)."""
-        grown = as_length(margin)
-        if grown is None or grown == np.inf:
-            raise OptionError(f"margin is {shown(margin)}, expected a number from 0")
+        """Find pairs of bodies whose boxes overlap and that may collide.
+
+        Parameters
+        ----------
+        margin : float
+            Length by which all boxes grow on every side.
+
+        Returns
+        -------
+        ndarray of int32, shape (k, 2)
+            Numbers (i < j) of bodies, sorted.
+        """
+        length = as_number(margin, "margin", "a number from 0", least=0.0, below=np.inf)
         with self._lock:
-            return self._near(self._look(), grown).astype(np.int32)
+            return self._near(self._refreshed(), length).astype(np.int32)
 
     def pairs(self) -> WorldPairs:
-        """All pairs of triangles of two bodies that meet."""
+        """Find all pairs of triangles of two bodies that meet."""
         began = perf_counter()
         with self._lock:
-            arena, stats = self._look(), dict[str, Any]()
-            near = self._near(arena)
-            rows, kind = self._searching().in_arena.triangles(near, stats)
-            layout = arena.layout
-            body_a, body_b = layout.of_face[rows[:, 0]], layout.of_face[rows[:, 1]]
+            search, stats = self._refreshed(), Stats()
+            near, layout = self._near(search), search.batch.layout
+            rows, kind = search.triangles(may_meet(search.batch, near), stats)
+            body_a, body_b = layout.body_of_face[rows[:, 0]], layout.body_of_face[rows[:, 1]]
             order = np.argsort(body_a * len(self) + body_b, kind="stable")  # rows are sorted, and bodies follow them
             stats["body_pairs"] = len(near)
             return WorldPairs(
@@ -311,187 +393,135 @@ class World:
                 body_b=body_b[order].astype(np.int32),
                 pairs=layout.face_id[rows[order]],
                 kind=kind[order],
-                method="arena",
+                names=search.names,
+                bodies=search.bodies,
+                method="surface_batch",
                 stats=stats,
                 elapsed_ms=1e3 * (perf_counter() - began),
-                **self._named(),
             )
 
     def contacts(
         self,
         *,
-        method: str = "auto",
+        method: ContactMethod = "auto",
         budget_ms: float | None = None,
         max_tests: int | None = None,
         self_collision: bool = False,
-        first: Any = None,
+        first: ArrayLike | None = None,
     ) -> Contacts:
         """Find all contacts of near bodies.
 
-        method       "vertices": vertices inside bodies, with depths; where none is inside and triangles meet, the
-                     curve. "pairs": the curves; vertices of a body that is inside another. "volume": one contact for
-                     two bodies that overlap; all bodies have to be closed. "spheres": by sphere trees, searched as far
-                     as the budget goes. "auto" chooses, and says in ``stats`` what it chose, and why
-        budget_ms, max_tests   limit the work; pairs of bodies that got no time are ``possible``
-        self_collision   True adds contacts of bodies with themselves
-        first        pairs of bodies by number, shape (k, 2), that are asked before all others, in this order, and the
-                     first of them however long it takes: pass ``possible`` of the frame before, so that each has
-                     its turn
+        Parameters
+        ----------
+        method : {"auto", "vertices", "pairs", "volume", "spheres"}
+            "vertices": vertices inside bodies, with depths; the intersection curve of pairs without one.
+            "pairs": intersection curves; vertices of a body inside another.
+            "volume": one contact per pair of bodies that overlap; all bodies must be closed.
+            "spheres": sphere trees, searched as far as the budget allows.
+            "auto" chooses, and reports ``chosen`` and ``why`` in ``stats``.
+        budget_ms : float, optional
+            Milliseconds; pairs of bodies beyond are ``possible``.
+        max_tests : int, optional
+            Number of tests, a budget with the same answer on every machine; excludes ``budget_ms``.
+        self_collision : bool
+            Add contacts of bodies with themselves.
+        first : array_like, shape (k, 2), optional
+            Pairs of body numbers to process before all others, in this order; the first of them regardless of the
+            budget. With ``possible`` of the previous frame, pairs take turns.
+
+        Returns
+        -------
+        Contacts
+            Contacts sorted by bodies, kind and features.
+
+        Raises
+        ------
+        OptionError
+            If an option is not as described.
+        MeshError
+            If a body is not closed and oriented (method "volume").
         """
         began = perf_counter()
-        budget = make_budget(budget_ms, max_tests, began)
-        if not isinstance(self_collision, bool):
-            raise OptionError(f"self_collision is {shown(self_collision)}, expected True or False")
+        if budget_ms is not None and max_tests is not None:
+            raise OptionError("budget_ms and max_tests are both given; choose one, max_tests for repeatable answers")
+        is_limited = budget_ms is not None or max_tests is not None
+        budget = Budget(budget_ms, max_tests) if is_limited else None
+        as_choice(method, "method", get_args(ContactMethod))
+        as_flag(self_collision, "self_collision")
         with self._lock:
-            stages, stats = start_stages(), dict[str, Any]()
-            arena = self._look()
-            stages.done("look")
-            asked = self._near(arena)
-            if self_collision:
-                asked = np.concatenate([asked, self._selves(arena)])
-            asked, ahead = put_first(asked, first, len(self))
+            stages, stats = start_stages(), Stats()
+            search = self._refreshed()
+            stages.done("refresh")
+            pairs, ahead = self._near(search, self_collision=self_collision), 0
+            if first is not None:
+                pairs, ahead = _put_first(pairs, first, len(search.names))
             stages.done("near")
-            chosen, why = self._method(method, asked, budget_ms, max_tests, self_collision)
-            stats["chosen"], stats["why"] = chosen, why
-            found, left = self._searching().find(chosen, asked, budget, stats, ahead)
+            chosen, why = str(method), "requested"
+            if method == "auto":
+                chosen, why = choose_contacts(search.count_enclosing(), len(search.names))
+                if self_collision:
+                    tets = sum(isinstance(body, TetMesh) for body in search.bodies)
+                    why += f"; {tets} tet meshes report self-penetration depth, {len(search.bodies) - tets} curves"
+                if chosen == "vertices" and is_limited:
+                    chosen, why = choose_within_budget(search.costs(pairs), budget_ms, max_tests) or (chosen, why)
+            found = search.find(chosen, pairs, budget, stats, ahead)
             stages.done("search")
-            reason: Reason | None = "budget" if len(left) else None
-            stats["body_pairs"] = len(asked)
+            # Pairs to be put first next time: those that came first now, in that order, then the others, sorted.
+            left = np.sort(found.left)
+            others = pairs[left[left >= ahead]]
+            others = others[np.lexsort((others[:, 1], others[:, 0]))]
+            stats.update({"chosen": chosen, "why": why, "body_pairs": len(pairs), "tests_spent": found.tests})
             contacts = make_contacts(
-                joined(found), self._keys, possible=left.astype(np.int32), method=chosen, complete=reason is None,
-                reason=reason, stats=stats, elapsed_ms=1e3 * (perf_counter() - began), **self._named(),
-            )  # fmt: skip
+                found.rows,
+                search.keys,
+                Result(complete=not len(left), reason="budget" if len(left) else None, method=chosen, stats=stats),
+                bodies=search.bodies,
+                names=search.names,
+                possible=np.concatenate([pairs[left[left < ahead]], others]).astype(np.int32),
+                tests=found.tests,
+            )
             stages.done("finish")
             stats.update(stages.times())
-            return contacts
+            return replace(contacts, elapsed_ms=1e3 * (perf_counter() - began))
 
-    # steps ------------------------------------------------------------------------------------------------
-
-    def _searching(self) -> WorldSearch:
+    def _refreshed(self) -> WorldSearch:
+        """The derived state of the present bodies at their present positions."""
         if self._search is None:
-            entries = list(self._entries.values())
-            self._keys = np.array([body_key(name) for name in self._entries], dtype=np.uint64)
-            self._search = WorldSearch(
-                [e.given for e in entries],
-                [e.body for e in entries],
-                [e.surface for e in entries],
-                self._keys.tolist(),
-                self._last,
-            )
-            self._last = None
+            self._search, self._last = WorldSearch(self._entries, self._last), None
+        self._search.batch.refresh()
         return self._search
 
-    def _look(self) -> Arena:
-        arena = self._searching().arena
-        arena.look()
-        return arena
-
-    def _filters(self) -> tuple[Any, ...]:
-        """Groups, what they collide with, who is fixed, and keys of ignored pairs, as arrays."""
+    def _near(self, search: WorldSearch, margin: float = 0.0, *, self_collision: bool = False) -> Ids:
+        """Numbers of bodies that may collide, (i < j) sorted, then (i, i) with ``self_collision``."""
+        batch, entries = search.batch, self._entries.values()
         if self._filter is None:
-            entries = list(self._entries.values())
-            number = {name: b for b, name in enumerate(self._entries)}
-            ignored = [sorted((number[a], number[b])) for a, b in self._ignored]
-            keys = np.array([a * len(entries) + b for a, b in ignored], dtype=np.int64)
+            ignored = [sorted((search.number[a], search.number[b])) for a, b in self._ignored]
             group, collides = np.array([[e.group, e.collides_with] for e in entries] or [[0, 0]], dtype=np.int64).T
             fixed = np.array([e.fixed for e in entries], dtype=np.bool_)
-            self._filter = group, collides, fixed, keys
-            self._asks_all = bool(
-                not len(keys) and not fixed.any() and (group == 1).all() and (collides == ALL_GROUPS).all()
-            )
-        return self._filter
-
-    def _wanted(self, pairs: Ids) -> Ids:
-        """The pairs that are to be asked about."""
-        group, collides, fixed, ignored = self._filters()
-        if self._asks_all:
-            return pairs
-        a, b = pairs.T
-        wanted: Bools = (group[a] & collides[b] != 0) & (group[b] & collides[a] != 0) & ~(fixed[a] & fixed[b])
-        if len(ignored):
-            wanted &= ~np.isin(a * len(self) + b, ignored)
-        return pairs[wanted]
-
-    def _near(self, arena: Arena, margin: float = 0.0) -> Ids:
-        boxes = (arena.low - margin, arena.high + margin) if margin else (arena.low, arena.high)
-        return self._wanted(overlapping_boxes(*boxes))
-
-    def _selves(self, arena: Arena) -> Ids:
-        numbers = np.flatnonzero(np.diff(arena.layout.face_start))
-        pairs = np.stack([numbers, numbers], axis=1)
-        return pairs[~np.isin(numbers * len(self) + numbers, self._filters()[3])]
-
-    def _method(
-        self, method: str, asked: Ids, budget_ms: float | None, max_tests: int | None, self_collision: bool
-    ) -> tuple[str, str]:
-        """The way to find contacts, and why it was chosen."""
-        if method == "auto":
-            search = self._searching()
-            chosen = choose_contacts(search.count_insides(), len(self))
-            if self_collision:
-                chosen = chosen[0], f"{chosen[1]}; {self._why_of_selves()}"
-            if chosen[0] == "vertices" and (budget_ms is not None or max_tests is not None):
-                return choose_within_budget(search.in_arena.costs(asked), budget_ms, max_tests) or chosen
-            return chosen
-        if method not in METHODS:
-            raise OptionError(f"method is {shown(method)}, expected 'auto' or one of {', '.join(map(repr, METHODS))}")
-        return method, "asked for"
-
-    def _why_of_selves(self) -> str:
-        tets = sum(isinstance(entry.body, TetMesh) for entry in self._entries.values())
-        return (
-            f"of {tets} bodies their tets tell how deep they are in themselves, of {len(self) - tets} triangles where"
-        )
-
-    def _casting(self) -> _Cast:
-        if self._cast is None:
-            entries = self._entries
-            self._cast = _Cast(
-                tuple(entries),
-                tuple(entry.body for entry in entries.values()),
-                {name: b for b, name in enumerate(entries)},
-                [name for name, entry in entries.items() if entry.moves_by_itself],
-            )
-        return self._cast
-
-    def _named(self) -> dict[str, Any]:
-        cast = self._casting()
-        return {"names": cast.names, "bodies": cast.bodies}
+            passes_all = not ignored and not fixed.any() and bool(((group == 1) & (collides == ALL_GROUPS)).all())
+            keys = np.array([a * len(entries) + b for a, b in ignored], dtype=np.int64)
+            self._filter = _Filter(group, collides, fixed, keys, passes_all)
+        boxes = (batch.low - margin, batch.high + margin) if margin else (batch.low, batch.high)
+        pairs, (group, collides, fixed, keys, passes_all) = overlapping_boxes(*boxes), self._filter
+        if not passes_all:
+            a, b = pairs.T
+            allowed: Bools = (group[a] & collides[b] != 0) & (group[b] & collides[a] != 0) & ~(fixed[a] & fixed[b])
+            pairs = pairs[allowed & ~np.isin(a * len(entries) + b, keys)]
+        if self_collision:
+            filled = np.flatnonzero(np.diff(batch.layout.face_start))
+            filled = filled[~np.isin(filled * (len(entries) + 1), keys)]
+            pairs = np.concatenate([pairs, np.stack([filled, filled], axis=1)])
+        return pairs
 
 
-def _entry(given: Any, group: Any, collides_with: Any, fixed: Any) -> _Entry:
-    own = getattr(given, "surface", None)
-    body = own if isinstance(own, TriMesh) and not isinstance(given, TetMesh) else as_body(given)
-    for option, value in (("group", group), ("collides_with", collides_with)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value <= ALL_GROUPS:
-            raise OptionError(f"{option} is {shown(value)}, expected bits of groups, a whole number from 0 to 2^63 - 1")
-    if not isinstance(fixed, bool):
-        raise OptionError(f"fixed is {shown(fixed)}, expected True or False")
-    surface = body.surface if isinstance(body, TetMesh) else body
-    return _Entry(given, body, surface, int(group), int(collides_with), fixed, body is own, body.vertices.copy())
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be written: halves of characters cannot."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _as_names(names: Any) -> list[str]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise OptionError(f"names is {shown(names)}, expected a list of names of bodies, or None for all")
-    return list(names)
-
-
-def _as_transforms(transforms: Any, count: int) -> Floats:
-    matrices = np.ascontiguousarray(as_numbers(transforms, "transforms"), dtype=np.float64)
-    if matrices.shape != (count, 4, 4):
-        raise OptionError(f"transforms have shape {matrices.shape}, expected ({count}, 4, 4): one for each body")
-    if not np.isfinite(matrices).all():
-        raise OptionError("transforms have a NaN or infinite entry; all must be finite")
-    if not (matrices[:, 3] == (0.0, 0.0, 0.0, 1.0)).all():
-        raise OptionError("transforms have a last row other than [0, 0, 0, 1]; expected affine ones, not projective")
-    return matrices
+def _put_first(pairs: Ids, first: ArrayLike, body_count: int) -> tuple[Ids, int]:
+    """Move the pairs in ``first`` to the front, in its order; return their number too."""
+    wanted = as_indices(first, name="first", columns=2, of="body")
+    strange = wanted[(wanted < 0) | (wanted >= body_count)]
+    if len(strange):
+        raise OptionError(f"first has body {strange[0]}, expected numbers below {body_count}: positions in world.names")
+    row_of = {(a, b): row for row, (a, b) in enumerate(pairs.tolist())}
+    ordered = [(min(a, b), max(a, b)) for a, b in wanted.tolist()]
+    front = list(dict.fromkeys(row_of[pair] for pair in ordered if pair in row_of))
+    order = np.concatenate([front, np.setdiff1d(np.arange(len(pairs)), front)]).astype(np.int64)
+    return pairs[order], len(front)

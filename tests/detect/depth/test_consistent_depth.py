@@ -501,6 +501,17 @@ def test_topology_is_kept_until_an_edit():
     assert len(state_of(body).topology.elements) == len(cut.live)
 
 
+def test_a_tet_mesh_and_its_surface_have_topologies_of_their_own():
+    """Give the surface of a tet mesh the same depths before and after a query for its tets."""
+    ball = shapes.icosphere(3, radius=0.6, center=(0.6, 0.1, 0.1))
+    tets, fresh = shapes.tet_box(6, 6, 6, size=1.0), shapes.tet_box(6, 6, 6, size=1.0)
+    impinge.penetrating_vertices([tets], depth=True)
+    found, expected = (impinge.penetrating_vertices([one.surface, ball], depth=True) for one in (tets, fresh))
+
+    assert len(expected) > 100
+    np.testing.assert_array_equal(found.depth, expected.depth)
+
+
 def test_removed_tets_leave_a_way_out():
     """Let vertices leave through a hole: the surface is that of the tets that are left."""
     below = plate(8)

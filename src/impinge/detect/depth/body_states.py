@@ -70,20 +70,20 @@ def state_of(body: Body, transform: Any = None) -> State:
     """The current state of a body, moved by ``transform`` (4x4); surfaces that vertices are inside of are closed."""
     matrix = as_transform(transform, "transform")
     surface = body.surface if isinstance(body, TetMesh) else body
-    kept: dict[tuple[int, int], Topology] = surface.structure("depth", lambda _: {})
+    # A tet mesh and its surface share this structure: one topology each, by the number of corners.
+    kept: dict[int, tuple[tuple[int, int], Topology]] = surface.structure("depth", lambda _: {})
     while True:
         version = body.version
         snapshot, boundary = body.snapshot(), surface.adjacency
         key = body.topology_version, boundary.vertex_count
         if body.version == version:
             break
-    topology = kept.get(key)
-    if topology is None:
-        topology = Topology(snapshot.elements, snapshot.live, boundary)
-        kept.clear()
-        kept[key] = topology
+    corners = snapshot.elements.shape[1]
+    known = kept.get(corners)
+    if known is None or known[0] != key:
+        known = kept[corners] = key, Topology(snapshot.elements, snapshot.live, boundary)
     positions = snapshot.vertices if matrix is None else moved(matrix, snapshot.vertices, "transform")
-    return State(positions, topology, surface, matrix, version)
+    return State(positions, known[1], surface, matrix, version)
 
 
 def ask(state: State, question: Callable[[TriMesh, Floats | None], Answer]) -> Answer:

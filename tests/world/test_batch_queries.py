@@ -1,4 +1,4 @@
-"""Planes between small bodies: what is called apart shares no point, and most of what is apart is called so."""
+"""Separating planes of small bodies: separated bodies share no point, and most disjoint bodies are separated."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from impinge import TriMesh
 from impinge.detect.gjk_cut.hull_distance import hull_distance
 from impinge.mesh import shapes
-from impinge.world.batch_apart import FEW, may_meet
-from impinge.world.surface_batch import Arena
+from impinge.world.batch_queries import FEW, may_meet
+from impinge.world.surface_batch import SurfaceBatch
 
 
-def _arena(bodies):
-    arena = Arena(bodies)
-    arena.look()
-    return arena
+def _batch(bodies):
+    batch = SurfaceBatch(bodies)
+    batch.refresh()
+    return batch
 
 
 def _all_pairs(count):
@@ -29,12 +29,12 @@ def _turned_box(rng, size):
     return box
 
 
-def test_bodies_called_apart_have_hulls_apart(rng):
-    """Compare with the distance of convex hulls: nothing that meets is lost, and most of the rest is found apart."""
+def test_separated_bodies_have_disjoint_hulls(rng):
+    """Keep all pairs whose convex hulls meet, and separate more than 90 % of the others."""
     bodies = [_turned_box(rng, 4.0) for _ in range(60)]
     pairs = _all_pairs(len(bodies))
 
-    left = {tuple(pair) for pair in may_meet(_arena(bodies), pairs).tolist()}
+    left = {tuple(pair) for pair in may_meet(_batch(bodies), pairs).tolist()}
 
     meeting = {(a, b) for a, b in pairs.tolist() if hull_distance(bodies[a], bodies[b]).distance == 0.0}
     assert 100 < len(meeting) < len(pairs) - 100
@@ -44,8 +44,8 @@ def test_bodies_called_apart_have_hulls_apart(rng):
 
 @pytest.mark.parametrize("shift", [0.0, 1e3, 1e9, 1e15])
 @pytest.mark.parametrize("scale", [1e-250, 1e-30, 1.0, 1e30, 1e250])
-def test_bodies_that_touch_are_not_apart(rng, shift, scale):
-    """Let boxes share a corner exactly, wherever and how large they are."""
+def test_touching_bodies_are_not_separated(rng, shift, scale):
+    """Keep boxes that share a corner exactly, at any position and scale."""
     corner = shapes.box(1.0).vertices - shapes.box(1.0).vertices.min(axis=0)
     bodies = []
     for _ in range(40):
@@ -56,13 +56,13 @@ def test_bodies_that_touch_are_not_apart(rng, shift, scale):
             bodies.append(TriMesh(((corner * stretch) @ turn.T + place) * scale, shapes.box(1.0).faces))
     pairs = np.arange(len(bodies)).reshape(-1, 2)
 
-    assert len(may_meet(_arena(bodies), pairs)) == len(pairs)
+    assert len(may_meet(_batch(bodies), pairs)) == len(pairs)
 
 
-def test_bodies_of_many_vertices_are_left_to_others():
-    """Say nothing of bodies that have more vertices than pays."""
+def test_large_bodies_are_not_tested():
+    """Skip pairs with more than ``FEW`` vertices."""
     ball = shapes.icosphere(2)
     far = TriMesh(ball.vertices + 10.0, ball.faces)
     assert len(ball.vertices) > FEW
 
-    assert len(may_meet(_arena([ball, far]), np.array([[0, 1]]))) == 1
+    assert len(may_meet(_batch([ball, far]), np.array([[0, 1]]))) == 1
