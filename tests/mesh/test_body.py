@@ -223,7 +223,7 @@ def test_weld_modes(tmp_path):
         for yes, no in ((True, False), (np.True_, np.False_)):
             np.testing.assert_array_equal(load(path, weld=yes).faces, joined)
             np.testing.assert_array_equal(load(path, weld=no).faces, soup[1])
-    with pytest.raises(OptionError, match="weld is 'maybe', expected True, False or 'auto'"):
+    with pytest.raises(OptionError, match="weld is 'maybe', expected one of True, False, 'auto'"):
         load(tmp_path / "mesh.stl", weld="maybe")
 
 

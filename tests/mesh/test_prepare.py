@@ -414,7 +414,7 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch):
         (lambda: coarse_tets(TriMesh(np.eye(3) * 1e120, [[0, 1, 2]])), MeshError, r"1e\+120 across; scale it"),
         (lambda: coarse_tets(TriMesh(np.eye(3) * 1e308 * [[1], [-1], [1]], [[0, 1, 2]])), MeshError, "scale it"),
         (lambda: coarse_tets(TriMesh(np.eye(3) + 1e12, [[0, 1, 2]])), MeshError, "rounded too coarsely; move it"),
-        (lambda: coarse_tets(shapes.box(), method="magic"), OptionError, "expected 'auto', 'netgen' or 'cubes'"),
+        (lambda: coarse_tets(shapes.box(), method="magic"), OptionError, "expected one of 'auto', 'netgen', 'cubes'"),
         (lambda: coarse_tets(shapes.box(), coarse_faces=2), OptionError, "coarse_faces is 2, expected a whole"),
         (lambda: coarse_tets(shapes.box(), cells=2.5), OptionError, "cells is 2.5, expected a whole number from 1 to"),
         (lambda: coarse_tets(shapes.box(), method="cubes", mesh_size="a"), OptionError, "mesh_size is 'a', expected"),

@@ -157,7 +157,7 @@ def test_validate_modes():
     assert caught[0].filename == __file__
     np.testing.assert_array_equal(mesh.tets, [POSITIVE])
     assert TetMesh(x, [[0, 1, 2, 9]], validate="trust").tets[0, 3] == 9
-    with pytest.raises(OptionError, match="validate is 'repair', expected 'raise', 'drop' or 'trust'"):
+    with pytest.raises(OptionError, match="validate is 'repair', expected one of 'raise', 'drop', 'trust'"):
         TetMesh(CORNER, [POSITIVE], validate="repair")
 
 

@@ -629,5 +629,5 @@ def test_trust_looks_at_shapes_and_types_only():
 @pytest.mark.parametrize("mode", ["fix", None, True, "RAISE"])
 def test_other_modes_are_refused(mode):
     """List the modes that there are."""
-    with pytest.raises(OptionError, match=rf"validate is {mode!r}, expected 'raise', 'drop' or 'trust'"):
+    with pytest.raises(OptionError, match=rf"validate is {mode!r}, expected one of 'raise', 'drop', 'trust'"):
         TriMesh(SQUARE, FACES, validate=mode)

@@ -217,7 +217,7 @@ def test_no_contacts():
     [
         ({"stiffness": 0.0}, "stiffness is 0.0, expected a positive number, force per length"),
         ({"stiffness": float("inf")}, "stiffness is inf, expected a positive number"),
-        ({"combine": "mean"}, "combine is 'mean', expected 'average' or 'sum'"),
+        ({"combine": "mean"}, "combine is 'mean', expected one of 'average', 'sum'"),
         ({"spread": 0}, "spread is 0, expected a whole number from 1"),
         ({"damping": -1.0}, "damping is -1.0, expected a number from 0, force per speed"),
         ({"damping": 1.0}, "damping needs velocities_a and velocities_b"),

@@ -122,7 +122,7 @@ def test_static_worlds():
         ({"dt": 0.0}, "dt is 0.0, expected a positive number of seconds"),
         ({"gravity": (0.0, 1.0)}, "gravity is .*, expected three finite numbers"),
         ({"gravity": (0.0, 0.0, -1e300)}, "gravity is .*, expected three numbers up to 1e.100"),
-        ({"response": "magic"}, "response is 'magic', expected 'vertices', 'volume' or 'spheres'"),
+        ({"response": "magic"}, "response is 'magic', expected one of 'vertices', 'volume', 'spheres'"),
         ({"ground": "floor"}, "ground is 'floor', expected a height"),
         ({"ground": ((0, 0, 0), (0, 0, 0))}, "ground is .*, expected a height"),
         ({"friction": -1.0}, "friction is -1.0, expected a number from 0"),

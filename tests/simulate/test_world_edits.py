@@ -291,8 +291,8 @@ def test_time_advances_for_sleeping_bodies():
         ("ground", "floor", "ground is 'floor', expected a height"),
         ("friction", -1.0, "friction is -1.0, expected a number from 0"),
         ("damping", None, "damping is None, expected a number from 0"),
-        ("response", "magic", "response is 'magic', expected 'vertices', 'volume' or 'spheres'"),
-        ("response", ["spheres"], "response is .*spheres.*, expected 'vertices', 'volume' or 'spheres'"),
+        ("response", "magic", "response is 'magic', expected one of 'vertices', 'volume', 'spheres'"),
+        ("response", ["spheres"], "response is .*spheres.*, expected one of 'vertices', 'volume', 'spheres'"),
     ],
 )
 def test_options_are_checked_on_assignment(name, value, message):

@@ -233,7 +233,7 @@ def test_unknown_options_and_bodies(method):
     a, b = scenes.get("crossing_triangles").surfaces
     with pytest.raises(OptionError, match=f"method is 'magic', expected 'auto' or .*'{method}'"):
         impinge.triangle_pairs(a, b, method="magic")
-    with pytest.raises(OptionError, match="neighbours is 'maybe', expected 'exact' or 'skip'"):
+    with pytest.raises(OptionError, match="neighbours is 'maybe', expected one of 'exact', 'skip'"):
         impinge.self_pairs(a, neighbours="maybe", method=method)
     with pytest.raises(MeshError, match=r"b is a builtins\.int; expected a TriMesh"):
         impinge.triangle_pairs(a, 7, method=method)

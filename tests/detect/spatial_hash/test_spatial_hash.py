@@ -1092,7 +1092,7 @@ def test_bad_query_options(options, message):
 
 
 @small
-@pytest.mark.parametrize("option", ["colour", "cell_size", "transform_a"])
+@pytest.mark.parametrize("option", ["colour", "cell_size"])
 def test_unknown_options_are_type_errors(option):
     """Refuse unknown options of a query by Python itself."""
     with pytest.raises(TypeError, match=option):
