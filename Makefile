@@ -1,5 +1,5 @@
-# Everything that a newcomer needs: `make demo` and `make test`. Only Python >= 3.10 and access to a package index
-# are assumed. Packages go to .venv, in the versions that constraints.txt pins.
+# Start with `make demo` and `make test`. Requirements: Python >= 3.10 and access to a package index.
+# Packages are installed into .venv, in the versions pinned by constraints.txt.
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,18 +17,18 @@ BOUNDS_CHECKED := $(UNCOMPILED) tests/backend tests/bodies/test_soft_body.py
 .PHONY: help demo test test-all test-wheel test-minimal test-pythons test-cuda docs lint format lock bench clean
 
 help:
-	@echo "make demo       install, run the main job, say what was found and where the picture is"
-	@echo "make test       install, then lint, format check, types, tests (some 15 minutes on 2 cores)"
-	@echo "make test-all   the same and the long tests (tens of minutes)"
-	@echo "make test-wheel the tests against the built wheel, away from the sources"
-	@echo "make test-minimal   the exact core with the oldest dependencies that are declared"
-	@echo "make test-pythons   the same with the newest, on every Python of PYTHONS=... that can be had"
-	@echo "make test-cuda  prove the CUDA kernels without a GPU: simulator and compilation (installs large packages)"
-	@echo "make docs       build the pages into docs/_build; a warning is an error"
-	@echo "make bench      measure everything; `python -m benchmarks NAME` measures one"
-	@echo "make format     let ruff format and fix what it can"
-	@echo "make lock       pin the newest versions of everything into constraints.txt"
-	@echo "make clean      remove .venv and what tools left behind"
+	@echo "make demo          install, run the demo, print the result and the path of the picture"
+	@echo "make test          install, then lint, format check, types, tests (about 15 minutes on 2 cores)"
+	@echo "make test-all      the same and the long tests (tens of minutes)"
+	@echo "make test-wheel    tests against the built wheel, outside the source tree"
+	@echo "make test-minimal  the exact core with the oldest declared dependencies"
+	@echo "make test-pythons  the exact core with the newest dependencies, on every available Python of PYTHONS=..."
+	@echo "make test-cuda     CUDA kernels without a GPU: simulator and compilation (installs large packages)"
+	@echo "make docs          build the pages into docs/_build; warnings are errors"
+	@echo "make bench         run all benchmarks; 'python -m benchmarks NAME' runs one"
+	@echo "make format        format and fix with ruff"
+	@echo "make lock          pin the newest versions of all dependencies in constraints.txt"
+	@echo "make clean         remove .venv and tool caches"
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10) and 'impinge needs Python 3.10 or newer; set PYTHON=...')"

@@ -1,12 +1,13 @@
 """Measure, compare, summarise: ``python -m benchmarks NAME``.
 
-Run from the root of the repository, which is where the package ``benchmarks`` lives; it is not part of the wheel.
+Run from the root of the repository: the package ``benchmarks`` is not part of the wheel.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,8 +20,11 @@ from impinge.app.commands.console import BAD_INPUT, COLLIDING, err, out, print_r
 from impinge.errors import ImpingeError, OptionError
 
 if TYPE_CHECKING:
+    from benchmarks.compare import Move
     from benchmarks.measure import Row
 
+ROUNDS = 3
+"""Of compare-checkouts."""
 KNOWN = ", ".join(["peers", "papers", *PAPERS, *BENCHMARKS])
 
 
@@ -31,26 +35,32 @@ app = typer.Typer(name="benchmarks", rich_markup_mode=None, pretty_exceptions_en
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Any of {KNOWN}; all if none. Or: compare OLD NEW, two folders; summary FOLDER."),
+        typer.Argument(
+            help=f"Any of {KNOWN}; all if none. Or: compare OLD NEW, two folders of results; compare-checkouts OLD NEW "
+            "NAME..., two checkouts of the repository; summary FOLDER."
+        ),
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Write the figures to files in this folder.")] = None,
-    quick: Annotated[bool, typer.Option(help="Few rounds: a smoke run, not a measurement.")] = False,
+    quick: Annotated[bool, typer.Option(help="Small sizes and few rounds: a smoke run, not a measurement.")] = False,
+    rounds: Annotated[int, typer.Option(help="Processes per checkout of compare-checkouts.")] = ROUNDS,
 ) -> None:
-    """Measure, and print the figures with their ratios.
-
-    Or tell which figures of two runs differ by more than their noise.
+    """Measure, and print the figures with their ratios; or compare two runs or two checkouts.
 
     Example: python -m benchmarks papers 000 003 --out results
 
     Example: python -m benchmarks compare benchmarks/results results
+
+    Example: python -m benchmarks compare-checkouts ../before . pairs_against_peers worlds --rounds 5
     """
-    words = names or []
-    if words[:1] == ["compare"]:
-        _compare(words[1:])
-    elif words[:1] == ["summary"]:
-        _summarise(words[1:])
+    command, *arguments = names or [""]
+    if command == "compare":
+        _compare(arguments)
+    elif command == "compare-checkouts":
+        _compare_checkouts(arguments, folder, rounds=rounds, quick=quick)
+    elif command == "summary":
+        _summarise(arguments)
     else:
-        _measure(chosen(words), folder, quick=quick)
+        _measure(chosen(names or []), folder, quick=quick)
 
 
 def _measure(names: list[str], folder: Path | None, *, quick: bool) -> None:
@@ -89,8 +99,28 @@ def _compare(runs: list[str]) -> None:
 
     if len(runs) != 2:
         raise OptionError(f"compare got {len(runs)} folders, expected two: python -m benchmarks compare OLD NEW")
-    found = moves(Path(runs[0]), Path(runs[1]))
-    table = Table(title=f"{runs[0]} and {runs[1]}", title_justify="left", box=None, pad_edge=False)
+    _print_moves(f"{runs[0]} and {runs[1]}", moves(Path(runs[0]), Path(runs[1])))
+
+
+def _compare_checkouts(arguments: list[str], folder: Path | None, *, rounds: int, quick: bool) -> None:
+    from benchmarks.checkouts import compare_checkouts
+
+    if len(arguments) < 3:
+        raise OptionError(
+            f"compare-checkouts got {len(arguments)} arguments, expected two folders and at least one benchmark: "
+            "python -m benchmarks compare-checkouts OLD NEW NAME..."
+        )
+    old, new, *names = arguments
+    with tempfile.TemporaryDirectory() as scratch:
+        found = compare_checkouts(
+            Path(old), Path(new), names, folder or Path(scratch), rounds=rounds, quick=quick, report=err.print
+        )
+    _print_moves(f"{old} and {new}, {rounds} rounds", found)
+
+
+def _print_moves(title: str, found: list[Move]) -> None:
+    """Print all moves; exit with 1 if a figure became slower."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in ("verdict", "file", "figure", "old", "new"):
         table.add_column(column)
     for move in found:

@@ -1,20 +1,20 @@
-"""What each method for triangle pairs costs over all scenes, the model that ``method="auto"`` goes by, and how it does.
+"""Costs of all methods for triangle pairs over all scenes, and the fit of the cost model of ``method="auto"``.
 
-States    Every scene, its first two bodies, in all states that the model tells apart:
-              one-shot   bodies that nobody asked about before,
+States    Every scene, its first two bodies, in all states that the model distinguishes:
+              one-shot   new bodies, without cached structures,
               deforming  frames in which both have new positions,
               rigid      frames in which b is moved by a transform,
               edited     frames in which a hundredth of the triangles is removed and added again,
               remeshed   frames in which half of them are, and all get new ids,
               alone      the first of these and the second, of one body with itself.
-Measured  All methods and auto itself, in turns, each with bodies of its own; what is timed is the question, not the
+Measured  All methods and auto itself, alternately, each with bodies of its own; the query is timed, not the
           change of the bodies. Brute force is left out where it would take seconds. Methods must find the same number
           of pairs.
-Judged    What auto takes beside the best method, minima of all rounds; the last row is the worst of all.
-Contacts  What a pair of near bodies costs in a world by vertices, and by spheres; for budgets in milliseconds.
+Judged    Ratio of auto to the best method, minima of all rounds; the last row is the worst ratio.
+Contacts  Cost of a near pair in a world, by vertices and by spheres; for budgets in milliseconds.
 Fit       Costs of at least 0 for each term of ``auto`` that make the relative errors of all sums small (least squares).
-          These follow all times, not the few that decide; so each cost is then moved up and down as long as the
-          choices get better: the sum over all samples of how much slower the choice is than the best method, to
+          These fit all times, not the few that decide a choice. Each cost is then varied as long as the choices
+          improve: the sum over all samples of how much slower the choice is than the best method, to
           the fourth power, since one bad choice is worse than many fair ones.
 
     python -m benchmarks.auto_fit src/impinge/world/auto_costs.json
@@ -25,18 +25,16 @@ measures, writes the costs that the package ships, and prints how far from the b
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import mul
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measure import Row, machine
+from benchmarks.measure import Candidate, Row, interleave, machine, row_of, timed
 from impinge import queries, scenes
 from impinge.deform.waves import Wave
 from impinge.detect.common.pair_query import PairOptions
@@ -46,21 +44,23 @@ from impinge.mesh.tri_mesh import TriMesh
 from impinge.world import auto
 from impinge.world.world import World
 
-METHODS = ("box_tree", "breadth_first", "brute_force", "gjk_cut", "spatial_hash")
+METHODS: tuple[queries.PairMethod, ...] = ("box_tree", "breadth_first", "brute_force", "gjk_cut", "spatial_hash")
 MOST_PAIRS = 10_000_000
-"""Pairs of triangles that brute force is asked about."""
+"""Triangle pairs up to which brute force is timed."""
 QUICK = ("crossing_triangles", "boxes_overlapping_by_half", "nested_spheres")
 ROUNDS = 7
+WARM_ROUNDS = 2
+"""The first two rounds compile, and show auto that frames repeat."""
 SHORT = 0.02
-"""Seconds: rounds that take less are repeated five times as often, for the least of few short times is chance."""
+"""Seconds: shorter rounds are repeated five times as often, since the minimum of few short times is noise."""
 FACTORS = (0.25, 0.5, 0.7, 0.9, 1.1, 1.4, 2.0, 4.0)
-"""What a cost is multiplied by to see whether choices get better."""
+"""Factors tried on each cost to improve the choices."""
 SMALLEST = 1e-3
-"""What a cost of 0 is taken for in such trials, as a share of the time of the largest question."""
+"""Value of a cost of 0 in these trials, as a share of the time of the largest query."""
 MOST_TESTS = 100_000_000
-"""Tests of worlds that contacts are timed in; scenes with more are left out."""
+"""Tests of worlds whose contacts are timed; scenes with more are left out."""
 LEAST_COST = 1e-4
-"""Microseconds below which nothing is fitted: a cost of 0 would promise any number of pairs."""
+"""Lower bound of a fitted cost in microseconds: a cost of 0 would allow any number of pairs."""
 
 
 class Sample(NamedTuple):
@@ -68,14 +68,14 @@ class Sample(NamedTuple):
 
     name: str
     terms: auto.Terms
-    """How often each term of the model occurs."""
+    """Number of occurrences of each term of the model."""
     milliseconds: dict[str, list[float]]
     """Of all rounds, by method, and of auto."""
     chosen: str
-    """What auto took."""
+    """The choice of auto."""
 
     def best(self) -> str:
-        """The method that was quickest."""
+        """The fastest method."""
         return min(METHODS, key=lambda method: min(self.milliseconds.get(method, [np.inf])))
 
     def ratio(self, candidate: str) -> float:
@@ -84,7 +84,7 @@ class Sample(NamedTuple):
 
 
 def run(*, quick: bool = False) -> list[Row]:
-    """Time all methods and auto on all scenes in all states, and tell how far auto is from the best."""
+    """Time all methods and auto on all scenes in all states; the last row is the worst ratio of auto to the best."""
     samples = list(_samples(QUICK if quick else scenes.names(), rounds=2 if quick else ROUNDS))
     rows = [row for sample in samples for row in _rows(sample)]
     worst = max(samples, key=lambda sample: sample.ratio("auto"))
@@ -92,14 +92,15 @@ def run(*, quick: bool = False) -> list[Row]:
     note = f"auto is at most this many times slower than the best method in {len(samples)} states; here {worst.best()}"
     return [
         *rows,
-        Row(f"worst: {worst.name}", "auto", min(times), statistics.median(times), worst.ratio("auto"), note),
+        row_of(f"worst: {worst.name}", "auto", times, min(worst.milliseconds[worst.best()]), note),
     ]
 
 
 def _rows(sample: Sample) -> list[Row]:
     note = f"auto takes {sample.chosen}, {sample.ratio('auto'):.2f} times the best, {sample.best()}"
+    base = min(sample.milliseconds[sample.best()])
     return [
-        Row(sample.name, each, min(times), statistics.median(times), sample.ratio(each), note if each == "auto" else "")
+        row_of(sample.name, each, times, base, note if each == "auto" else "")
         for each, times in sample.milliseconds.items()
     ]
 
@@ -121,7 +122,7 @@ class Case:
         return [TriMesh(body.vertices, body.faces[body.alive], validate="trust") for body in self._rest]
 
     def one_shot(self, _: int) -> None:
-        """Bodies that nobody knows."""
+        """New bodies, without cached structures."""
         self.bodies = self._copies()
 
     def deforming(self, frame: int) -> None:
@@ -136,7 +137,7 @@ class Case:
                 body.update(x)
 
     def rigid(self, frame: int) -> None:
-        """A turn of b about its centre."""
+        """A rotation of b about its centre."""
         c, s = np.cos(0.02 * (frame + 1)), np.sin(0.02 * (frame + 1))
         matrix, centre = np.eye(4), self._rest[1].bounds.mean(axis=0)
         matrix[:2, :2] = (c, -s), (s, c)
@@ -154,7 +155,7 @@ class Case:
             body.compact()
 
     def one_shot_alone(self, _: int) -> None:
-        """One body that nobody knows."""
+        """One new body, without cached structures."""
         self.bodies = self._copies()[:1]
 
     def deforming_alone(self, frame: int) -> None:
@@ -162,14 +163,14 @@ class Case:
         self.bodies = self.bodies[:1]
         self.deforming(frame)
 
-    def ask(self, method: str) -> TrianglePairs:
-        """The question that is timed."""
+    def query(self, method: queries.PairMethod) -> TrianglePairs:
+        """The query that is timed."""
         if len(self.bodies) == 1:
             return queries.self_pairs(self.bodies[0], method=method)
         return queries.triangle_pairs(*self.bodies, method=method, **self.options)
 
     def terms(self) -> auto.Terms:
-        """How often each term of the model occurs in the question."""
+        """Number of occurrences of each term of the model in the query."""
         b = self.bodies[1] if len(self.bodies) > 1 else None
         return auto.features(self.bodies[0], b, PairOptions(**self.options))
 
@@ -207,28 +208,35 @@ def _sample(name: str, scene: scenes.Scene, change: Callable[[Case, int], None],
     trial = Case(scene)
     change(trial, 0)
     methods = [m for m in METHODS if m != "brute_force" or len(trial.bodies[0]) * len(trial.bodies[-1]) <= MOST_PAIRS]
-    cases = {each: Case(scene) for each in ["auto", *methods]}
-    times: dict[str, list[float]] = {each: [] for each in cases}
-    frame = -2  # the first two compile, and tell auto that there are frames
-    while frame < rounds:
-        counts, began_round = {}, perf_counter()
-        for each, case in list(cases.items())[:: 1 if frame % 2 else -1]:  # nobody always comes after the same one
-            change(case, frame + 2)
-            if each == "auto":
-                terms = case.terms()
-            began = perf_counter()
-            found = case.ask(each)
-            if frame >= 0:
-                times[each].append(1e3 * (perf_counter() - began))
-            counts[each] = len(found)
-            if each == "auto":
-                chosen = found.method
+    cases: dict[queries.PairMethod, Case] = {each: Case(scene) for each in ("auto", *methods)}
+    terms: list[auto.Terms] = []
+
+    def prepare(each: queries.PairMethod, frame: int) -> None:
+        change(cases[each], frame)
+        if each == "auto":
+            terms[:] = [cases[each].terms()]
+
+    candidates = [
+        Candidate(each, partial(_query, case, each), prepare=partial(prepare, each)) for each, case in cases.items()
+    ]
+    frames = range(WARM_ROUNDS + 5 * rounds)
+    for index, samples in enumerate(interleave(candidates, frames, rounds=len(frames), warm_up=False)):
+        counts = {each.name: len(sample.answer) for each, (sample,) in zip(candidates, samples)}
         if len(set(counts.values())) > 1:
             raise ImpingeError(f"methods disagree about {name}: {counts}; times would mean nothing")
-        frame += 1
-        if frame == 0 and perf_counter() - began_round < SHORT:
+        if index == WARM_ROUNDS - 1 and 1e-3 * sum(sample.ms for (sample,) in samples) < SHORT:
             rounds *= 5
-    return Sample(name, terms, times, chosen)
+        if index >= WARM_ROUNDS:
+            for each, (sample,) in zip(candidates, samples):
+                each.times.append(sample.ms)
+        if index + 1 == WARM_ROUNDS + rounds:
+            break
+    chosen = samples[0][0].answer.method
+    return Sample(name, terms[0], {each.name: each.times for each in candidates}, chosen)
+
+
+def _query(case: Case, method: queries.PairMethod, _: int) -> TrianglePairs:
+    return case.query(method)
 
 
 # fitting --------------------------------------------------------------------------------------------------------
@@ -238,7 +246,7 @@ def fit(samples: Sequence[Sample]) -> dict[str, auto.Terms]:
     """Microseconds of each term, by method."""
     from scipy.optimize import nnls
 
-    fitted = {}
+    fitted: dict[str, auto.Terms] = {}
     for method in METHODS:
         known = [sample for sample in samples if method in sample.milliseconds]
         times = np.array([1e3 * min(sample.milliseconds[method]) for sample in known])
@@ -250,7 +258,7 @@ def fit(samples: Sequence[Sample]) -> dict[str, auto.Terms]:
 
 
 def improved(costs: dict[str, auto.Terms], samples: Sequence[Sample]) -> dict[str, auto.Terms]:
-    """Costs by which better methods are chosen for the samples: one cost after the other, while that helps."""
+    """Costs that improve the choices for the samples, by coordinate descent."""
     terms = np.array([sample.terms for sample in samples], dtype=np.float64)
     slower = np.array([[s.ratio(m) if m in s.milliseconds else np.inf for m in METHODS] for s in samples])
     cost = np.array([costs[method] for method in METHODS])
@@ -276,7 +284,7 @@ def improved(costs: dict[str, auto.Terms], samples: Sequence[Sample]) -> dict[st
 
 
 def chosen_by(costs: dict[str, auto.Terms], sample: Sample) -> str:
-    """What auto takes by given costs, of the methods that were measured."""
+    """The choice of auto by given costs, among the measured methods."""
     known = [method for method in METHODS if method in sample.milliseconds]
     return min(known, key=lambda method: sum(map(mul, sample.terms, costs[method])))
 
@@ -295,9 +303,9 @@ def fit_contacts(names: Sequence[str], rounds: int) -> dict[str, float]:
         if near and found.complete:
             terms.append((near, found.stats["tests_wanted"]))
             times.append(_least(partial(world.contacts, method="vertices"), rounds))
-            ask = partial(world.contacts, method="spheres", max_tests=near)
-            ask()
-            spheres.append(_least(ask, rounds) / near)
+            query = partial(world.contacts, method="spheres", max_tests=near)
+            query()
+            spheres.append(_least(query, rounds) / near)
     scaled = np.array(terms) / np.array(times)[:, None]
     scale = scaled.max(axis=0)
     pair, test = np.maximum(nnls(scaled / scale, np.ones(len(times)))[0] / scale, LEAST_COST)
@@ -305,18 +313,13 @@ def fit_contacts(names: Sequence[str], rounds: int) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in costs.items()}
 
 
-def _least(ask: Callable[[], object], rounds: int) -> float:
-    """Microseconds of the quickest of several calls."""
-    times = []
-    for _ in range(rounds):
-        began = perf_counter()
-        ask()
-        times.append(1e6 * (perf_counter() - began))
-    return min(times)
+def _least(query: Callable[[], object], rounds: int) -> float:
+    """Microseconds of the fastest of several calls."""
+    return 1e3 * min(timed(query)[0] for _ in range(rounds))
 
 
 def main(path: str) -> None:
-    """Measure, fit, write, and print how good the choice by the new costs is."""
+    """Measure, fit, write, and print the ratio of the new choices to the best method."""
     samples = list(_samples(scenes.names(), rounds=ROUNDS))
     fitted = improved(fit(samples), samples)
     shipped = {

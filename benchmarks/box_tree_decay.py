@@ -1,12 +1,12 @@
-"""When should a tree be built anew? Bodies that deform far, and bodies that are edited thousands of times.
+"""When to rebuild a tree: bodies that deform far, and bodies that are edited thousands of times.
 
-Deformed   A body twists by several turns, explodes, turns inside out, over many frames, next to one that stays. The
-           candidates differ in how far the blocks may grow, relative to the whole body, before the tree is built
-           anew (``REBUILD_GROWTH``): never, at several thresholds, and in every frame.
+Deformed   A body twists by several turns, explodes, is turned inside out, over many frames, next to a fixed one. The
+           candidates differ in how far the blocks may grow, relative to the whole body, before the tree is rebuilt
+           (``REBUILD_GROWTH``): never, at several thresholds, and in every frame.
 Edited     Triangles are removed and added at random, some per frame. The candidates differ in the share of edited
-           triangles from which the tree is built anew (``REBUILD_SHARE``); one builds in every frame. A second
-           table tells what one small edit costs on bodies of several sizes: it should not follow the mesh.
-Counters   builds and triangle tests are the same on every machine and stand in the notes.
+           triangles from which the tree is rebuilt (``REBUILD_SHARE``); one rebuilds in every frame. A second table has
+           the cost of one small edit on bodies of several sizes: it should not grow with the mesh.
+Counters   Builds and triangle tests are the same on every machine and stand in the notes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import math
 import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import perf_counter
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Row, timed
 from impinge.checks import Floats
 from impinge.deform.waves import explode, turn_inside_out, twist
 from impinge.detect.box_tree.detector import BoxTree
@@ -35,7 +34,7 @@ DEFORMATIONS: dict[str, Callable[[Floats, float], Floats]] = {
     "turned inside out": turn_inside_out,
 }
 GROWTHS = (1.0, 1.5, 2.0, 3.0, 5.0, math.inf)
-"""1 builds in every frame in which a body is looser than at its build; inf never does."""
+"""1 rebuilds in every frame in which the boxes are larger than at the build; inf never does."""
 SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0, math.inf)
 
 
@@ -52,7 +51,7 @@ def run(*, quick: bool = False) -> list[Row]:
 
 @contextmanager
 def _limits(*, growth: float = math.inf, share: float = math.inf) -> Iterator[None]:
-    """Set when trees are built anew, for a while."""
+    """Set the rebuild thresholds within the block."""
     before = tree.REBUILD_GROWTH, tree.REBUILD_SHARE
     tree.REBUILD_GROWTH, tree.REBUILD_SHARE = growth, share
     try:
@@ -62,14 +61,13 @@ def _limits(*, growth: float = math.inf, share: float = math.inf) -> Iterator[No
 
 
 def _timed(detector: BoxTree, taken: list[float]) -> TrianglePairs:
-    began = perf_counter()
-    result = detector.query()
-    taken.append(1e3 * (perf_counter() - began))
+    ms, result = timed(detector.query)
+    taken.append(ms)
     return result
 
 
 def _row(scene: str, name: str, taken: list[float], base: float | None, note: str) -> Row:
-    """Total time; its ratio is to the first candidate of the scene."""
+    """Total time, and its ratio to the first candidate of the scene."""
     total = sum(taken)
     return Row(scene, name, total, statistics.median(taken), total / base if base else 1.0, note)
 
@@ -114,7 +112,7 @@ def _edited(subdivisions: int, frames: int) -> list[Row]:
 
 
 def _edit(body: TriMesh, rng: np.random.Generator, count: int) -> None:
-    """Remove random triangles, and add as many that are near to where some were: halves of others."""
+    """Remove random triangles, and add as many halves of others."""
     live = np.flatnonzero(body.alive)
     gone = rng.choice(live, count, replace=False)
     corners = body.faces[rng.choice(live, count, replace=False)]
@@ -124,7 +122,7 @@ def _edit(body: TriMesh, rng: np.random.Generator, count: int) -> None:
 
 
 def _edit_by_size(subdivisions: tuple[int, ...]) -> list[Row]:
-    """The first query after one small edit against one without: what following the edit costs."""
+    """The first query after one small edit against one without: the cost of the edit."""
     rows = []
     for level in subdivisions:
         rng = np.random.default_rng(0)

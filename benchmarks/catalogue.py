@@ -1,4 +1,4 @@
-"""All benchmarks by name, and the names that stand for several."""
+"""All benchmarks by name, and names of groups."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PEERS = [
     "pairs_against_peers", "gjk_cut_against_peers", "proximity_against_peers", "cloth_proximity",
     "hashing_against_peers", "volumes_against_peers", "worlds",
 ]  # fmt: skip
-"""Those that time other libraries beside us."""
+"""Benchmarks that time other libraries."""
 
 PAPERS = {
     number: [name for name in BENCHMARKS if name.startswith(f"p{number}_")]
@@ -57,12 +57,12 @@ PAPERS = {
 
 
 def is_experiment(name: str) -> bool:
-    """Whether a benchmark has claims to judge, and writes a page with a picture, as those of the papers do."""
+    """Whether a benchmark has claims, and writes a page with a picture."""
     return ".papers." in BENCHMARKS[name] or name == "cluster_speed"
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The benchmarks that names stand for, in their order: all if none; ``papers 000 003`` are those of two papers."""
+    """The benchmarks of names and groups, in their order: all if none; ``papers 000 003`` are those of two papers."""
     found: list[str] = []
     for name in names or BENCHMARKS:
         if name == "peers":
@@ -75,5 +75,7 @@ def chosen(names: Sequence[str]) -> list[str]:
             found.append(name)
         else:
             known = ", ".join(["peers", "papers", *PAPERS, *BENCHMARKS])
-            raise OptionError(f"no benchmark {name}; expected any of {known}, or compare OLD NEW")
+            raise OptionError(
+                f"no benchmark {name}; expected any of {known}, compare OLD NEW or compare-checkouts OLD NEW NAME..."
+            )
     return list(dict.fromkeys(found))

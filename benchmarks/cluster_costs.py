@@ -1,9 +1,9 @@
-"""From what single things cost to what a million frames would take on many workers: a calculation, not a measurement.
+"""Extrapolation from single costs to a million frames on many workers: a calculation, not a measurement.
 
-1. List.  The client finds and stamps all frames, before anyone works.
-2. Work.  Workers, scheduler and client then work at the same time, so that the slowest of them tells how long it takes.
-          Only the share of the workers shrinks with their number: from where the scheduler or the client needs as long
-          as they do, more of them change nothing.
+1. List.  The client finds and stamps all frames before the work.
+2. Work.  Workers, scheduler and client then work concurrently: the slowest of them determines the time.
+          Only the time of the workers shrinks with their number; once the scheduler or the client takes longer,
+          more workers change nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MANY_WORKERS = (1, 10, 100, 1000)
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured, in bytes, and in milliseconds of processor time, which other work changes little."""
+    """Measured costs in bytes, and in milliseconds of processor time, which other load changes little."""
 
     frame: float
     """Processor time of a worker that sees the file, reading included."""
@@ -29,7 +29,7 @@ class Costs:
     client_task: float
     """Processor time that a task takes of each."""
     part: float
-    """A part brought to the disk of the client, waiting included."""
+    """A part written to the disk of the client, waiting included."""
     listed: float
     """A frame found and stamped by the client, before the work begins."""
     read: float
@@ -61,13 +61,13 @@ class Costs:
         return (frames * self.listed + each[slowest]) / 3.6e6, slowest
 
     def enough_workers(self, *, sending: bool = False) -> float:
-        """Workers from which on more change nothing, for others need as long as they do."""
+        """Number of workers beyond which more change nothing."""
         each = self.shares(1, sending=sending)
         return each["workers"] / max(each["scheduler"], each["client"], 1e-9)
 
 
 def calculated(costs: Costs) -> list[Table]:
-    """What nobody measured."""
+    """The extrapolation; nothing of it is measured."""
     tables = []
     for sending in (False, True):
         how = "sent to workers that do not see the files" if sending else "read by workers that see the files"

@@ -1,8 +1,9 @@
 """Find which figures of two runs differ by more than their noise.
 
-A run is a folder of CSV files as ``python -m benchmarks --out`` writes them, or one such file. A time has a minimum and
-a median over its rounds, and the span between is its noise: a time moved if the two spans are disjoint. Counters
-(whole numbers of tests, candidates, fragments) have no noise: any change counts.
+A run is a folder of CSV files that ``python -m benchmarks --out`` has written, or one such file. The noise of a time is
+the span from its minimum to its median: a time moved if the spans of both runs are disjoint. Counters (numbers of
+tests, candidates, fragments) have no noise: every change is reported. Runs at different times also differ by the drift
+of the machine; ``benchmarks.checkouts`` alternates two checkouts in one run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TIMES = ["scene", "candidate", "min_ms", "median_ms", "ratio", "note"]
 
 @dataclass(frozen=True)
 class Move:
-    """A figure that is not what it was."""
+    """A figure that differs between two runs."""
 
     file: str
     figure: str
@@ -39,7 +40,14 @@ def moves(old: Path, new: Path) -> list[Move]:
     common = [name for name in before if name in after]
     if not common:
         raise FileError(f"{old} and {new} have no CSV file in common; expected two folders written by --out")
-    return [move for name in common for move in _moves_of_file(name, _read(before[name]), _read(after[name]))]
+    found: list[Move] = []
+    for name in common:
+        old_rows, new_rows = read_csv(before[name]), read_csv(after[name])
+        if old_rows[0] == TIMES == new_rows[0]:
+            found += _moves_of_times(name, old_rows[1:], new_rows[1:])
+        else:
+            found += _moves_of_counters(name, old_rows, new_rows)
+    return found
 
 
 def _files(run: Path) -> dict[str, Path]:
@@ -48,7 +56,8 @@ def _files(run: Path) -> dict[str, Path]:
     return {path.name: path for path in ([run] if run.is_file() else sorted(run.glob("*.csv")))}
 
 
-def _read(path: Path) -> list[list[str]]:
+def read_csv(path: Path) -> list[list[str]]:
+    """All rows of a file of results, without its first line on the machine."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(line for line in file if not line.startswith("#")))
@@ -57,13 +66,6 @@ def _read(path: Path) -> list[list[str]]:
     if not rows:
         raise FileError(f"{path} has no rows; run the benchmark again")
     return rows
-
-
-def _moves_of_file(name: str, old: list[list[str]], new: list[list[str]]) -> Iterator[Move]:
-    if old[0] == TIMES == new[0]:
-        yield from _moves_of_times(name, old[1:], new[1:])
-    else:
-        yield from _moves_of_counters(name, old, new)
 
 
 def _moves_of_times(name: str, old: list[list[str]], new: list[list[str]]) -> Iterator[Move]:
@@ -98,10 +100,6 @@ def _moves_of_counters(name: str, old: list[list[str]], new: list[list[str]]) ->
     nothing: list[str] = []
     for line, (was, now) in enumerate(zip_longest(old, new, fillvalue=nothing)):
         for column, (a, b) in enumerate(zip_longest(was, now, fillvalue="")):
-            if a != b and (_is_count(a) or _is_count(b) or line == 0):
+            if a != b and (a.isdigit() or b.isdigit() or line == 0):
                 title = old[0][column] if column < len(old[0]) else new[0][column]
                 yield Move(name, f"{title} of {(was or now)[0]}", a, b, "changed")
-
-
-def _is_count(text: str) -> bool:
-    return text.isdigit()

@@ -78,7 +78,7 @@ class DaskProcesses:
         return found
 
     def close(self) -> None:
-        """End all."""
+        """Terminate all processes."""
         for process in reversed(self._processes.values()):
             process.kill()
             process.wait()
@@ -92,7 +92,7 @@ def _cpu_of(process: Any) -> float:
 
 @contextlib.contextmanager
 def dask_processes(workers: int) -> Iterator[DaskProcesses]:
-    """Processes for as long as the context lasts."""
+    """Processes that live as long as the context."""
     with tempfile.TemporaryDirectory(prefix="impinge-dask-") as folder:
         made = DaskProcesses(Path(folder), workers)
         try:

@@ -1,32 +1,28 @@
-"""GJK with cut against what a user could install instead, update included, at the sizes of its paper and beyond.
+"""GJK with cut against other libraries, update included, at the sizes of its paper and beyond.
 
 Scenes     Bumpy spheres of 1,500, 13,000 and 82,000 triangles, two of each, which deform in every frame.
-Candidates ``GjkCut`` first, so that ratios are times its own; ``BoxTree``; MeshLib, libigl, Coal and python-fcl, each
-           at its best (refit where it has one). Rounds and agreement as in ``turns``.
+Candidates ``GjkCut`` first: ratios are to its time; ``BoxTree``; MeshLib, libigl, Coal and python-fcl, each with
+           a refit where it has one. Visits and agreement as in ``peer_scenes``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.measure import Row
-from benchmarks.peers import Peer, all_peers
-from benchmarks.turns import (
-    LEAST_ROUNDS,
+from benchmarks.measure import LEAST_ROUNDS, Row, Sizes
+from benchmarks.peer_scenes import (
     ROUNDS,
     SECONDS_PER_CANDIDATE,
-    Candidate,
     Frame,
     Step,
     count_of,
-    measured,
+    installed,
+    measure_frames,
     our_candidate,
-    peer_candidate,
-    take_turns,
-    unmeasured,
+    pair_candidate,
     waves,
 )
+from benchmarks.peers import Peer, all_peers
 from impinge.deform.waves import Wave
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.gjk_cut.detector import GjkCut
@@ -38,45 +34,30 @@ WAVE = Wave(0.05, 4.0, angular_speed=2.0)
 CENTER = (1.1, 0.4, 0.2)
 """Of the second body, as in the scenes ``bumpy_spheres_*``."""
 
-
-@dataclass(frozen=True)
-class _Sizes:
-    grids: tuple[tuple[int, int], ...]
-    """Meridians and bands of the spheres."""
-    rounds: int
-    seconds: float
-
-
-FULL = _Sizes(((30, 26), (100, 66), (250, 165)), ROUNDS, SECONDS_PER_CANDIDATE)
-QUICK = _Sizes(((12, 9),), LEAST_ROUNDS, 0.2)
+# grids: meridians and bands of the spheres
+FULL = Sizes(grids=((30, 26), (100, 66), (250, 165)), rounds=ROUNDS, seconds=SECONDS_PER_CANDIDATE)
+QUICK = Sizes(grids=((12, 9),), rounds=LEAST_ROUNDS, seconds=0.2)
 
 
 def run(*, quick: bool = False) -> list[Row]:
     """Measure all sizes; ``quick`` takes one that is tiny."""
     sizes = QUICK if quick else FULL
-    rows, peers = [], []
-    for peer in all_peers():
-        if peer.name in PEERS:
-            reason = peer.available()
-            if reason is None:
-                peers.append(peer)
-            else:
-                rows.append(unmeasured("peers", peer.name, reason))
+    peers, rows = installed([peer for peer in all_peers() if peer.name in PEERS])
     for grid in sizes.grids:
         rows += _against_peers(grid, peers, sizes)
     return rows
 
 
-def _against_peers(grid: tuple[int, int], peers: list[Peer], sizes: _Sizes) -> list[Row]:
+def _against_peers(grid: tuple[int, int], peers: list[Peer], sizes: Sizes) -> list[Row]:
     bodies = shapes.uv_sphere(*grid), shapes.uv_sphere(*grid, center=CENTER)
     frames = waves(bodies, WAVE)
     us, expected = our_candidate("GjkCut", _detecting(GjkCut(*bodies), bodies), frames)
     tree, found = our_candidate("BoxTree", _detecting(BoxTree(*bodies), bodies), frames)
     if found != expected:
-        raise AssertionError(f"GjkCut and BoxTree find other pairs of {count_of(bodies)} triangles: no time counts")
-    candidates = [us, tree, *(_peer(peer, bodies, expected) for peer in peers)]
-    take_turns(candidates, frames, rounds=sizes.rounds, seconds=sizes.seconds)
-    return measured(f"smooth, {count_of(bodies)}", candidates)
+        raise AssertionError(f"GjkCut and BoxTree disagree on bodies of {count_of(bodies)} triangles: no time counts")
+    candidates = [us, tree, *(pair_candidate(peer, bodies, expected) for peer in peers)]
+    scene = f"smooth, {count_of(bodies)}"
+    return measure_frames(scene, candidates, frames, rounds=sizes.rounds, seconds=sizes.seconds)
 
 
 def _detecting(detector: GjkCut | BoxTree, bodies: tuple[TriMesh, TriMesh]) -> Step:
@@ -86,13 +67,3 @@ def _detecting(detector: GjkCut | BoxTree, bodies: tuple[TriMesh, TriMesh]) -> S
         return detector.query().pairs
 
     return step
-
-
-def _peer(peer: Peer, bodies: tuple[TriMesh, TriMesh], expected: Any) -> Candidate:
-    peer.prepare(*bodies)
-
-    def step(frame: Frame) -> Any:
-        peer.update(*frame)
-        return peer.query()
-
-    return peer_candidate(peer, step, expected)

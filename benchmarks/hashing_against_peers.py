@@ -1,18 +1,18 @@
-"""Vertices in tets of deforming bodies, update included: impinge against what a user could install instead.
+"""Vertices in tets of deforming bodies, update included: impinge against other libraries.
 
-Scene      100 plates of 500 tets, sunk into each other: 5,000 to 10,000 contacts, the plates of setup E of
+Scene      100 plates of 500 tets that penetrate each other: 5,000 to 10,000 contacts, the plates of setup E of
            [Teschner2003]. All move in every frame.
-Ours       New positions into all bodies, then every vertex in every tet but its own, with barycentric coordinates,
-           sorted; self-collisions too.
-libigl     One tree over all tets, built anew, and ``in_element`` of all vertices: one tet for each, mostly one of the
-           vertex's own, so that it tells no contact. And what tells all but self-collisions: a tree for each body,
-           asked about the vertices of others in its box (which NumPy picks): one tet for each, which is enough, since
-           tets of one body do not overlap. Neither gives barycentric coordinates.
-pyvista    A locator over all tets, built anew, and one tet for each vertex, mostly its own, too.
-Agreement  All tets of all vertices by libigl's ``AABB.find``, but for the vertex's own, must be our contacts, and so
-           must those of the trees for each body; once, at a pose where no vertex is on a face.
-Ours alone Time per tet over the number of tets: copies of 20 such plates, so that contacts per tet are the same; as
-           many bodies, and joined into one. And the memory beyond the bodies' own.
+Ours       New positions for all bodies, then every vertex in every tet but its own, with barycentric coordinates,
+           sorted; self-collisions included.
+libigl     One tree over all tets, rebuilt, and ``in_element`` of all vertices: one tet for each, mostly one of the
+           vertex's own, hence no contact. Second candidate, all contacts but self-collisions: a tree for each body,
+           queried with the vertices of others in its box (selected by NumPy). One tet for each is enough, since tets
+           of one body do not overlap. Neither gives barycentric coordinates.
+pyvista    A locator over all tets, rebuilt, and one tet for each vertex, mostly its own.
+Agreement  All tets of all vertices by libigl's ``AABB.find``, without the vertex's own, must be our contacts, and so
+           must those of the trees for each body; checked once, at a pose where no vertex is on a face.
+Ours alone Time per tet over the number of tets: copies of 20 such plates keep the contacts per tet constant; as
+           separate bodies, and joined into one. And the memory beyond that of the bodies.
 """
 
 from __future__ import annotations
@@ -20,20 +20,17 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from time import perf_counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row, interleaved
+from benchmarks.measure import Candidate, Row, Sizes, interleave, interleaved, our_threads, row_of, unmeasured
 from benchmarks.papers.p003_scenes import copies, counts, joined, tet_bodies
 from impinge import scenes
-from impinge.backend import jit
 from impinge.checks import Floats, Ints
 from impinge.detect.common.results import VertexContacts
 from impinge.detect.spatial_hash.detector import SpatialHash
@@ -47,29 +44,21 @@ ONE_TREE, TREES = "libigl, one tree, a tet for each vertex", "libigl, a tree for
 PYVISTA = "pyvista, a tet for each vertex"
 FRAMES = 5
 STEP = 0.1
-"""Of time, between frames."""
+"""Time between frames."""
 MOST_BYTES = 100.0
-"""Per primitive, that is to say vertex or tet."""
+"""Per primitive: vertex or tet."""
 MOST_SPREAD = 1.4
 """Of the time per tet."""
 
 Frame = tuple[Floats, ...]
 """Positions of all bodies."""
 Contacts = set[tuple[int, int]]
-"""Vertices and tets, by their numbers among all."""
+"""Global indices of vertices and tets."""
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    scene: str
-    block: str
-    """What is copied for the time per tet."""
-    copies: tuple[int, ...]
-    rounds: int
-
-
-FULL = _Sizes("hashing_setup_e_dense", "hashing_setup_c_dense", (1, 5, 20, 50, 200), 30)
-QUICK = _Sizes("hashing_setup_c_dense", "hashing_setup_c_dense", (1, 2), 2)
+# block: what is copied for the time per tet
+FULL = Sizes(scene="hashing_setup_e_dense", block="hashing_setup_c_dense", copies=(1, 5, 20, 50, 200), rounds=30)
+QUICK = Sizes(scene="hashing_setup_c_dense", block="hashing_setup_c_dense", copies=(1, 2), rounds=2)
 
 
 def run(*, quick: bool = False) -> list[Row]:
@@ -79,7 +68,7 @@ def run(*, quick: bool = False) -> list[Row]:
 
 
 def step_of(bodies: Sequence[TetMesh], detector: SpatialHash) -> Callable[[Frame], VertexContacts]:
-    """New positions into all bodies, then all contacts."""
+    """A step: new positions for all bodies, then all contacts."""
 
     def step(frame: Frame) -> VertexContacts:
         for body, x in zip(bodies, frame):
@@ -98,7 +87,7 @@ def _frames(scene: Scene, count: int) -> list[Frame]:
 # against peers ------------------------------------------------------------------------------------------------
 
 
-def _against_peers(sizes: _Sizes) -> list[Row]:
+def _against_peers(sizes: Sizes) -> list[Row]:
     scene = scenes.get(sizes.scene)
     bodies = tet_bodies(scene)
     frames = _frames(scene, FRAMES)
@@ -107,38 +96,27 @@ def _against_peers(sizes: _Sizes) -> list[Row]:
     peers, missing = _peers(bodies)
     found = [step(frame) for frame in frames]
     _check(found[0], frames[0], peers)
-    turns: dict[str, Callable[[], object]] = {OURS: _over(step, frames), WITHOUT_UPDATE: detector.query}
-    turns |= {name: _over(peer.step, frames) for name, peer in peers.items()}
+    steps: dict[str, Callable[[Frame], object]] = {OURS: step, WITHOUT_UPDATE: lambda _: detector.query()}
+    steps |= {name: peer.step for name, peer in peers.items()}
     objects, tets, vertices = counts(scene)
     label = f"{objects} plates, {tets:,} tets, {vertices:,} vertices"
-    rows = interleaved(label, turns, rounds=sizes.rounds)
+    rows = interleaved(label, steps, frames, rounds=sizes.rounds)
     contacts = [len(each) for each in found]
-    note = f"{min(contacts):,} to {max(contacts):,} contacts; {jit.thread_count()} threads ({jit.thread_layer()})"
-    base = rows[0].median_ms
-    noted = [_with_note(rows[0], note)]
-    noted.append(_with_note(rows[1], "build and contacts, the positions being there; nothing is kept from before"))
+    noted = [replace(rows[0], note=f"{min(contacts):,} to {max(contacts):,} contacts; {our_threads()}")]
+    noted.append(replace(rows[1], note="build and contacts at given positions; nothing is reused from the last query"))
     for row in rows[2:]:
         alone = f"{row.min_ms / rows[1].min_ms:.2f} of ours without the update"
-        noted.append(_with_note(row, f"medians {row.median_ms / base:.2f}, {alone}; {peers[row.candidate].note}"))
-    return noted + [Row(label, name, math.nan, math.nan, math.nan, why) for name, why in missing.items()]
-
-
-def _with_note(row: Row, note: str) -> Row:
-    return Row(row.scene, row.candidate, row.min_ms, row.median_ms, row.ratio, note)
-
-
-def _over(step: Callable[[Frame], object], frames: list[Frame]) -> Callable[[], object]:
-    """A step that goes on to the next frame each time."""
-    turns = itertools.cycle(frames)
-    return lambda: step(next(turns))
+        note = f"medians {row.median_ms / rows[0].median_ms:.2f}, {alone}; {peers[row.candidate].note}"
+        noted.append(replace(row, note=note))
+    return noted + [unmeasured(label, name, why) for name, why in missing.items()]
 
 
 class _Peer:
-    """Tets of all bodies as a peer wants them; made once, since they do not change."""
+    """Tets of all bodies in the layout of a peer, built once."""
 
     note: str
     has_self = True
-    """Whether ``contacts`` tells self-collisions."""
+    """Whether ``contacts`` includes self-collisions."""
 
     def __init__(self, bodies: Sequence[TetMesh]) -> None:
         self.start = np.cumsum([0, *(len(body.vertices) for body in bodies)])
@@ -151,7 +129,7 @@ class _Peer:
         raise NotImplementedError
 
     def contacts(self, _: Frame) -> Contacts | None:
-        """All contacts, at any cost; None from a peer that cannot tell them."""
+        """All contacts, at any cost; None from a peer without them."""
         return None
 
 
@@ -159,7 +137,7 @@ class _OneTree(_Peer):
     def __init__(self, bodies: Sequence[TetMesh]) -> None:
         super().__init__(bodies)
         self.igl: Any = importlib.import_module("igl")
-        self.note = f"libigl {importlib.metadata.version('libigl')}: mostly the vertex's own tet, no contact is told"
+        self.note = f"libigl {importlib.metadata.version('libigl')}: mostly the vertex's own tet, no contacts"
 
     def step(self, frame: Frame) -> Ints:
         x = np.concatenate(frame)
@@ -185,17 +163,17 @@ class _Trees(_Peer):
         self.note = f"libigl {importlib.metadata.version('libigl')}: contacts of two bodies, no self-collisions"
 
     def step(self, frame: Frame) -> tuple[Ints, Ints]:
-        """Vertices and tets by their numbers among all."""
+        """Global indices of vertices and tets."""
         x = np.concatenate(frame)
         vertex, tet = [], []
         for b, (own, tets) in enumerate(zip(frame, self.body_tets)):
             near = ((x >= own.min(axis=0)) & (x <= own.max(axis=0))).all(axis=1)
             near[self.start[b] : self.start[b + 1]] = False
-            asked = np.flatnonzero(near)
+            vertices = np.flatnonzero(near)
             tree = self.igl.AABB()
             tree.init(own, tets)
-            found = self.igl.in_element(own, tets, x[asked], tree)
-            vertex.append(asked[found >= 0])
+            found = self.igl.in_element(own, tets, x[vertices], tree)
+            vertex.append(vertices[found >= 0])
             tet.append(found[found >= 0] + self.tet_start[b])
         return np.concatenate(vertex), np.concatenate(tet)
 
@@ -211,7 +189,7 @@ class _Pyvista(_Peer):
         kinds = np.full(len(self.tets), pyvista.CellType.TETRA, dtype=np.uint8)
         cells = np.insert(self.tets, 0, 4, axis=1).reshape(-1)
         self.make = lambda x: pyvista.UnstructuredGrid(cells, kinds, x)
-        self.note = f"pyvista {pyvista.__version__}: mostly the vertex's own tet, no contact is told"
+        self.note = f"pyvista {pyvista.__version__}: mostly the vertex's own tet, no contacts"
 
     def step(self, frame: Frame) -> Ints:
         x = np.concatenate(frame)
@@ -224,11 +202,11 @@ PEERS: dict[str, tuple[str, str, type[_Peer]]] = {
     TREES: ("igl", "bench", _Trees),
     PYVISTA: ("pyvista", "picture", _Pyvista),
 }
-"""Module, extra that brings it, and how it is asked."""
+"""Module, extra that installs it, and adapter."""
 
 
 def _peers(bodies: Sequence[TetMesh]) -> tuple[dict[str, _Peer], dict[str, str]]:
-    """Those that are installed, and why others are not there."""
+    """Installed peers, and the reason for each of the others."""
     peers, missing = {}, {}
     for name, (module, extra, make) in PEERS.items():
         if importlib.util.find_spec(module) is None:
@@ -239,7 +217,7 @@ def _peers(bodies: Sequence[TetMesh]) -> tuple[dict[str, _Peer], dict[str, str]]
 
 
 def _check(ours: VertexContacts, frame: Frame, peers: dict[str, _Peer]) -> None:
-    """Refuse to time a peer that has other contacts."""
+    """Raise if the contacts of a peer differ from ours."""
     for name, peer in peers.items():
         found = peer.contacts(frame)
         if found is None:
@@ -247,13 +225,13 @@ def _check(ours: VertexContacts, frame: Frame, peers: dict[str, _Peer]) -> None:
         expected = _numbered(ours, peer)
         if found != expected:
             raise ImpingeError(
-                f"{name} has {len(found - expected)} contacts that we have not, and lacks {len(expected - found)} of "
+                f"{name} has {len(found - expected)} contacts more than ours and lacks {len(expected - found)} of "
                 f"our {len(expected)}; none is timed"
             )
 
 
 def _numbered(found: VertexContacts, peer: _Peer) -> Contacts:
-    """Our contacts of the sort that the peer knows, by its numbers."""
+    """Our contacts by global index, without self-collisions for a peer without them."""
     rows = slice(None) if peer.has_self else ~found.is_self
     vertex, tet = peer.start[found.body] + found.vertex, peer.tet_start[found.in_body] + found.tet
     return set(zip(vertex[rows].tolist(), tet[rows].tolist()))
@@ -268,26 +246,22 @@ class _Size:
 
     scene: Scene
     detector: SpatialHash
-    step: Callable[[Frame], VertexContacts]
-    frames: list[Frame]
-    ms: list[float]
+    candidate: Candidate[int, VertexContacts]
+    contacts: int
     query_ms: list[float]
-    contacts: int = 0
-
-    @property
-    def tets(self) -> int:
-        return counts(self.scene)[1]
 
 
-def _time_per_tet(sizes: _Sizes) -> list[Row]:
-    """Copies as bodies of their own, then the same tets as one body: what the number of bodies costs shows between."""
+def _time_per_tet(sizes: Sizes) -> list[Row]:
+    """Copies as separate bodies, then the same tets as one body: the difference is the cost of the bodies."""
     rows = []
     for name, change in (("bodies of their own", lambda scene: scene), ("one body", joined)):
         block = scenes.get(sizes.block)
         measured = [_prepare(change(copies(block, count))) for count in sizes.copies]
-        for turn in range(max(2, sizes.rounds // 3)):
-            for each in measured:
-                _take(each, turn)
+        candidates = [each.candidate for each in measured]
+        for samples in interleave(candidates, range(3), rounds=max(2, sizes.rounds // 3)):
+            for each, (sample,) in zip(measured, samples):
+                each.candidate.judge(sample)
+                each.query_ms.append(sample.answer.elapsed_ms)
         rows += _rows_per_tet(f"time per tet, copies as {name}", measured)
     return rows
 
@@ -295,43 +269,38 @@ def _time_per_tet(sizes: _Sizes) -> list[Row]:
 def _prepare(scene: Scene) -> _Size:
     bodies = tet_bodies(scene)
     detector = SpatialHash(bodies)
-    size = _Size(scene, detector, step_of(bodies, detector), _frames(scene, 3), [], [])
-    size.contacts = len(size.step(size.frames[0]))
-    return size
+    step, frames = step_of(bodies, detector), _frames(scene, 3)
 
+    def at(frame: int) -> VertexContacts:
+        return step(frames[frame])
 
-def _take(size: _Size, turn: int) -> None:
-    """One frame to bring the data back, then one that counts."""
-    size.step(size.frames[turn % 3])
-    began = perf_counter()
-    found = size.step(size.frames[(turn + 1) % 3])
-    size.ms.append(1e3 * (perf_counter() - began))
-    size.query_ms.append(found.elapsed_ms)
+    return _Size(scene, detector, Candidate(scene.name, at, lead_in=1), len(at(0)), [])
 
 
 def _rows_per_tet(label: str, measured: list[_Size]) -> list[Row]:
-    ns = [1e6 * min(each.ms) / each.tets for each in measured]
+    base = min(measured[0].candidate.times)
+    ns = [1e6 * min(each.candidate.times) / counts(each.scene)[1] for each in measured]
     rows = []
     for each, per_tet in zip(measured, ns):
         objects, tets, vertices = counts(each.scene)
+        times = each.candidate.times
         note = (
             f"{per_tet:.1f} ns per tet, {per_tet / min(ns):.2f} of the least (medians "
-            f"{1e6 * statistics.median(each.ms) / tets:.1f}; query alone {1e6 * min(each.query_ms) / tets:.1f}); "
+            f"{1e6 * statistics.median(times) / tets:.1f}; query alone {1e6 * min(each.query_ms) / tets:.1f}); "
             f"{each.contacts / tets:.4f} contacts per tet; {objects} bodies; "
-            f"{told_memory(each.detector, tets + vertices)}"
+            f"{memory_note(each.detector, tets + vertices)}"
         )
-        ratio = min(each.ms) / min(measured[0].ms)
-        rows.append(Row(label, f"{OURS}, {tets:,} tets", min(each.ms), statistics.median(each.ms), ratio, note))
+        rows.append(row_of(label, f"{OURS}, {tets:,} tets", times, base, note))
     spread = max(ns) / min(ns)
     verdict = f"most over least time per tet {spread:.2f}, at most {MOST_SPREAD:g} wanted"
     return [*rows, Row(label, "spread", math.nan, math.nan, spread, verdict)]
 
 
-def told_memory(detector: SpatialHash, primitives: int) -> str:
-    """Bytes per primitive that a detector keeps besides the bodies' positions and tets."""
+def memory_note(detector: SpatialHash, primitives: int) -> str:
+    """Bytes per primitive of a detector, without the positions and tets of the bodies."""
     parts = kept_bytes(detector)
-    told = ", ".join(f"{name} {size / primitives:.1f}" for name, size in parts.items())
-    return f"{sum(parts.values()) / primitives:.1f} bytes per primitive, at most {MOST_BYTES:g} wanted ({told})"
+    listed = ", ".join(f"{name} {size / primitives:.1f}" for name, size in parts.items())
+    return f"{sum(parts.values()) / primitives:.1f} bytes per primitive, at most {MOST_BYTES:g} wanted ({listed})"
 
 
 def kept_bytes(detector: SpatialHash) -> dict[str, int]:

@@ -1,28 +1,28 @@
-"""Nearest points of a deforming body, and which are inside, update included: impinge against what users could install.
+"""Closest points on a deforming body, and which points are inside, update included: impinge against other libraries.
 
-Scene      A bumpy sphere of 82k triangles that moves in every frame, and 100k points in its box, widened by a tenth.
-Frame      New positions in, distance, nearest point and triangle of every point out. Peers build their tree anew, since
-           none of them can refit it. trimesh, which would take minutes, gets every hundredth point only: its ratio is
-           lower than it should be.
-Inside     A second scene asks for the inside alone. trimesh counts the hits of rays, by Embree in float32 (embreex).
-Agreement  The distances of a peer must be ours to 1e-5 of the body's size before its time counts; of a thousand points
-           it may have one on the other side of the surface, where float32 cannot tell.
-Ours       is timed with the exact test for inside too, which no peer does.
-Missing    A peer that is not installed, or does not load here, has a row that says so.
+Scene      A bumpy sphere of 82k triangles that deforms in every frame, and 100k points in its box, widened by a tenth.
+Frame      New positions in; distance, closest point and triangle of every point out. Peers rebuild their tree: none of
+           them has a refit. trimesh, which would take minutes, gets every hundredth point only; its ratio is too low
+           by that factor.
+Inside     A second scene classifies the points only. trimesh counts the hits of rays, by Embree in float32 (embreex).
+Agreement  The distances of a peer must be ours to 1e-5 of the body's size before its time counts. Of a thousand points,
+           one may be on the other side of the surface: float32 does not resolve it.
+Ours       is also timed with the exact inside test, which no peer has.
+Missing    A peer that is not installed, or does not load, has a row with the reason.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import itertools
-import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measure import Row, interleaved
+from benchmarks.measure import Row, interleaved, unmeasured
+from benchmarks.peer_scenes import OURS
 from impinge import queries
 from impinge.backend import jit
 from impinge.checks import Floats
@@ -31,7 +31,6 @@ from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
-OURS = "impinge"
 SUBDIVISIONS, SUBDIVISIONS_QUICK = 6, 3
 POINTS, POINTS_QUICK = 100_000, 1_000
 FRAMES = 4
@@ -40,12 +39,12 @@ AGREEMENT = 1e-5
 AGREEMENT_INSIDE = 1e-3
 
 Distances = Callable[[Floats], Floats]
-"""From new positions of the body to the distances of all points, or of points at equal steps."""
+"""From new positions of the body to the distances of all points, or of every n-th point."""
 Make = Callable[[TriMesh, Floats], Distances]
 
 
 def run(*, quick: bool = False) -> list[Row]:
-    """Time whole frames in turns."""
+    """Time whole frames alternately."""
     body = shapes.bumpy_sphere(SUBDIVISIONS_QUICK if quick else SUBDIVISIONS)
     rest, wave = body.vertices.copy(), Wave(0.05, 4.0, angular_speed=2.0)
     frames = [wave(rest, 0.1 * frame) for frame in range(FRAMES)]
@@ -53,40 +52,36 @@ def run(*, quick: bool = False) -> list[Row]:
     points *= np.abs(rest).max()
     note = f"{len(points)} points, {len(body.faces)} triangles; ours on {jit.thread_count()} threads"
     rounds = ROUNDS_QUICK if quick else ROUNDS
-    nearest = {OURS: _ours(body, points, inside=False), f"{OURS}, inside too": _ours(body, points, inside=True)}
-    peers, missing = _peers(_NEAREST, body, points)
-    _check(nearest | peers, frames[0])
-    turns = {name: _over(step, frames) for name, step in (nearest | peers).items()}
-    rows = interleaved("closest points", turns, rounds=rounds, note=note) + _missing("closest points", missing)
-    inside = {OURS: _ours_inside(body, points)}
-    peers, missing = _peers(_INSIDE, body, points)
-    _check_inside(inside | peers, frames[0])
-    turns = {name: _over(step, frames) for name, step in (inside | peers).items()}
-    return rows + interleaved("points inside", turns, rounds=rounds, note=note) + _missing("points inside", missing)
+    rows = []
+    for scene, ours, known, check in (
+        ("closest points", _ours(body, points), _NEAREST, _check_distances),
+        ("points inside", _ours_inside(body, points), _INSIDE, _check_inside),
+    ):
+        peers, missing = _peers(known, body, points)
+        check(ours | peers, frames[0])
+        rows += interleaved(scene, ours | peers, frames, rounds=rounds, note=note)
+        rows += [unmeasured(scene, name, why) for name, why in missing.items()]
+    return rows
 
 
-def _missing(scene: str, peers: dict[str, str]) -> list[Row]:
-    return [Row(scene, name, math.nan, math.nan, math.nan, why) for name, why in peers.items()]
-
-
-def _ours(body: TriMesh, points: Floats, *, inside: bool) -> Distances:
-    def step(x: Floats) -> Floats:
+def _ours(body: TriMesh, points: Floats) -> dict[str, Distances]:
+    def step(x: Floats, inside: bool) -> Floats:
         body.update(x)
         return queries.closest_points(body, points, inside=inside).distance
 
-    return step
+    return {OURS: partial(step, inside=False), f"{OURS}, inside too": partial(step, inside=True)}
 
 
-def _ours_inside(body: TriMesh, points: Floats) -> Distances:
+def _ours_inside(body: TriMesh, points: Floats) -> dict[str, Distances]:
     def step(x: Floats) -> Any:
         body.update(x)
         return queries.points_inside(body, points)
 
-    return step
+    return {OURS: step}
 
 
 def _peers(known: dict[str, _Peer], body: TriMesh, points: Floats) -> tuple[dict[str, Distances], dict[str, str]]:
-    """Those that can be asked, and of the others why not."""
+    """Peers that load here, and the reason for each of the others."""
     found, missing = {}, {}
     for name, peer in known.items():
         absent = [module for module in peer.modules if importlib.util.find_spec(module) is None]
@@ -128,12 +123,12 @@ def _libigl(body: TriMesh, points: Floats) -> Distances:
 def _open3d(body: TriMesh, points: Floats) -> Distances:
     open3d: Any = importlib.import_module("open3d")
     tensor = open3d.core.Tensor
-    faces, asked = tensor(body.faces.astype(np.uint32)), tensor(points.astype(np.float32))
+    faces, query = tensor(body.faces.astype(np.uint32)), tensor(points.astype(np.float32))
 
     def step(x: Floats) -> Floats:
         scene = open3d.t.geometry.RaycastingScene()
         scene.add_triangles(tensor(x.astype(np.float32)), faces)
-        nearest: Floats = scene.compute_closest_points(asked)["points"].numpy()
+        nearest: Floats = scene.compute_closest_points(query)["points"].numpy()
         distance: Floats = np.linalg.norm(nearest - points, axis=1)
         return distance
 
@@ -164,7 +159,7 @@ _INSIDE = {"trimesh (Embree), scene rebuilt": _Peer(("trimesh", "embreex"), _tri
 
 
 def _check_inside(candidates: dict[str, Distances], x: Floats) -> None:
-    """Refuse to time a peer that finds other points inside."""
+    """Raise if a peer classifies more than 0.1 % of the points otherwise."""
     ours = candidates[OURS](x)
     for name, step in candidates.items():
         off = float((step(x) != ours).mean())
@@ -172,17 +167,11 @@ def _check_inside(candidates: dict[str, Distances], x: Floats) -> None:
             raise ImpingeError(f"{name} differs from ours on {100 * off:.2g} % of the points; none is timed")
 
 
-def _check(candidates: dict[str, Distances], x: Floats) -> None:
-    """Refuse to time a peer that finds other distances."""
+def _check_distances(candidates: dict[str, Distances], x: Floats) -> None:
+    """Raise if the distances of a peer differ from ours."""
     ours = candidates[OURS](x)
     for name, step in candidates.items():
         found = step(x)
         off = float(np.abs(found - ours[:: len(ours) // len(found)]).max())
         if off > AGREEMENT * float(np.abs(x).max()):
             raise ImpingeError(f"{name} finds distances that differ from ours by up to {off:.3g}; none is timed")
-
-
-def _over(step: Distances, frames: list[Floats]) -> Callable[[], object]:
-    """A step that goes on to the next frame each time."""
-    turns = itertools.cycle(frames)
-    return lambda: step(next(turns))

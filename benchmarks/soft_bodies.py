@@ -1,12 +1,12 @@
 """Soft bodies: forces of a million tets, a million links, and frames of two livers.
 
 Forces      Ours against the same formulas in NumPy (``einsum`` over all tets), whose answer must agree first, and
-            against what memory alone takes: reading once, on all cores, what any program must read (four ids, a 3 by 3
+            against memory bandwidth: reading once, on all cores, the necessary input (four ids, a 3 by 3
             matrix and a volume per tet, a position and a velocity per vertex) and writing a force per vertex. The
             claims: at least 60 times as fast as NumPy, at most 5.5 times as long as memory.
 Links       A million dense vertices against reading and writing as many positions. The claim: at most 4 times as long.
-Frames      Two bodies of 0.2 m and 2,000 tets, fixed on one side under gravity, each steering a surface of 50,000
-            triangles by rigid links: 1/60 s of motion in as many steps as that takes. The claim: 45 frames per second
+Frames      Two bodies of 0.2 m and 2,000 tets, fixed on one side under gravity, each driving a surface of 50,000
+            triangles by rigid links: 1/60 s of motion in as many steps as needed. The claim: 45 frames per second
             of liver. The note has the real-time factor: seconds of motion per second of computing.
 """
 
@@ -62,16 +62,18 @@ def _forces(quick: bool) -> list[Row]:
     against_memory = interleaved(
         scene,
         {
-            "impinge, GreenStrain": lambda: green.forces(x, v, out),
-            "impinge, Corotated": lambda: corotated.forces(x, v, out),
+            "impinge, GreenStrain": lambda _: green.forces(x, v, out),
+            "impinge, Corotated": lambda _: corotated.forces(x, v, out),
             "memory alone": _stream(green, x, v, out),
         },
+        [None],
         rounds=rounds,
         note=note,
     )
     against_numpy = interleaved(
         scene,
-        {"impinge, GreenStrain": lambda: green.forces(x, v, out), "NumPy einsum": lambda: peer.forces(x, v)},
+        {"impinge, GreenStrain": lambda _: green.forces(x, v, out), "NumPy einsum": lambda _: peer.forces(x, v)},
+        [None],
         rounds=min(rounds, 3),
         note=note,
     )
@@ -116,14 +118,14 @@ def _hooke(strain: Floats, lam: float, mu: float) -> Floats:
     return stress
 
 
-def _stream(model: GreenStrain, x: Floats, v: Floats, out: Floats) -> Callable[[], object]:
-    """Read what forces need, and write as much as they are."""
+def _stream(model: GreenStrain, x: Floats, v: Floats, out: Floats) -> Callable[[object], object]:
+    """Read the input of the forces once, and write their output."""
     shapes_and_volumes = np.ones(10 * len(model.tets), dtype=np.int64)  # zeros would be one page of memory
     ids = np.ones(2 * len(model.tets), dtype=np.int64)  # four int32 each
     velocities = v.reshape(-1).view(np.int64)
     bits = np.zeros(kernels.PARTS, dtype=np.int64)
 
-    def step() -> None:
+    def step(_: object) -> None:
         for rows in (shapes_and_volumes, ids, velocities):
             kernels.read_all.over(len(rows))(rows, bits)
         kernels.copy_rows.over(len(x))(x, out)
@@ -145,10 +147,11 @@ def _links(quick: bool) -> list[Row]:
     return interleaved(
         f"embedding, {len(dense) / 1e3:.4g}k vertices",
         {
-            "memory copy": lambda: kernels.copy_rows.over(len(dense))(dense, out),
-            "rigid links": lambda: links.steer(x, out),
-            "barycentric": lambda: weights.steer(x, out),
+            "memory copy": lambda _: kernels.copy_rows.over(len(dense))(dense, out),
+            "rigid links": lambda _: links.steer(x, out),
+            "barycentric": lambda _: weights.steer(x, out),
         },
+        [None],
         rounds=3 if quick else 30,
         note=f"{jit.thread_count()} threads",
     )
@@ -163,7 +166,8 @@ def _frames(quick: bool) -> list[Row]:
         bodies = [_Body(name), _Body(name)]
         row = interleaved(
             f"2 bodies of 1,960 tets and 49.6k triangles, {name}",
-            {"impinge": lambda: [body.frame() for body in bodies]},  # noqa: B023 - called within the loop
+            {"impinge": lambda bodies: [body.frame() for body in bodies]},
+            [bodies],
             rounds=2 if quick else 60,
         )[0]
         factor = f"{1e3 / row.median_ms:.3g} frames per second, {FRAME / (1e-3 * row.median_ms):.3g} times real time"
@@ -172,7 +176,7 @@ def _frames(quick: bool) -> list[Row]:
 
 
 class _Body:
-    """A body that hangs from one side, and the surface that it steers."""
+    """A body that hangs from one side, and the surface that it drives."""
 
     def __init__(self, material: str) -> None:
         mesh = shapes.tet_box(7, 7, 8, size=0.2)
@@ -184,10 +188,10 @@ class _Body:
         self.integrator = Integrator(self.model)
         self.dense = np.zeros_like(self.surface.vertices)
         self.substeps = 0
-        """Most steps that a frame took."""
+        """Maximum number of steps of a frame."""
 
     def frame(self) -> int:
-        """Move on by one frame; return the number of steps that it took."""
+        """Advance by one frame; return its number of steps."""
         report = self.integrator.advance(self.x, self.v, FRAME, gravity=(0.0, 0.0, -9.81), fixed=self.fixed)
         self.surface.update(self.links.steer(self.x, self.dense))
         self.substeps = max(self.substeps, report.substeps)

@@ -1,16 +1,16 @@
-"""What memory alone takes: reading and writing arrays once, for ``soft_bodies``."""
+"""Memory bandwidth: reading and writing arrays once, for ``soft_bodies``."""
 
 # mypy: ignore-errors
 
 from impinge.backend.jit import compiled, kernel, prange
 
 PARTS = 64
-"""Pieces into which a stream is cut, so that threads share it."""
+"""Pieces into which a stream is cut for the threads."""
 
 
 @compiled
 def _any_bit(rows, lo, hi):
-    """All bits of some whole numbers, or-ed: as quick as memory is."""
+    """Bitwise or of integers: limited by memory bandwidth."""
     bits = rows[lo]
     for k in range(lo, hi):
         bits |= rows[k]

@@ -1,11 +1,12 @@
-"""What starting costs: ``import impinge``, and the first query with kernels in the cache."""
+"""Start-up time: ``import impinge``, and the first query with cached kernels."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 
-from benchmarks.measure import Row
+from benchmarks.measure import Candidate, Row, interleave, row_of
 
 SNIPPETS = {
     "import numpy": "import numpy",
@@ -15,25 +16,20 @@ SNIPPETS = {
         "import impinge; impinge.triangle_pairs(*impinge.scenes.get('crossing_triangles').bodies)"
     ),
 }
-"""Python's own start is not counted."""
+"""The start of the interpreter itself is not counted."""
 
 
 def run(*, quick: bool = False) -> list[Row]:
-    """Time each snippet in fresh processes, in turns."""
-    rounds = 3 if quick else 15
-    times: dict[str, list[float]] = {name: [] for name in SNIPPETS}
-    for _ in range(rounds + 1):
-        for name, snippet in SNIPPETS.items():
-            times[name].append(_milliseconds(snippet))
-    rows = []
-    base = min(times["import numpy"])
-    for name, taken in times.items():
-        counted = sorted(taken[1:])
-        rows.append(Row("start", name, counted[0], counted[len(counted) // 2], counted[0] / base))
-    return rows
+    """Time each snippet in new processes, alternately; a snippet returns its own time."""
+    candidates = [Candidate(name, partial(_milliseconds, snippet)) for name, snippet in SNIPPETS.items()]
+    for samples in interleave(candidates, [None], rounds=3 if quick else 15):
+        for each, (sample,) in zip(candidates, samples):
+            each.times.append(sample.answer)
+    base = min(candidates[0].times)
+    return [row_of("start", each.name, each.times, base) for each in candidates]
 
 
-def _milliseconds(snippet: str) -> float:
+def _milliseconds(snippet: str, _: object) -> float:
     script = f"from time import perf_counter as now; began = now(); {snippet}; print(1e3 * (now() - began))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return float(done.stdout)

@@ -1,15 +1,15 @@
-"""Tracking spheres against refitting boxes: what it costs to bring a structure up to date after bodies have deformed.
+"""Tracking spheres against refitting boxes: the cost of updating a structure after bodies have deformed.
 
-Scene      Two soft bodies of some 2,000 coarse vertices that drive 50,000 dense ones each. Asked for: the spheres that
+Scene      Two soft bodies of some 2,000 coarse vertices that drive 50,000 dense ones each. The claims: the spheres that
            a query of 1 ms visits take at most 20 ns each, and all of them less than a fifth of refitting the boxes of
-           the dense vertices, from single triangles up (``whole_tree``). ``BoxTree.refit`` is told besides: it leaves
-           boxes inside of blocks to the searches that come there.
-Protocol   The number of tests that a query of 1 ms does is found first. A search of as many tests is timed after the
-           bodies have moved, when it tracks every sphere that it comes to, and again after other bodies of the same
-           kind have moved, when it tracks none: the difference is tracking. Both find caches full of dense vertices
-           that were just written. Boxes are refitted after motions like these. Moving is not timed. All take turns;
-           differences are those of medians.
-Warm       The same where only coarse vertices move, which is all that these modes look at: caches keep the tree.
+           the dense vertices, from single triangles up (``whole_tree``). ``BoxTree.refit`` is shown for comparison: it
+           leaves boxes inside blocks to the searches that reach them.
+Protocol   First, the number of tests of a query of 1 ms is found. A search of as many tests is timed after the bodies
+           have moved, when it tracks every visited sphere, and again after other bodies of the same kind have moved,
+           when it tracks none: the difference is tracking. Both run with caches full of dense vertices that were just
+           written. Boxes are refitted after similar motions. Moving is not timed. All alternate; differences are those
+           of medians.
+Warm       The same where only coarse vertices move, the only input of these modes: the tree stays in the caches.
 Threads    Queries of spheres use one; ``refit`` uses all.
 """
 
@@ -17,14 +17,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
 
 import numpy as np
 
-import impinge
-from benchmarks.measure import Row
+from benchmarks.measure import Row, stages_timed, timed
 from benchmarks.papers.p001_bodies import Pair, make_pair, make_shape
 from impinge.backend import jit
 from impinge.detect.box_tree.detector import BoxTree
@@ -35,13 +32,13 @@ from impinge.mesh import shapes
 
 ROUNDS, ROUNDS_QUICK = 200, 3
 NS_A_SPHERE = 20.0
-"""What is asked for [ns]."""
+"""The claim [ns]."""
 SHARE = 0.2
 AMPLITUDE = 0.02
 BUDGET_MS = 1.0
 MODES = ("bound", "paper", "affine", "refit")
 COARSE_MODES = MODES[:3]
-"""Those that look at coarse vertices alone."""
+"""Those that read coarse vertices alone."""
 
 
 @dataclass
@@ -57,7 +54,7 @@ class Tracked:
 
     @property
     def tracking_ms(self) -> float:
-        """What tracking adds."""
+        """Time that tracking adds."""
         return max(statistics.median(self.moved_ms) - statistics.median(self.still_ms), 0.0)
 
 
@@ -81,12 +78,9 @@ def run(*, quick: bool = False) -> list[Row]:
         f"queries of {BUDGET_MS:g} ms"
     )
     refits = Refits()
-    impinge.time_stages(True)
-    try:
+    with stages_timed():
         found = {mode: _measure(pair, others, mode, boxes, refits, rounds) for mode in MODES}
         warm = {f"{mode}, warm": _measure_warm(pair, mode, found[mode].tests, rounds) for mode in COARSE_MODES}
-    finally:
-        impinge.time_stages(False)
     every, lazy = statistics.median(refits.all_ms), statistics.median(refits.lazy_ms)
     threads = f"{jit.thread_count()} threads"
     rows = [
@@ -114,34 +108,34 @@ def _refit_all(pair: Pair) -> None:
 def _measure(pair: Pair, others: Pair, mode: str, boxes: BoxTree, refits: Refits, rounds: int) -> Tracked:
     found = Tracked()
     detector = pair.detector(tracking=mode)
-    for turn in range(4):  # what a budget needs apart from the search is learnt by the first queries
-        pair.deform(AMPLITUDE, 0.1 * turn)
+    for n in range(4):  # the first queries learn the overhead outside the search
+        pair.deform(AMPLITUDE, 0.1 * n)
         found.tests = max(found.tests, detector.query(budget_ms=BUDGET_MS).stats["tests"], 1)
-    for turn in range(rounds):
-        pair.deform(AMPLITUDE, 0.1 * turn)
+    for n in range(rounds):
+        pair.deform(AMPLITUDE, 0.1 * n)
         moved = detector.query(max_tests=found.tests).stats
-        others.deform(AMPLITUDE, 0.1 * turn)
+        others.deform(AMPLITUDE, 0.1 * n)
         still = detector.query(max_tests=found.tests).stats
         found.moved_ms.append(moved["search_ms"])
         found.still_ms.append(still["search_ms"])
         found.blocks = moved["tracked_blocks"]
-        pair.deform(AMPLITUDE, 0.1 * turn + 0.03)
-        refits.lazy_ms.append(_timed(boxes.refit))
-        pair.deform(AMPLITUDE, 0.1 * turn + 0.06)
-        refits.all_ms.append(_timed(lambda: _refit_all(pair)))
+        pair.deform(AMPLITUDE, 0.1 * n + 0.03)
+        refits.lazy_ms.append(timed(boxes.refit)[0])
+        pair.deform(AMPLITUDE, 0.1 * n + 0.06)
+        refits.all_ms.append(timed(lambda: _refit_all(pair))[0])
     return found
 
 
 def _measure_warm(pair: Pair, mode: str, tests: int, rounds: int) -> Tracked:
     found = Tracked(tests=tests)
     detector = pair.detector(tracking=mode)
-    for turn in range(rounds + 1):
+    for n in range(rounds + 1):
         for phase, body in enumerate(pair.bodies):
             rest = body.model.rest
-            x = rest + AMPLITUDE * np.sin(rest[:, [1, 2, 0]] + 0.1 * turn + 2.0 * phase)
-            body.coarse.positions.update(x, copy=True, check=False)  # its surface is not told
+            x = rest + AMPLITUDE * np.sin(rest[:, [1, 2, 0]] + 0.1 * n + 2.0 * phase)
+            body.coarse.positions.update(x, copy=True, check=False)  # without its surface
         moved, still = (detector.query(max_tests=tests).stats for _ in range(2))
-        if turn == 0:
+        if n == 0:
             continue  # the first search brings the tree into the caches
         found.moved_ms.append(moved["search_ms"])
         found.still_ms.append(still["search_ms"])
@@ -149,14 +143,8 @@ def _measure_warm(pair: Pair, mode: str, tests: int, rounds: int) -> Tracked:
     return found
 
 
-def _timed(run: Callable[[], object]) -> float:
-    began = perf_counter()
-    run()
-    return 1e3 * (perf_counter() - began)
-
-
 def _spheres_a_block(tree: SphereHierarchy) -> float:
-    """Spheres that are tracked at once: siblings, up to eight; on average."""
+    """Mean number of spheres that are tracked at once: up to eight siblings."""
     return (len(tree) - 1) / max(int(np.count_nonzero(-(-tree.child_count // 8))), 1)
 
 
@@ -164,9 +152,9 @@ def _row(scene: str, mode: str, found: Tracked, lanes: float, refit: float) -> R
     spheres = lanes * found.blocks
     ns = 1e6 * found.tracking_ms / spheres if spheres else math.nan
     verdicts = [
-        f"{ns:.1f} ns a sphere: {'held' if ns <= NS_A_SPHERE else 'not held'} (asked: {NS_A_SPHERE:g})",
+        f"{ns:.1f} ns a sphere: {'held' if ns <= NS_A_SPHERE else 'not held'} (claim: {NS_A_SPHERE:g})",
         f"{found.tracking_ms / refit:.3f} of refitting all boxes: "
-        f"{'held' if found.tracking_ms < SHARE * refit else 'not held'} (asked: {SHARE:g})",
+        f"{'held' if found.tracking_ms < SHARE * refit else 'not held'} (claim: {SHARE:g})",
     ]
     note = f"{found.tests:,} tests, {spheres:,.0f} spheres tracked; {'; '.join(verdicts)}"
     least = max(min(found.moved_ms) - min(found.still_ms), 0.0)

@@ -1,11 +1,13 @@
-"""What exactness costs: the narrow phase with the exact test against the same loop in plain doubles.
+"""The cost of exactness: the narrow phase with the exact test against the same loop in plain doubles.
 
-Candidates are what a detector really tests: pairs of triangles whose boxes overlap, of deforming bodies. One thread,
-so that the test is measured and not the launch. The claim: at most 1.2 times the plain test on generic data, where
-the filter decides everything. Degenerate scenes, on which the plain test is wrong, are shown for comparison.
+Candidates are those of a detector: pairs of triangles with overlapping boxes, of deforming bodies. One thread excludes
+the cost of launching threads. The claim: at most 1.2 times the plain test on generic data, where the filter decides all
+pairs. Degenerate scenes, on which the plain test is wrong, are shown for comparison.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,15 +27,15 @@ SCENES = {
     "degenerate": ("two_boxes_sharing_a_face", "boxes_overlapping_by_half"),
 }
 LEAST_CANDIDATES = 100_000
-"""Candidates of small scenes are repeated up to this number, so that a round takes milliseconds."""
+"""Candidates of small scenes are repeated up to this number: a round takes milliseconds."""
 
 
 def run(*, quick: bool = False) -> list[Row]:
-    """Time both tests in turns; on generic scenes they must agree."""
+    """Time both tests alternately; on generic scenes they must agree."""
     rows: list[Row] = []
-    for sort, names in SCENES.items():
+    for kind, names in SCENES.items():
         for name in names:
-            rows += _measure(name, generic=sort == "generic", rounds=5 if quick else 40)
+            rows += _measure(name, generic=kind == "generic", rounds=5 if quick else 40)
     return rows
 
 
@@ -62,18 +64,18 @@ def _measure(name: str, *, generic: bool, rounds: int) -> list[Row]:
     bound = error_bound(*(largest_extent(a) + largest_extent(b)))
     plain_kind, exact_kind = np.zeros((2, len(pair_a)), dtype=np.int8)
 
-    def run_plain() -> None:
+    def run_plain(_: object) -> None:
         plain.classify_pairs_plain.serial(*arrays, plain_kind)
 
-    def run_exact() -> None:
+    def run_exact(_: object) -> None:
         exact.classify_pairs.serial(*arrays, bound, exact_kind)
         rows = np.flatnonzero(exact_kind == UNCERTAIN)
         exact.resolve_pairs.serial(*arrays, rows, exact_kind)
 
-    rows = interleaved(name, {"plain doubles": run_plain, "exact": run_exact}, rounds=rounds)
+    rows = interleaved(name, {"plain doubles": run_plain, "exact": run_exact}, [None], rounds=rounds)
     wrong = int(((plain_kind != 0) != (exact_kind != NONE)).sum())
     if generic and wrong:
-        raise AssertionError(f"{name}: the plain test differs on {wrong} pairs, so its time does not count")
+        raise AssertionError(f"{name}: the plain test differs on {wrong} pairs; its time does not count")
     hits = float(np.mean(exact_kind != NONE))
     note = f"{len(pair_a)} candidates, {hits:.0%} hits, plain test wrong on {wrong}"
-    return [Row(**{**vars(row), "note": note}) for row in rows]
+    return [replace(row, note=note) for row in rows]

@@ -1,4 +1,4 @@
-"""A triangle test in plain doubles, as fast as can be: what exactness is measured against."""
+"""A fast triangle test in plain doubles: the baseline of the exact one."""
 
 # mypy: ignore-errors
 

@@ -1,19 +1,19 @@
-"""Volumes that deforming bodies share, and points inside of them, against what a user could install instead.
+"""Overlap volumes of deforming bodies, and points inside them, against other libraries.
 
-Volumes    Both bodies get new positions in every frame; then their overlap volume with its spans. Vertices
-           inside, which the peer does not tell either, are not asked for.
-manifold3d Both bodies are built anew and intersected, and the volume is asked for; it keeps nothing of bodies whose
-           vertices move. Its answer is exact, so that our error is told beside.
-Points     The body gets new positions in every frame; then 100,000 points of its box are told apart.
+Volumes    Both bodies get new positions in every frame; then their overlap volume with its spans. Vertices inside,
+           which the peer does not report either, are not computed.
+manifold3d Both bodies are rebuilt and intersected, and the volume is computed; it reuses nothing of bodies whose
+           vertices move. Its answer is exact: the note reports our error.
+Points     The body gets new positions in every frame; then 100,000 points of its box are classified.
 libigl     ``fast_winding_number``, which builds its tree in the same call.
 trimesh    ``contains`` by rays of Embree on a new mesh.
-Agreement  A volume must be ours up to our own estimate of the error or half a per cent; points that are told otherwise
-           than by us must be within a pixel of the surface (ours are sampled), all but one of ten thousand. Who
-           disagrees is not timed.
-Classes    Smooth bodies, scans, CAD parts with needles, soups and cloth; but for the first from the folder of meshes
-           that IMPINGE_DATA names. What is not closed has no volume: the row says who refuses.
-Rounds     In each round every candidate has a turn: a pause, in which threads of the one before fall asleep, then one
-           frame of a peer, or several of ours after one that does not count, which brings its threads back.
+Agreement  A volume must be ours up to our own estimate of the error or half a per cent. Points that are classified
+           otherwise than by us must be within a pixel of the surface (ours are sampled), all but one of ten thousand. A
+           peer that disagrees is not timed.
+Classes    Smooth bodies, scans, CAD parts with needles, soups and cloth (``peer_scenes``). Open surfaces have no
+           volume: their row gives the error.
+Visits     A pause, in which threads of the previous candidate go to sleep, then one frame of a peer; or one untimed
+           frame of ours, which wakes the threads, and several timed ones.
 """
 
 from __future__ import annotations
@@ -21,22 +21,16 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import itertools
 import math
-import os
-import statistics
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import impinge
-from benchmarks.measure import Row
+from benchmarks.measure import Candidate, Row, Sizes, measure, our_threads, unmeasured, with_medians
 from benchmarks.papers.p004_bodies import TABLE_2, sphere_of
+from benchmarks.peer_scenes import NOT_INSTALLED, OURS, PAUSE, Frame, PeerScene, data_bodies, unit_size, waves
 from impinge import scenes
 from impinge.backend import jit
 from impinge.checks import Bools, Floats
@@ -47,50 +41,22 @@ from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
-OURS = "impinge"
 MANIFOLD = "manifold3d, build and intersect"
 IGL, TRIMESH = "libigl, fast_winding_number", "trimesh, contains (Embree)"
 RESOLUTION = 128
 FRAMES = 5
 STEP = 0.1
-"""Of time, between frames."""
-PAUSE = 0.005
-"""Seconds before each turn; workers of OpenMP and TBB spin for a millisecond or so after their last job."""
+"""Time between frames."""
 MOST_VOLUME_ERROR = 0.005
 """Share of the exact volume."""
 MOST_POINTS_APART = 1e-4
-"""Share of the points that may be told otherwise farther than a pixel from the surface."""
+"""Share of the points farther than a pixel from the surface that may be classified otherwise."""
 
-DATA = {
-    "scan": ("closed/armadillo_52k.off", "closed/bunny_75k.off", "closed/dragon_100k.ply"),
-    "cad": ("cad/turbine.off", "cad/cheese.off"),
-    "soup": ("soup/truck.obj", "open/tableCloth.obj"),
-}
-"""Files below IMPINGE_DATA by class of input."""
-
-Frame = tuple[Floats, ...]
-"""Positions of all bodies."""
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    smooth_pairs: tuple[str, ...]
-    with_data: bool
-    points: int
-    rounds: int
-    frames_per_turn: int
-    """Of ours; a peer has one."""
-
-
-FULL = _Sizes(("knots_110k_150k", "spheres_110k_150k"), True, 100_000, 5, 8)
-QUICK = _Sizes(("bumpy_spheres_1k",), False, 2000, 1, 1)
-
-
-@dataclass(frozen=True)
-class _Scene:
-    name: str
-    bodies: tuple[TriMesh, ...]
-    frames: list[Frame]
+# frames_per_visit: timed frames of ours; a peer has one
+FULL = Sizes(
+    smooth_pairs=("knots_110k_150k", "spheres_110k_150k"), with_data=True, points=100_000, rounds=5, frames_per_visit=8
+)
+QUICK = Sizes(smooth_pairs=("bumpy_spheres_1k",), with_data=False, points=2000, rounds=1, frames_per_visit=1)
 
 
 def run(*, quick: bool = False) -> list[Row]:
@@ -107,118 +73,56 @@ def run(*, quick: bool = False) -> list[Row]:
 # scenes -------------------------------------------------------------------------------------------------
 
 
-def _pairs(sizes: _Sizes) -> Iterator[_Scene | Row]:
+def _pairs(sizes: Sizes) -> Iterator[PeerScene | Row]:
     for name in sizes.smooth_pairs:
         scene = scenes.get(name)
         frames = [tuple(x for x in scene.positions(STEP * n) if x is not None) for n in range(FRAMES)]
-        yield _Scene(f"volume, smooth, {name}", scene.surfaces, frames)
-    for sort, body in _data_bodies(sizes, "volume"):
+        yield PeerScene(f"volume, smooth, {name}", scene.surfaces, frames)
+    for label, body in data_bodies("volume, ") if sizes.with_data else ():
         if isinstance(body, Row):
             yield body
             continue
-        bodies = _unit_size(body, (0.0, 0.0, 0.0)), _unit_size(body, (0.2, 0.12, 0.09))
-        yield _Scene(f"volume, {sort}, 2 x {len(body):,} faces", bodies, _waves(bodies, Wave(0.01, 12.0, 2.0)))
+        bodies = unit_size(body), unit_size(body, (0.2, 0.12, 0.09))
+        yield PeerScene(f"volume, {label}, 2 x {len(body):,} faces", bodies, _waves(bodies, Wave(0.01, 12.0, 2.0)))
 
 
-def _single_bodies(sizes: _Sizes, *, quick: bool) -> Iterator[_Scene | Row]:
+def _single_bodies(sizes: Sizes, *, quick: bool) -> Iterator[PeerScene | Row]:
     if quick:
         bodies = {"sphere": shapes.bumpy_sphere(3)}
     else:
         bodies = {"knot": shapes.torus_knot(*TABLE_2[-1].knot), "sphere": sphere_of(TABLE_2[-1])}
     for name, body in bodies.items():
-        yield _Scene(f"points, smooth, {name}, {len(body):,} faces", (body,), _waves((body,), Wave(0.03, 4.0, 2.0)))
-    for sort, loaded in _data_bodies(sizes, "points"):
+        one = (body,)
+        yield PeerScene(f"points, smooth, {name}, {len(body):,} faces", one, _waves(one, Wave(0.03, 4.0, 2.0)))
+    for label, loaded in data_bodies("points, ") if sizes.with_data else ():
         if isinstance(loaded, Row):
             yield loaded
             continue
-        one = (_unit_size(loaded, (0.0, 0.0, 0.0)),)
-        yield _Scene(f"points, {sort}, {len(loaded):,} faces", one, _waves(one, Wave(0.01, 12.0, 2.0)))
-
-
-def _data_bodies(sizes: _Sizes, question: str) -> Iterator[tuple[str, TriMesh | Row]]:
-    """Bodies of the other classes, or rows that say what is left out."""
-    if not sizes.with_data:
-        return
-    folder = os.environ.get("IMPINGE_DATA")
-    for sort, files in DATA.items():
-        for file in files:
-            label = f"{sort}, {Path(file).stem}"
-            if folder is None or not Path(folder, file).is_file():
-                note = "left out: IMPINGE_DATA names no folder with it"
-                yield label, Row(f"{question}, {label}", OURS, math.nan, math.nan, math.nan, note)
-                continue
-            body = impinge.load(Path(folder, file))
-            assert isinstance(body, TriMesh)
-            yield label, body
-
-
-def _unit_size(body: TriMesh, shift: tuple[float, float, float]) -> TriMesh:
-    """A copy whose box has a diagonal of 1, its centre ``shift`` times the box's sides away from the origin."""
-    low, high = body.bounds
-    x = (body.vertices - (low + high) / 2.0 + np.array(shift) * (high - low)) / np.linalg.norm(high - low)
-    return TriMesh(x, body.faces)
+        one = (unit_size(loaded),)
+        yield PeerScene(f"points, {label}, {len(loaded):,} faces", one, _waves(one, Wave(0.01, 12.0, 2.0)))
 
 
 def _waves(bodies: tuple[TriMesh, ...], wave: Wave) -> list[Frame]:
-    """Each body at a time of its own: in step they would move all space and no overlap."""
-    rest = [body.vertices.copy() for body in bodies]
-    return [tuple(wave(x, STEP * n + 1.7 * i) for i, x in enumerate(rest)) for n in range(FRAMES)]
+    return waves(bodies, wave, count=FRAMES, rounded=False)
 
 
-# turns --------------------------------------------------------------------------------------------------
+def _ours(step: Callable[[Frame], Any], note: str, sizes: Sizes) -> Candidate[Frame, Any]:
+    return Candidate(OURS, step, note, lead_in=1, counted=sizes.frames_per_visit)
 
 
-@dataclass
-class _Candidate:
-    name: str
-    step: Callable[[Frame], Any]
-    note: str
-    frames_per_turn: int = 1
-    ms: list[float] = field(default_factory=list)
-
-
-def _take_turns(candidates: list[_Candidate], frames: list[Frame], rounds: int) -> None:
-    turns = itertools.cycle(frames)
-    for each in candidates:
-        each.step(frames[0])
-    for _ in range(rounds):
-        for each in candidates:
-            time.sleep(PAUSE)
-            if each.name == OURS:
-                each.step(next(turns))
-            for _ in range(each.frames_per_turn):
-                frame = next(turns)
-                began = perf_counter()
-                each.step(frame)
-                each.ms.append(1e3 * (perf_counter() - began))
-
-
-def _measured(scene: str, candidates: list[_Candidate]) -> list[Row]:
-    base = candidates[0].ms
-    rows = []
-    for each in candidates:
-        medians = statistics.median(each.ms) / statistics.median(base)
-        note = each.note if each.ms is base else f"medians {medians:.2f}; {each.note}"
-        rows.append(Row(scene, each.name, min(each.ms), statistics.median(each.ms), min(each.ms) / min(base), note))
-    return rows
-
-
-def _unmeasured(scene: str, name: str, why: str) -> Row:
-    return Row(scene, name, math.nan, math.nan, math.nan, why)
+def _measure(scene: PeerScene, candidates: list[Candidate[Frame, Any]], sizes: Sizes) -> list[Row]:
+    return with_medians(measure(scene.name, candidates, scene.frames, rounds=sizes.rounds, pause=PAUSE))
 
 
 def _is_missing(module: str) -> bool:
     return importlib.util.find_spec(module) is None
 
 
-NOT_INSTALLED = "not installed; pip install impinge[bench]"
-
-
 # volumes ------------------------------------------------------------------------------------------------
 
 
 def volume_by_manifold(bodies: tuple[TriMesh, ...]) -> Callable[[Frame], float]:
-    """A step that builds both bodies anew and measures their intersection; refuses what manifold3d refuses."""
+    """A step that rebuilds both bodies and measures their intersection; raises where manifold3d rejects a body."""
     manifold3d: Any = importlib.import_module("manifold3d")
     faces = [np.ascontiguousarray(body.faces, dtype=np.uint64) for body in bodies]
 
@@ -226,13 +130,13 @@ def volume_by_manifold(bodies: tuple[TriMesh, ...]) -> Callable[[Frame], float]:
         a, b = (manifold3d.Manifold(manifold3d.Mesh64(np.array(x), f)) for x, f in zip(frame, faces))
         for built in (a, b):
             if built.status() != manifold3d.Error.NoError:
-                raise ImpingeError(f"manifold3d refuses a body ({built.status().name}); its time does not count")
+                raise ImpingeError(f"manifold3d rejects a body ({built.status().name}); its time does not count")
         return float((a ^ b).volume())
 
     return step
 
 
-def _volumes(scene: _Scene, sizes: _Sizes) -> list[Row]:
+def _volumes(scene: PeerScene, sizes: Sizes) -> list[Row]:
     detector = LayeredDepth(*scene.bodies, resolution=RESOLUTION)
 
     def ours(frame: Frame) -> VolumeOverlap:
@@ -243,40 +147,38 @@ def _volumes(scene: _Scene, sizes: _Sizes) -> list[Row]:
     try:
         found = [ours(frame) for frame in scene.frames]
     except ImpingeError as error:
-        return [_unmeasured(scene.name, OURS, f"refused: {error}")]
+        return [unmeasured(scene.name, OURS, f"refused: {error}")]
     depth = np.max(
         [result.depth_complexity.max(axis=(1, 2)) for result in found if result.depth_complexity is not None], 0
     )
-    threads = f"{jit.thread_count()} threads ({jit.thread_layer()})"
     note = f"volume {found[0].volume:.5g} of region {np.prod(np.ptp(found[0].region, axis=0)):.3g}, "
-    note += f"depth complexity {' / '.join(map(str, depth))}; {threads}"
-    candidates = [_Candidate(OURS, ours, note, sizes.frames_per_turn)]
+    note += f"depth complexity {' / '.join(map(str, depth))}; {our_threads()}"
+    candidates = [_ours(ours, note, sizes)]
     left_out = []
     if _is_missing("manifold3d"):
-        left_out.append(_unmeasured(scene.name, MANIFOLD, NOT_INSTALLED))
+        left_out.append(unmeasured(scene.name, MANIFOLD, NOT_INSTALLED))
     else:
         step = volume_by_manifold(scene.bodies)
         try:
             off = _volume_error(found, [step(frame) for frame in scene.frames])
         except ImpingeError as why:
-            left_out.append(_unmeasured(scene.name, MANIFOLD, str(why)))
+            left_out.append(unmeasured(scene.name, MANIFOLD, str(why)))
         else:
-            told = f"our error {off:.3%} at most, {MOST_VOLUME_ERROR:.1%} wanted"
+            note = f"our error {off:.3%} at most, {MOST_VOLUME_ERROR:.1%} wanted"
             version = importlib.metadata.version("manifold3d")
-            candidates.append(_Candidate(MANIFOLD, step, f"{told}; manifold3d {version}"))
-    _take_turns(candidates, scene.frames, sizes.rounds)
-    return _measured(scene.name, candidates) + left_out
+            candidates.append(Candidate(MANIFOLD, step, f"{note}; manifold3d {version}"))
+    return _measure(scene, candidates, sizes) + left_out
 
 
 def _volume_error(found: list[VolumeOverlap], exact: list[float]) -> float:
-    """Largest share by which our volumes are off; refused if one is off by more than we say."""
+    """Largest relative error of our volumes; raises if one exceeds our own estimate."""
     shares = []
     for result, right in zip(found, exact):
         off = abs(result.volume - right)
         if off > max(result.error, MOST_VOLUME_ERROR * right):
             raise ImpingeError(
-                f"manifold3d finds the volume {right:.6g} and we {result.volume:.6g} ± {result.error:.1g}, so that "
-                "it is not timed"
+                f"manifold3d finds the volume {right:.6g} and we {result.volume:.6g} ± {result.error:.1g}: it is "
+                "not timed"
             )
         shares.append(off / right if right > 0.0 else 0.0)
     return max(shares)
@@ -293,7 +195,7 @@ def inside_by_igl(body: TriMesh, points: Floats) -> Callable[[Frame], Bools]:
 
 
 def inside_by_trimesh(body: TriMesh, points: Floats) -> Callable[[Frame], Bools]:
-    """Points that rays of Embree find inside."""
+    """Points inside by rays of Embree."""
     trimesh: Any = importlib.import_module("trimesh")
     faces = np.array(body.faces)
     return lambda frame: np.asarray(trimesh.Trimesh(frame[0], faces, process=False).contains(points))
@@ -303,10 +205,10 @@ POINT_PEERS: dict[str, tuple[tuple[str, ...], Callable[[TriMesh, Floats], Callab
     IGL: (("igl",), inside_by_igl, "libigl"),
     TRIMESH: (("trimesh", "embreex"), inside_by_trimesh, "trimesh"),
 }
-"""Modules that must be there, how the peer is asked, and the package whose version is told."""
+"""Modules that must be installed, adapter, and the package whose version is reported."""
 
 
-def _points(scene: _Scene, sizes: _Sizes) -> list[Row]:
+def _points(scene: PeerScene, sizes: Sizes) -> list[Row]:
     body = scene.bodies[0]
     low, high = body.bounds
     points = np.random.default_rng(7).uniform(low, high, (sizes.points, 3))
@@ -318,28 +220,27 @@ def _points(scene: _Scene, sizes: _Sizes) -> list[Row]:
     try:
         found = ours(scene.frames[0])
     except ImpingeError as error:
-        return [_unmeasured(scene.name, OURS, f"refused: {error}")]
+        return [unmeasured(scene.name, OURS, f"refused: {error}")]
     note = f"{sizes.points:,} points, {found.mean():.1%} inside, image included; {jit.thread_count()} threads"
-    candidates = [_Candidate(OURS, ours, note, sizes.frames_per_turn)]
+    candidates = [_ours(ours, note, sizes)]
     left_out = []
     for name, (modules, make, package) in POINT_PEERS.items():
         if any(map(_is_missing, modules)):
-            left_out.append(_unmeasured(scene.name, name, NOT_INSTALLED))
+            left_out.append(unmeasured(scene.name, name, NOT_INSTALLED))
             continue
         step = make(body, points)
         otherwise = step(scene.frames[0]) != found
         far = _farther_than_a_pixel(body, points[otherwise]) / len(points)
-        told = f"{otherwise.mean():.3%} of the points told apart otherwise, {far:.3%} farther than a pixel"
+        note = f"{otherwise.mean():.3%} of the points classified otherwise, {far:.3%} farther than a pixel"
         if far > MOST_POINTS_APART:
-            left_out.append(_unmeasured(scene.name, name, f"{told} from the surface, so that it is not timed"))
+            left_out.append(unmeasured(scene.name, name, f"{note} from the surface: it is not timed"))
             continue
-        candidates.append(_Candidate(name, step, f"{told}; {package} {importlib.metadata.version(package)}"))
-    _take_turns(candidates, scene.frames, sizes.rounds)
-    return _measured(scene.name, candidates) + left_out
+        candidates.append(Candidate(name, step, f"{note}; {package} {importlib.metadata.version(package)}"))
+    return _measure(scene, candidates, sizes) + left_out
 
 
 def _farther_than_a_pixel(body: TriMesh, points: Floats) -> int:
-    """How many points are farther from the surface than the sampled answer may err."""
+    """Number of points farther from the surface than the error of the sampled answer."""
     low, high = body.bounds
     pixel = np.sort(high - low)[1:] / RESOLUTION  # the window is across the shortest side
     distance = impinge.closest_points(body, points, inside=False).distance

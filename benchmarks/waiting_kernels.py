@@ -1,4 +1,4 @@
-"""A loop that waits, for comparison: how late the machine itself makes what only looks at the clock."""
+"""A busy-wait loop: its delay is that of the machine itself."""
 
 # mypy: ignore-errors
 
@@ -8,7 +8,7 @@ from impinge.backend.jit import compiled
 
 @compiled
 def wait(nanoseconds):
-    """Look at the clock until some time has passed."""
+    """Read the clock until the time has passed."""
     end = monotonic_ns() + nanoseconds
     while monotonic_ns() < end:
         pass

@@ -1,29 +1,27 @@
 """Worlds of many bodies: a thousand boxes, a hundred deforming bodies against FCL's manager, and a long run.
 
-Boxes      1,000 boxes of 12 triangles at random in a cube, so that about 2,000 pairs are near; each frame moves all.
-           A frame is new positions in, all contacts with depths out; how positions come in makes the difference between
-           the rows: transforms or positions of all in one call, or an update of each body.
+Boxes      1,000 boxes of 12 triangles at random in a cube: about 2,000 near pairs; all move in each frame. A frame is
+           new positions in, all contacts with depths out. The rows differ in how positions are passed: transforms or
+           positions of all bodies in one call, or an update of each body.
 Bodies     100 plates of 1,000 tets lie in stacks and deform. A frame is new positions in, all pairs of triangles of all
-           surfaces out. FCL (python-fcl) can refit nothing, so that its models are built anew; its
-           DynamicAABBTreeCollisionManager then finds the pairs.
-Agreement  FCL must find the same pairs of bodies and the same number of triangle pairs, but for one in a thousand (its
-           test is not exact), before its time counts.
-Run        Frames of 200 boxes, and how much memory the process holds more after the last than after the first tenth.
+           surfaces out. FCL (python-fcl) has no refit: its models are rebuilt, then its
+           DynamicAABBTreeCollisionManager finds the pairs.
+Agreement  FCL must find the same pairs of bodies and the same number of triangle pairs, up to 0.1 % (its test is not
+           exact), before its time counts.
+Run        10,000 frames of 200 boxes, and the growth of the process memory after the first tenth.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import math
-import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row, interleaved
+from benchmarks.measure import Row, interleaved, row_of, timed, unmeasured
 from impinge.backend import jit
 from impinge.checks import Floats
 from impinge.deform.waves import Wave
@@ -35,7 +33,7 @@ from impinge.world.world import World
 FRAMES = 8
 DISAGREEMENT = 1e-3
 NO_CAP = 10_000_000
-"""Contacts that FCL may find; the default is one."""
+"""Maximum number of contacts of FCL; its default is one."""
 PAGE = 4096
 
 
@@ -50,7 +48,7 @@ def run(*, quick: bool = False) -> list[Row]:
 
 
 def box_world(count: int, *, seed: int = 1) -> tuple[World, Floats]:
-    """Boxes of side 1, and transforms that place them so that each is near to about four others."""
+    """Boxes of side 1, and transforms that place each of them near about four others."""
     rng = np.random.default_rng(seed)
     world = World()
     for _ in range(count):
@@ -79,50 +77,35 @@ def _boxes(count: int, rounds: int) -> list[Row]:
         for k, body in enumerate(bodies):
             body.update(x[8 * k : 8 * k + 8])
 
-    ways: dict[str, tuple[Callable[[Any], None], list[Any]]] = {
-        "impinge, world.move": (world.move, steps),
-        "impinge, world.update": (world.update, frames),
-        "impinge, update of each": (update_each, frames),
-    }
     world.move(steps[0])
     near, found = len(world.near_pairs()), len(world.contacts())
     note = f"{near} near pairs, {found} contacts; {jit.thread_count()} threads"
-    turns = {name: _over(_then(move, world.contacts), inputs) for name, (move, inputs) in ways.items()}
-    turns["impinge, world.move and pairs"] = _over(_then(world.move, world.pairs), steps)
-    return interleaved(f"{count} boxes", turns, rounds=rounds, note=note)
+    ways: dict[str, Callable[[int], object]] = {
+        "impinge, world.move": partial(_then, lambda k: world.move(steps[k]), world.contacts),
+        "impinge, world.update": partial(_then, lambda k: world.update(frames[k]), world.contacts),
+        "impinge, update of each": partial(_then, lambda k: update_each(frames[k]), world.contacts),
+        "impinge, world.move and pairs": partial(_then, lambda k: world.move(steps[k]), world.pairs),
+    }
+    return interleaved(f"{count} boxes", ways, range(FRAMES), rounds=rounds, note=note)
 
 
-def _then(move: Callable[[Any], None], ask: Callable[[], object]) -> Callable[[Any], object]:
-    def frame(given: Any) -> object:
-        move(given)
-        return ask()
-
-    return frame
-
-
-def _over(frame: Callable[[Any], object], inputs: list[Any]) -> Callable[[], object]:
-    """Calls that go through all inputs in turns."""
-    state = {"next": 0}
-
-    def turn() -> object:
-        state["next"] += 1
-        return frame(inputs[state["next"] % len(inputs)])
-
-    return turn
+def _then(move: Callable[[Any], None], query: Callable[[], object], frame: Any) -> object:
+    move(frame)
+    return query()
 
 
 # bodies -------------------------------------------------------------------------------------------------
 
 
 def plates(grid: tuple[int, int, int]) -> list[TetMesh]:
-    """Plates of 1,000 tets in stacks, each turned a little, near enough to meet."""
+    """Plates of 1,000 tets in stacks, slightly tilted, close enough to touch."""
     rng = np.random.default_rng(3)
     bodies = []
     for cell in np.argwhere(np.ones(grid)):
         body = shapes.tet_box(20, 10, 1, size=(20.0, 10.0, 1.0))
         tilt = 0.06 * rng.normal(size=3)
-        turn = np.eye(3) + np.cross(np.eye(3), tilt)
-        body.update(body.vertices @ turn.T + cell * (20.4, 10.4, 1.4))
+        rotation = np.eye(3) + np.cross(np.eye(3), tilt)
+        body.update(body.vertices @ rotation.T + cell * (20.4, 10.4, 1.4))
         bodies.append(body)
     return bodies
 
@@ -136,14 +119,14 @@ def _bodies(grid: tuple[int, int, int], rounds: int) -> list[Row]:
     for body in bodies:
         world.add(body)
     scene, tets = f"{len(bodies)} bodies", sum(len(body) for body in bodies)
-    candidates: dict[str, Callable[[Any], object]] = {
-        "impinge, pairs": _then(world.update, world.pairs),
-        "impinge, contacts": _then(world.update, world.contacts),
+    candidates: dict[str, Callable[[Floats], object]] = {
+        "impinge, pairs": partial(_then, world.update, world.pairs),
+        "impinge, contacts": partial(_then, world.update, world.contacts),
     }
     rows = []
     if importlib.util.find_spec("fcl") is None:
         why = "python-fcl is not installed; pip install impinge[bench]"
-        rows.append(Row(scene, "python-fcl manager, rebuilt", math.nan, math.nan, math.nan, why))
+        rows.append(unmeasured(scene, "python-fcl manager, rebuilt", why))
     else:
         peer = _Fcl(bodies)
         world.update(frames[0])
@@ -151,19 +134,18 @@ def _bodies(grid: tuple[int, int, int], rounds: int) -> list[Row]:
         candidates["python-fcl manager, rebuilt"] = peer.frame
     world.update(frames[0])
     note = f"{tets} tets, {len(world.near_pairs())} near pairs, {len(world.pairs())} triangle pairs"
-    turns = {name: _over(frame, frames) for name, frame in candidates.items()}
-    return interleaved(scene, turns, rounds=rounds, note=note) + rows
+    return interleaved(scene, candidates, frames, rounds=rounds, note=note) + rows
 
 
 class _Fcl:
-    """The manager of python-fcl, whose models are built anew in every frame."""
+    """The manager of python-fcl; its models are rebuilt in every frame."""
 
     def __init__(self, bodies: list[TetMesh]) -> None:
         self._start = np.concatenate([[0], np.cumsum([len(body.vertices) for body in bodies])])
         self._faces = [np.ascontiguousarray(body.surface.faces, dtype=np.int64) for body in bodies]
 
     def frame(self, x: Floats) -> dict[tuple[int, int], int]:
-        """New positions in, by pair of bodies the number of triangle pairs out."""
+        """Number of triangle pairs by pair of bodies, at new positions."""
         import fcl
 
         manager, number = fcl.DynamicAABBTreeCollisionManager(), {}
@@ -188,7 +170,7 @@ class _Fcl:
 
 
 def _check(world: World, theirs: dict[tuple[int, int], int]) -> None:
-    """Refuse to time a peer that disagrees."""
+    """Raise if the pairs of FCL differ from ours."""
     found = world.pairs()
     ours = len(np.unique(np.stack([found.body_a, found.body_b], axis=1), axis=0))
     total = sum(theirs.values())
@@ -206,21 +188,23 @@ def _long_run(frames: int) -> Row:
     """Time and memory of many frames."""
     world, matrices = box_world(200)
     times, held = [], 0
-    for frame in range(frames):
-        began = perf_counter()
+
+    def step(frame: int) -> None:
         moved = matrices.copy()
         moved[:, :3, 3] += np.sin(0.01 * frame + np.arange(600)).reshape(-1, 3)
         world.move(moved)
         world.contacts()
-        times.append(1e3 * (perf_counter() - began))
+
+    for frame in range(frames):
+        times.append(timed(partial(step, frame))[0])
         if frame == frames // 10:
             held = _memory()
     grown = _memory() - held
     note = f"{frames} frames, {grown // 1024} kB more held at the end than after a tenth of them"
-    return Row("long run of 200 boxes", "impinge", min(times), statistics.median(times), 1.0, note)
+    return row_of("long run of 200 boxes", "impinge", times, note=note)
 
 
 def _memory() -> int:
-    """Bytes that the process holds; 0 where the system does not tell."""
+    """Resident memory of the process in bytes; 0 where /proc is missing."""
     status = Path("/proc/self/statm")
     return PAGE * int(status.read_text().split()[1]) if status.exists() else 0

@@ -14,13 +14,17 @@ author = "the impinge authors"
 copyright = f"2026, {author}"  # noqa: A001 - the name that Sphinx reads
 release = impinge.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True}
+
+napoleon_google_docstring = False
+napoleon_use_param = False  # types of parameters are prose, not cross-references
+napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = "impinge"
@@ -33,27 +37,35 @@ RESULTS = HERE.parent / "benchmarks" / "results"
 
 
 def setup(app: Any) -> None:
-    """Let the pages of the benchmarks, which live beside their figures, be pages here."""
+    """Copy the pages of the benchmarks into the site and register the hooks below."""
     copy = HERE / "results"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(RESULTS, copy)
     experiments = sorted(page.stem for page in copy.glob("*-*.md"))
     with (copy / "README.md").open("a", encoding="utf-8") as index:
         index.write("\n".join(["", "```{toctree}", ":hidden:", "", *experiments, "```", ""]))
-    app.connect("source-read", _lead_to_the_copy)
+    app.connect("source-read", _link_to_the_copy)
+    app.connect("autodoc-process-docstring", _show_derivations)
     app.connect("autodoc-process-docstring", _list_options)
 
 
-def _lead_to_the_copy(_: Any, __: str, source: list[str]) -> None:
+def _link_to_the_copy(_: Any, __: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../benchmarks/results/", "](results/")
 
 
+def _show_derivations(_: Any, what: str, name: str, *arguments: Any) -> None:
+    """Show docstrings of published modules as literal text: they keep the layout of the paper's pseudo code."""
+    lines: list[str] = arguments[-1]
+    if what == "module" and name.startswith("impinge.published."):
+        lines[:] = [*lines[:1], "", ".. code-block:: text", "", *(f"   {line}" for line in lines[1:])]
+
+
 OPTION = re.compile(r"^(\w+(?:, \w+)*) {2,}(\S.*)$")
-"""A line of a table in a docstring: names, at least two blanks, what they mean."""
+"""A row of an option table in a docstring: names, at least two blanks, description."""
 
 
 def _list_options(*arguments: Any) -> None:
-    """Show tables of options as lists; in a terminal they are read as they stand."""
+    """Show option tables of docstrings as lists."""
     lines: list[str] = arguments[-1]
     shown: list[str] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Contacts within a budget, and forces from whatever is known when it is over."""
+"""Find contacts within a budget, and compute penalty forces from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import impinge
 
 
 def main(budgets: tuple[int, ...] = (200, 2_000, 20_000)) -> list[impinge.SphereContacts]:
-    """Ask with more and more tests; forces can be had wherever the search was stopped."""
+    """Query with increasing numbers of tests; compute forces after each."""
     a = impinge.shapes.icosphere(5)
     b = impinge.shapes.icosphere(5, center=(1.8, 0.0, 0.0))
     detector = impinge.SphereTree(a, b)
@@ -19,7 +19,7 @@ def main(budgets: tuple[int, ...] = (200, 2_000, 20_000)) -> list[impinge.Sphere
 
 
 def check() -> None:
-    """More time only adds to what is certain, and without a budget nothing is left open."""
+    """Require certain contacts to grow with the budget, and a complete result without one."""
     answers = main()
     certain = [len(found.certain) for found in answers]
     assert certain == sorted(certain)

@@ -1,4 +1,4 @@
-"""Self-collision of a cloth that folds: where it meets itself, and what is about to."""
+"""Detect self-collision and self-proximity of a folding cloth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import impinge
 
 
 def folded(flat: np.ndarray, amount: float) -> np.ndarray:
-    """The cloth, its right half turned over the left one; the fold is a cylinder."""
+    """Return the cloth with its right half rotated over the left one; the fold is a cylinder."""
     angle = amount * np.pi * np.clip(flat[:, 0] / 0.1 + 0.5, 0.0, 1.0)
     x = np.minimum(flat[:, 0], -0.05)
     along = np.maximum(flat[:, 0] - 0.05, 0.0)
@@ -20,7 +20,7 @@ def folded(flat: np.ndarray, amount: float) -> np.ndarray:
 
 
 def main() -> list[tuple[int, int]]:
-    """Fold more and more; count pairs nearer than a margin, and pairs that meet."""
+    """Increase the fold angle; count feature pairs within a margin and intersecting triangle pairs."""
     cloth = impinge.shapes.cloth_grid(40, 40, size=1.0)
     flat = cloth.vertices - cloth.vertices.mean(axis=0)
     found = []
@@ -29,12 +29,12 @@ def main() -> list[tuple[int, int]]:
         near = impinge.proximity(cloth, margin=0.07)
         meet = impinge.self_pairs(cloth)
         found.append((len(near), len(meet)))
-        print(f"folded by {180 * amount:.0f} degrees: {len(near)} pairs within the margin, {len(meet)} meet")
+        print(f"folded by {180 * amount:.0f} degrees: {len(near)} pairs within the margin, {len(meet)} intersect")
     return found
 
 
 def check() -> None:
-    """Nothing meets before the cloth is closed; then it does."""
+    """Require intersections only after the fold closes."""
     found = main()
     assert found[0][1] == found[1][1] == 0
     assert found[2][0] > found[0][0]

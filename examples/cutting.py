@@ -1,4 +1,4 @@
-"""Cut a mesh while it collides: triangles go and come, their ids stay, and the contacts follow."""
+"""Cut a mesh during contact: remove and add triangles with stable ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import impinge
 
 
 def main() -> list[int]:
-    """Cut the cap of a ball away where a rod pierces it, slice by slice, and close it again."""
+    """Remove the cap of a ball around a rod that pierces it, slice by slice, and add it again."""
     ball = impinge.shapes.icosphere(4)
     rod = impinge.shapes.box((0.2, 0.2, 3.0))
     detector = impinge.GjkCut(ball, rod)
@@ -23,12 +23,12 @@ def main() -> list[int]:
     removed = np.flatnonzero(~ball.alive[: len(corners)])
     ids = ball.add_triangles(corners[removed])
     counts.append(len(detector.query()))
-    print(f"pairs while cutting: {counts}; {len(ids)} triangles came back with new ids from {ids[0]}")
+    print(f"pairs while cutting: {counts}; {len(ids)} triangles were added with new ids from {ids[0]}")
     return counts
 
 
 def check() -> None:
-    """Half of the contacts go with the cap, and all of them come back."""
+    """Require half of the pairs after removing the cap, and all of them after adding it."""
     counts = main()
     assert counts[0] == counts[-1] > 0
     assert counts[0] // 2 == counts[-2]

@@ -1,4 +1,4 @@
-"""Bodies straight from trimesh and pyvista, and results back into them."""
+"""Query trimesh and pyvista bodies, and store the result as cell data."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import impinge
 
 
 def main() -> pyvista.PolyData:
-    """Ask about a trimesh box and a pyvista ball; colour the ball's triangles that meet the box."""
+    """Mark the triangles of a pyvista ball that intersect a trimesh box."""
     box = trimesh.creation.box(extents=(1.0, 1.0, 1.0))
     ball = pyvista.Icosphere(radius=0.7, nsub=4)
     result = impinge.triangle_pairs(box, ball)
-    ball.cell_data["meets"] = np.isin(np.arange(ball.n_cells), result.pairs[:, 1])
-    print(
-        f"{impinge.check(box, ball).relation}; {ball.cell_data['meets'].sum()} of {ball.n_cells} triangles meet the box"
-    )
+    ball.cell_data["intersects"] = np.isin(np.arange(ball.n_cells), result.pairs[:, 1])
+    count = ball.cell_data["intersects"].sum()
+    print(f"{impinge.check(box, ball).relation}; {count} of {ball.n_cells} triangles intersect the box")
     return ball
 
 
 def check() -> None:
-    """The box sticks out of the ball, all around."""
+    """Require some marked triangles, and not all."""
     ball = main()
-    meets = ball.cell_data["meets"]
-    assert 0 < meets.sum() < ball.n_cells
+    marked = ball.cell_data["intersects"]
+    assert 0 < marked.sum() < ball.n_cells
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Particles in a volume: which are inside a deforming body, and the way out for those that are."""
+"""Find particles inside a deforming body, and project them onto its surface."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import impinge
 
 
 def main(count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
-    """Rain particles on a body that breathes; put those inside back onto its surface."""
+    """Move particles through a pulsating body; project those inside onto its surface."""
     rng = np.random.default_rng(4)
     body = impinge.shapes.bumpy_sphere(4)
     rest = body.vertices.copy()
@@ -26,7 +26,7 @@ def main(count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check() -> None:
-    """Most of those that were inside at the start are out, and images of depth agree up to their pixels."""
+    """Require few particles inside at the end, and agreement of depth images with the exact test."""
     hits, particles = main(5_000)
     assert hits[0] > 100 > hits[-1]
     body = impinge.shapes.bumpy_sphere(4)

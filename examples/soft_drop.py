@@ -1,4 +1,4 @@
-"""A soft body dropped on another: detection, response and motion in one loop."""
+"""Drop a soft body on another: detection, response and integration in one loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import impinge
 
 
 def main(seconds: float = 0.4) -> tuple[impinge.Simulation, list[impinge.FrameReport]]:
-    """Drop a cube on a plate that stands on the ground."""
+    """Drop a cube on a plate on the ground."""
     world = impinge.World()
     for name, size, height in (("plate", (0.2, 0.2, 0.06), 0.031), ("cube", (0.1, 0.1, 0.1), 0.13)):
         tets = impinge.shapes.tet_box(3, 3, 2, size=size, center=(0.0, 0.0, height))
@@ -21,7 +21,7 @@ def main(seconds: float = 0.4) -> tuple[impinge.Simulation, list[impinge.FrameRe
 
 
 def check() -> None:
-    """The cube lands, the ground is pushed down, and nothing passes through."""
+    """Require a downward force on the ground, finite positions, and the cube above the plate."""
     simulation, reports = main(0.3)
     cube, plate = simulation.world["cube"], simulation.world["plate"]
     assert reports[-1].forces["ground"][2] < 0

@@ -1,4 +1,4 @@
-"""Two files from disk: how do they stand to each other, which triangles meet, how much do they share?"""
+"""Check two mesh files: relation, intersecting triangles, overlap volume."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import impinge
 
 
 def main(a: Path, b: Path, picture: Path) -> impinge.Report:
-    """Read, ask, draw."""
+    """Load both files, print the report, and draw the intersecting triangles."""
     report = impinge.check(impinge.load(a), impinge.load(b))
     print(report)
     impinge.triangle_pairs(a, b).plot(picture)
@@ -19,7 +19,7 @@ def main(a: Path, b: Path, picture: Path) -> impinge.Report:
 
 
 def check() -> None:
-    """Two balls a radius apart cross, and share the lens that geometry says."""
+    """Compare the relation and the overlap volume of two balls with the analytic lens."""
     with tempfile.TemporaryDirectory() as folder:
         a, b = Path(folder, "a.ply"), Path(folder, "b.stl")
         impinge.save(impinge.shapes.icosphere(4), a)

@@ -23,8 +23,8 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 SERVER = r"""
 import ctypes, json, os, resource, sys
 import impinge
-from impinge import cli
-from impinge.view import check_report, pairs_file
+from impinge.app import cli
+from impinge.view import check_report
 ball = impinge.shapes.icosphere(1)
 impinge.check(ball, impinge.shapes.box(1.5))  # loads what most commands need
 impinge.check(ball, impinge.shapes.icosphere(1, center=(9.0, 0.0, 0.0)))

@@ -1,4 +1,4 @@
-"""Cubes that tests of the simulation drop, stack and push."""
+"""Soft cubes for tests of the simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from impinge.world.world import World
 
 EDGE = 0.1
 FIRM = Material(youngs_modulus=3e4, poisson_ratio=0.4, density=1000.0)
-"""Firm enough that a cube carries another one; liver of that size gives way sideways."""
+"""Stiff enough for a cube to carry another one; liver of that size buckles."""
 
 
 def soft_cube(center, *, edge=EDGE, cells=2, material="liver", embedding="barycentric", dense=None) -> SoftBody:
@@ -26,7 +26,7 @@ def weight(body: SoftBody) -> float:
 
 
 def world_of(**bodies) -> World:
-    """Soft bodies by name; all others are fixed."""
+    """A world of bodies by name; bodies that are not soft are fixed."""
     world = World()
     for name, body in bodies.items():
         world.add(body, name=name, fixed=not isinstance(body, SoftBody))
@@ -34,7 +34,7 @@ def world_of(**bodies) -> World:
 
 
 def lowest_of(sim: Simulation, seconds: float) -> tuple[list, float]:
-    """Reports of a run, and the lowest place that any vertex of a soft body's surface has reached."""
+    """Reports of a run, and the lowest height that a surface vertex of a soft body reaches."""
     soft = [sim.world[name] for name in sim.world.names if isinstance(sim.world[name], SoftBody)]
     lowest = []
     reports = sim.run(seconds, each=lambda _: lowest.append(min(body.surface.vertices[:, 2].min() for body in soft)))

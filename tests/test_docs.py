@@ -1,4 +1,4 @@
-"""The pages are whole: all are listed, methods are told alike, and every public name is on the API page."""
+"""The site builds, lists all pages and public names, and uses one structure for all methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import impinge
 DOCS = Path(__file__).parents[1] / "docs"
 METHODS = ["box_tree", "breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree", "proximity"]
 HEADINGS = ["Method", "When to choose it", "Cost", "Guarantee", "Settings", "References"]
-"""Of a method's page, after its picture."""
+"""Headings of a method's page, after its picture."""
 THEIRS = [
     "fcl.BVHModel", "fcl.CollisionObject", "fcl.Transform", "fcl.collide", "fcl.CollisionRequest", "fcl.distance",
     "fcl.DynamicAABBTreeCollisionManager", "trimesh.load", "trimesh.collision.CollisionManager",
@@ -26,7 +26,7 @@ THEIRS = [
     "igl.copyleft.cgal.intersect_other", "igl.copyleft.cgal.remesh_self_intersections", "igl.fast_winding_number",
     "igl.point_mesh_squared_distance", "igl.in_element",
 ]  # fmt: skip
-"""What the page for those who come from elsewhere names."""
+"""Calls of other libraries on the page coming_from."""
 LARGEST_PICTURE = 1_000_000
 """Bytes."""
 
@@ -36,7 +36,7 @@ def read(name: str) -> str:
 
 
 def test_the_site_builds_without_a_warning(tmp_path):
-    """Build from nothing, as ``make docs`` does: pages, docstrings and links of the whole site."""
+    """Build the site from scratch, as ``make docs`` does, including docstrings and links."""
     command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", DOCS, tmp_path / "site"]
     environment = {**os.environ, "PYTHONPATH": str(Path(impinge.__file__).parents[1])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -46,7 +46,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 
 def test_every_page_is_listed():
-    """Reach all pages from the index, each once."""
+    """List every page once in the index."""
     listed = [
         name for block in re.findall(r"```{toctree}\n(.*?)```", read("index"), re.DOTALL)
         for name in re.findall(r"^[\w/]+$", block, re.MULTILINE)
@@ -56,8 +56,8 @@ def test_every_page_is_listed():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_is_told_under_the_same_headings(name):
-    """Begin with a picture, then show code, then tell the same six things in the same order."""
+def test_pages_of_methods_have_the_same_headings(name):
+    """Start with a picture and code, then use the same six headings in the same order."""
     page = read(name)
     headings = [found for found in re.findall(r"^## (.+)$", page, re.MULTILINE) if found in HEADINGS]
 
@@ -66,7 +66,7 @@ def test_a_method_is_told_under_the_same_headings(name):
 
 
 def test_every_method_has_a_page():
-    """Name on the page of choice every detector and its page; ``BruteForce`` is the judge and has none."""
+    """Link every detector on the page of choice; ``BruteForce`` is the reference and has no page."""
     choice = read("which_method")
 
     for name in METHODS:
@@ -74,7 +74,7 @@ def test_every_method_has_a_page():
 
 
 def test_every_public_name_is_on_the_api_page():
-    """Document what can be imported, each name once, and nothing else."""
+    """Document every public name once, and no other."""
     documented = re.findall(r"^\.\. auto(?:class|function|exception):: impinge\.(\w+)$", read("api"), re.MULTILINE)
     modules = {name for name in impinge.__all__ if inspect.ismodule(getattr(impinge, name))}
 
@@ -83,7 +83,7 @@ def test_every_public_name_is_on_the_api_page():
         assert f".. automodule:: {getattr(impinge, name).__name__}\n" in read("api")
 
 
-def test_what_the_api_page_shows_is_explained():
+def test_public_names_have_docstrings():
     """Give every public name a docstring of its own."""
     for name in impinge.__all__:
         assert (getattr(impinge, name).__doc__ or "").strip(), name
@@ -91,7 +91,7 @@ def test_what_the_api_page_shows_is_explained():
 
 @pytest.mark.parametrize("name", THEIRS)
 def test_calls_of_other_libraries_exist(name):
-    """Name only what these libraries have."""
+    """Name only existing calls of other libraries."""
     module, _, call = name.rpartition(".")
 
     assert callable(getattr(importlib.import_module(module), call))
@@ -99,7 +99,7 @@ def test_calls_of_other_libraries_exist(name):
 
 
 def test_pictures_are_small_and_used():
-    """Keep no picture that no page shows, and none that is slow to load."""
+    """Keep only pictures that a page shows, below the size limit."""
     pages = [*DOCS.glob("*.md"), DOCS.parent / "README.md"]
     shown = {name for page in pages for name in re.findall(r"images/([\w.]+)\)", page.read_text(encoding="utf-8"))}
     pictures = list((DOCS / "images").iterdir())

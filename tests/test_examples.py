@@ -1,4 +1,4 @@
-"""Every example and notebook runs, and holds what it claims."""
+"""Every example and notebook runs and passes its own checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
 def test_there_are_examples():
-    """Find them at all, and name each on the page."""
+    """Find examples and notebooks, and list each on the page."""
     page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
 
     assert len(EXAMPLES) >= 8
@@ -25,8 +25,8 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_holds_what_it_claims(path, tmp_path, monkeypatch):
-    """Run its own check."""
+def test_an_example_passes_its_check(path, tmp_path, monkeypatch):
+    """Run the check of an example."""
     monkeypatch.chdir(tmp_path)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
@@ -37,7 +37,7 @@ def test_an_example_holds_what_it_claims(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path):
-    """Run all cells in a kernel of their own; they hold assertions."""
+    """Run all cells in a separate kernel, including their assertions."""
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)

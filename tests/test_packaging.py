@@ -39,6 +39,31 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert not [name for name in names if "__pycache__" in name or Path(name).name.startswith("test_")]
 
 
+def test_the_wheel_has_no_benchmark_code(wheel):
+    """Leave benchmarks, peers and results to the repository: no module of the wheel imports or holds them."""
+    archive = zipfile.ZipFile(wheel)
+    modules = [name for name in archive.namelist() if name.endswith(".py")]
+    imports = re.compile(r"^\s*(from|import) benchmarks\b", re.MULTILINE)
+
+    assert len(modules) > 100
+    assert not [name for name in archive.namelist() if "bench" in name]
+    assert not [name for name in modules if imports.search(archive.read(name).decode())]
+
+
+def test_the_command_has_no_benchmarks():
+    """Reject ``impinge bench``; ``python -m benchmarks`` replaced it."""
+    command = [sys.executable, "-m", "impinge"]
+
+    usage = subprocess.run([*command, "--help"], capture_output=True, text=True)
+    done = subprocess.run([*command, "bench"], capture_output=True, text=True)
+
+    assert usage.returncode == 0
+    assert "info" in usage.stdout
+    assert not re.search(r"\bbench\b", usage.stdout)
+    assert done.returncode == 2
+    assert "bench" in done.stderr
+
+
 def test_the_metadata_tells_what_is_needed(wheel):
     """Declare Python, licence, the command, and extras whose packages are optional."""
     archive = zipfile.ZipFile(wheel)

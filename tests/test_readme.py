@@ -1,4 +1,4 @@
-"""What the documentation shows runs as it is written."""
+"""Code, links and figures of the documentation are valid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def python_blocks(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)])
 def test_python_on_a_page_runs(page, tmp_path, monkeypatch):
-    """Run the blocks of a page one after the other, in a folder of their own."""
+    """Run the Python blocks of a page in sequence, in a temporary folder."""
     monkeypatch.chdir(tmp_path)
     threads = impinge.thread_count()
     try:
@@ -37,32 +37,32 @@ def test_python_on_a_page_runs(page, tmp_path, monkeypatch):
 
 
 def test_the_readme_shows_python():
-    """Find the blocks at all."""
+    """Find Python blocks in the README."""
     assert "README.md" in PAGES
     assert python_blocks("README.md")
 
 
-@pytest.mark.parametrize("page", [*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_links_lead_somewhere(page):
-    """Name only files that exist."""
+@pytest.mark.parametrize("page", [*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_resolve(page):
+    """Link only to existing files."""
     for link in re.findall(r"(?:\]\(|src=\")(?!https?://)([^)#\"]+)[)\"]", (ROOT / page).read_text(encoding="utf-8")):
         assert ((ROOT / page).parent / link).exists(), link
 
 
 PEERS = {
-    "Embree": "embree", "Warp, our test": "warp (CPU, our test)", "MeshLib": "meshlib", "libigl": "libigl",
+    "Embree": "embree", "Warp, impinge test": "warp (CPU, our test)", "MeshLib": "meshlib", "libigl": "libigl",
     "Coal": "coal", "python-fcl": "python-fcl",
 }  # fmt: skip
 SCENES = {
     "20k × 20k": r"smooth, 20\.5k", "82k × 82k": r"smooth, 81\.9k", "328k × 328k": "smooth, 328k",
-    "the least of 7 scans, CAD parts, soups and cloths": "scan|cad|soup",
-    "82k with itself, no pair": "self, sphere", "82k with itself, 8,300 pairs": "self, knot",
+    "minimum over 7 scans, CAD parts, soups and cloths": "scan|cad|soup",
+    "82k self-collision, no pair": "self, sphere", "82k self-collision, 8,300 pairs": "self, knot",
 }  # fmt: skip
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?!\w)")
 
 
 def table_of_the_readme(first: str) -> tuple[list[str], list[list[str]]]:
-    """The cells of the table whose first column has this title: its head, and its rows."""
+    """Return head and rows of the table whose first column has this title."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     lines = re.search(rf"^\| {re.escape(first)} \|.*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)[0].splitlines()
     head, _, *rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines]
@@ -76,14 +76,14 @@ def results_of(benchmark: str) -> list[dict[str, str]]:
 
 
 def is_rounded(shown: str, measured: float) -> bool:
-    """Whether a number as it is written is the measured one, up to a unit of its last digit."""
+    """Whether a printed number equals the measured one, up to rounding of its last digit."""
     digits = len(shown.partition(".")[2])
     return not math.isnan(measured) and abs(float(shown.replace(",", "")) - measured) <= 0.51 * 10.0**-digits
 
 
 def test_ratios_of_pairs_are_those_of_the_results():
-    """Show for each library the ratio that the committed run has, and for a class of scenes the least."""
-    head, rows = table_of_the_readme("all pairs of triangles")
+    """Compare ratios per library with the committed run, and classes of scenes with its minimum."""
+    head, rows = table_of_the_readme("all triangle pairs")
     measured = results_of("pairs_against_peers")
 
     assert [row[0] for row in rows] == list(SCENES)
@@ -97,9 +97,9 @@ def test_ratios_of_pairs_are_those_of_the_results():
             assert is_rounded(cell.rstrip("×"), min(ratios)) if cell else not ratios, (row[0], title)
 
 
-@pytest.mark.parametrize(("first", "column"), [("other questions", "min_ms"), ("a whole frame, median", "median_ms")])
+@pytest.mark.parametrize(("first", "column"), [("other queries", "min_ms"), ("a whole frame, median", "median_ms")])
 def test_figures_of_the_readme_are_those_of_the_results(first, column):
-    """Find every time and every ratio in the results of the benchmark that its row names."""
+    """Find every time and ratio in the results of the benchmark named in its row."""
     head, rows = table_of_the_readme(first)
     benchmark, checked = "", 0
     for row in rows:
@@ -116,7 +116,7 @@ def test_figures_of_the_readme_are_those_of_the_results(first, column):
 
 
 def test_the_readme_counts_verdicts_as_the_results_do():
-    """Say how many claims of the papers held, and how many did not."""
+    """Compare the numbers of verdicts with the page of results."""
     held, missed = re.search(
         r"with its verdict: (\d+) held, (\d+) did not", (ROOT / "README.md").read_text("utf-8")
     ).groups()
@@ -125,7 +125,7 @@ def test_the_readme_counts_verdicts_as_the_results_do():
 
 
 def test_cited_sources_are_listed():
-    """List every source that the code cites by its key, like [Someone1999]."""
+    """List every source that the code cites by key, such as [Someone1999]."""
     listed = re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "references.md").read_text(encoding="utf-8"), re.MULTILINE)
     code = "".join(path.read_text(encoding="utf-8") for path in Path(impinge.__file__).parent.rglob("*.py"))
     cited = set(re.findall(r"\[([A-Za-z]+(?:19|20)\d\d)\b", code))

@@ -1,16 +1,16 @@
-"""What a repeated experiment leaves behind: figures, tables of counters, claims with verdicts, a page and a picture.
+"""Results of a repeated experiment: figures, tables of counters, claims with verdicts, a page and a picture.
 
-Times differ between machines, so that a claim is judged by order and growth within one run and not by milliseconds,
-but for those that the paper itself claims, such as frames per second; a machine of today is no peer of the paper's.
-The rule that decides is fixed before the run and stands in the code that makes the verdict; the page tells the
-figures it was applied to.
+A claim is judged by order and growth within one run, not by milliseconds, which differ between machines. Exceptions are
+times that the paper itself claims, such as frames per second. The rule is fixed before the run, in the code of the
+verdict; the page lists the figures that it was applied to.
 """
 
 from __future__ import annotations
 
 import csv
 import importlib.metadata
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -27,7 +27,7 @@ Verdict: TypeAlias = Literal["held", "not held", "not testable here"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what was found about it, and whether that agrees."""
+    """A claim of the paper, the measured figures, and the verdict."""
 
     text: str
     measured: str
@@ -66,14 +66,14 @@ class Experiment:
     name: str
     title: str
     protocol: str
-    """What was done, and with which bodies, in Markdown."""
+    """Protocol and bodies, in Markdown."""
     rows: list[Row]
     claims: list[Claim]
     tables: list[Table]
     plot: Plot
     quick: bool = False
     source: str = "the paper"
-    """Who makes the claims."""
+    """Origin of the claims."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write times, tables, picture and page side by side, named by machine; return the files."""
@@ -90,7 +90,7 @@ class Experiment:
     def _lines(self, picture: Path) -> Iterator[str]:
         yield f"# {self.title}\n"
         if self.quick:
-            yield "A quick run on tiny bodies: it shows that everything works, and measures nothing.\n"
+            yield "A quick run on tiny bodies: a smoke test, not a measurement.\n"
         yield f"{machine()}, {_versions()}; {jit.thread_count()} threads ({jit.thread_layer()})\n"
         yield f"{self.protocol.strip()}\n"
         yield "## Claims\n"
@@ -99,7 +99,7 @@ class Experiment:
         )
         yield f"![{self.title}]({picture.name})\n"
         yield "## Times\n"
-        yield "Least and median of all rounds; ratios are those of the least to the first candidate of the scene.\n"
+        yield "Minimum and median of all rounds; ratios are those of the minima to the first candidate of the scene.\n"
         yield from _markdown(
             ("scene", "candidate", "least ms", "median ms", "ratio", "note"),
             [(row.scene, row.candidate, row.min_ms, row.median_ms, row.ratio, row.note) for row in self.rows],
@@ -109,8 +109,26 @@ class Experiment:
             yield from _markdown(table.columns, table.rows)
 
 
+def ratio_bars(groups: Mapping[str, Sequence[tuple[str, float]]], *, height: float) -> Plot:
+    """One panel per group: bars of the ratios to the first candidate; ``height`` of a panel in inches."""
+    columns = min(3, len(groups))
+    rows = math.ceil(len(groups) / columns)
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for panel, (group, bars) in zip(panels, groups.items()):
+            panel.barh([name for name, _ in bars], [ratio for _, ratio in bars])
+            panel.invert_yaxis()
+            panel.axvline(1.0, color="black", linewidth=0.8)
+            panel.set(title=group, xlabel="time over that of the first")
+        for panel in panels[len(groups) :]:
+            panel.set_visible(False)
+
+    return Plot((6.0 * columns, height * rows), draw)
+
+
 def check_plotting() -> None:
-    """Refuse before the work, not after it, if pictures cannot be drawn."""
+    """Raise before the measurement if matplotlib is missing."""
     _figure((1.0, 1.0))
 
 

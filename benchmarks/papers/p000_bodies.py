@@ -1,7 +1,7 @@
-"""Bodies that stand in for those of [HatabKheddar2006], which were never published, and their way past each other.
+"""Bodies that stand in for those of [HatabKheddar2006], which were never published, and their trajectories.
 
 "blobs"  spheres of meridians and bands with bumps: a body that its hull describes well.
-"knots"  tubes along a trefoil: no hull, and no plane, tells much about them.
+"knots"  tubes along a trefoil: neither hulls nor planes separate them well.
 Both have 1,500 and 13,000 triangles, the numbers of Figs 5 and 6, exactly. The paper's bulls lie between the two.
 """
 
@@ -19,13 +19,13 @@ from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
 BUMPS = Wave(0.12, 4.0)
-"""What makes a blob of a sphere."""
+"""Displacement that turns a sphere into a blob."""
 WAVE = Wave(0.04, 4.0, angular_speed=2.0)
 """The paper's "wave function" is not given; this one folds nothing."""
 SLANT = np.array((1.0, 0.3, 0.15)) / math.sqrt(1.1125)
-"""The way from a to b, askew to all axes."""
+"""Direction from a to b, oblique to all axes."""
 STEP = 0.05
-"""Of the wave's time between frames."""
+"""Time step of the wave between frames."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Pair:
     name: str
     make: Callable[[], tuple[TriMesh, TriMesh]]
     near: float
-    """Distance at which they are deep in each other."""
+    """Distance at which they penetrate deeply."""
     far: float
-    """Distance at which they are apart."""
+    """Distance at which they are disjoint."""
 
     def frames(self, count: int) -> list[Frame]:
-        """Positions while b comes nearer, and parts again, both deforming in every frame."""
+        """Positions while b approaches and recedes, both deforming in every frame."""
         rest = [body.vertices.copy() for body in self.make()]
         found = []
         for n in range(count):
@@ -58,7 +58,7 @@ class Frame:
     a: Floats
     b: Floats
     distance: float
-    """How far apart the bodies' centres are."""
+    """Distance of the centres of the bodies."""
 
 
 def blobs(meridians: int, bands: int) -> Pair:

@@ -1,30 +1,28 @@
-"""Frames of [HatabKheddar2006], section VI: each candidate is brought to each frame, and asked; times by frame.
+"""Frames of [HatabKheddar2006], section VI: every candidate answers at every frame; times by frame.
 
-A round takes all candidates through all frames, another one first at each frame; each has bodies of its own, made anew
-for each round. What a candidate does to be ready (``prepare``) is not timed, what it does to answer (``step``) is: what
-stands on which side is what some experiments are about. The first round, which may compile, is not timed; its pairs
-are compared, candidate by candidate, and if any differ, no time is returned.
+A round takes all candidates through all frames; each has bodies of its own, created for each round. ``prepare`` is not
+timed, ``step`` is: some experiments are about what belongs to which. The first round, which may compile, is not timed.
+The pairs of all candidates are compared at every frame; a difference raises and no time is returned.
 
-The time of a frame is the least of all rounds: the machine's, without what disturbed it. A row has the means of those
-over all frames, and the means of the medians.
+The time of a frame is the minimum of all rounds. A row has the mean of these minima over all frames, and the mean of
+the medians.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Candidate as TimedCandidate
+from benchmarks.measure import Row, interleave
 from benchmarks.papers.experiment import NOISE
 from benchmarks.papers.p000_bodies import Frame, Pair
 from benchmarks.papers.p000_refit_tree import RefitTree
-from impinge.backend import jit
 from impinge.checks import Ints
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.results import TrianglePairs
@@ -35,26 +33,26 @@ Answer: TypeAlias = TrianglePairs | CollidingPairs
 HINTED = 341
 """Nodes whose direction is kept for the next frame with ``coherent=True``: the first five levels."""
 COUNTERS = ("nodes", "cuts", "leaves", "box_tests", "triangle_tests")
-"""What detectors count, if they do."""
+"""Counters of detectors that have them."""
 
 
 class Session(NamedTuple):
     """One candidate with bodies of its own."""
 
     prepare: Callable[[Any], None]
-    """Go to a frame; not timed."""
+    """Move to a frame; not timed."""
     step: Callable[[], Answer]
     """Answer; timed."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Who is asked."""
+    """A method by name."""
 
     name: str
     begin: Callable[[], Session]
     threads: int | None = None
-    """None for all."""
+    """None for all threads."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +88,11 @@ def measure(label: str, candidates: Sequence[Candidate], frames: Sequence[Any], 
         pairs = [len(answer.pairs) for answer in answers[n]]
         mean = statistics.fmean(least)
         base = next(iter(found.values())).mean_ms if found else mean
-        told = [
+        note = [
             f"{statistics.fmean(pairs):,.1f} pairs",
             *(f"{v:,.0f} {k.replace('_', ' ')}" for k, v in counters.items()),
         ]
-        row = Row(label, candidate.name, mean, statistics.fmean(median), mean / base, "; ".join(told))
+        row = Row(label, candidate.name, mean, statistics.fmean(median), mean / base, "; ".join(note))
         found[candidate.name] = Series(row, least, pairs, counters)
     return found
 
@@ -106,20 +104,24 @@ class _Answer(NamedTuple):
 
 
 def _round(label: str, candidates: Sequence[Candidate], frames: Sequence[Any], *, first: int) -> list[list[_Answer]]:
-    sessions = [candidate.begin() for candidate in candidates]
+    timed = []
+    for candidate in candidates:
+        session = candidate.begin()
+        step = partial(_step, session)
+        timed.append(TimedCandidate(candidate.name, step, prepare=session.prepare, threads=candidate.threads))
     answers: list[list[_Answer]] = [[] for _ in candidates]
-    for k, frame in enumerate(frames):
-        for turn in range(len(candidates)):
-            n = (first + k + turn) % len(candidates)
-            sessions[n].prepare(frame)
-            with _threads(candidates[n].threads):
-                began = perf_counter()
-                result = sessions[n].step()
-                ms = 1e3 * (perf_counter() - began)
-            counters = {name: float(result.stats[name]) for name in COUNTERS if name in result.stats}
-            answers[n].append(_Answer(ms, result.pairs, counters))
+    loop = interleave(timed, frames, rounds=len(frames), warm_up=False, first=first)
+    for k, samples in enumerate(loop):
+        for found, (sample,) in zip(answers, samples):
+            stats = sample.answer.stats
+            counters = {name: float(stats[name]) for name in COUNTERS if name in stats}
+            found.append(_Answer(sample.ms, sample.answer.pairs, counters))
         _check_agreement(f"{label}, frame {k}", candidates, [each[-1].pairs for each in answers])
     return answers
+
+
+def _step(session: Session, _: Any) -> Answer:
+    return session.step()
 
 
 def _check_agreement(where: str, candidates: Sequence[Candidate], pairs: Sequence[Ints]) -> None:
@@ -127,18 +129,8 @@ def _check_agreement(where: str, candidates: Sequence[Candidate], pairs: Sequenc
         if not np.array_equal(found, pairs[0]):
             raise AssertionError(
                 f"{where}: {candidate.name} finds {len(found)} pairs and {candidates[0].name} {len(pairs[0])}, "
-                "or others, so that no time counts"
+                "or others: no time counts"
             )
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    before = jit.thread_count()
-    jit.set_threads(count or before)
-    try:
-        yield
-    finally:
-        jit.set_threads(before)
 
 
 # Candidates on bodies that move ---------------------------------------------------------------------------------
@@ -157,7 +149,7 @@ class Published:
 
 
 def published(name: str, pair: Pair, **options: Any) -> Candidate:
-    """GJK with cut as published, on one thread: it has no more."""
+    """GJK with cut as published, which is single-threaded."""
     return _moving(name, pair, lambda a, b: Published(a, b, **options), threads=1)
 
 
@@ -175,7 +167,7 @@ def _moving(name: str, pair: Pair, make: Callable[..., GjkCut | BoxTree | Publis
     def begin() -> Session:
         a, b = pair.make()
         detector = make(a, b)
-        detector.query()  # makes room
+        detector.query()  # allocates
 
         def prepare(frame: Frame) -> None:
             a.update(frame.a)
@@ -212,16 +204,16 @@ def refit_tree(name: str, pair: Pair, *, timed: Iterable[str]) -> Candidate:
     return Candidate(name, begin, threads=1)
 
 
-# What experiments tell of them -----------------------------------------------------------------------------------
+# Comparisons -----------------------------------------------------------------------------------
 
 
 def is_faster(one: Series, other: Series) -> bool:
-    """Whether ``one`` takes less time, by more than the noise."""
+    """Whether ``one`` is faster by more than the noise."""
     return one.mean_ms < (1.0 - NOISE) * other.mean_ms
 
 
 def against(one: Series, other: Series) -> str:
-    """Who wins, and by how much, in words: "is 1.80 times as fast as" or "takes 3.20 times as long as"."""
+    """The comparison in words: "is 1.80 times as fast as" or "takes 3.20 times as long as"."""
     ratio = one.mean_ms / other.mean_ms
     if ratio > 1.0 + NOISE:
         return f"takes {ratio:.2f} times as long as"

@@ -1,4 +1,4 @@
-"""Two bodies of which half of the triangles can be replaced in every frame: quads that flip their diagonals.
+"""Two bodies whose quads flip their diagonals: half of the triangles can be replaced in every frame.
 
 A quad carries two triangles, on one side or the other of one of its two diagonals. Flipping it replaces both, and the
 surface stays closed and covered once.
@@ -17,7 +17,7 @@ from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 
 DISTANCE = 1.4
-"""Between the bodies."""
+"""Distance between the bodies."""
 
 
 class Quads:
@@ -71,7 +71,7 @@ class Frame:
 
 
 class Flipping:
-    """A body of its own whose diagonals flip: what to remove and to add is known before, the edit is one call each."""
+    """A body whose diagonals flip; triangles to remove and to add are precomputed, an edit is one call each."""
 
     def __init__(self, quads: Quads, i: int) -> None:
         self._quads, self._i = quads, i
@@ -82,7 +82,7 @@ class Flipping:
         self._rows = np.zeros((0, 3), dtype=np.int32)
 
     def prepare(self, frame: Frame) -> None:
-        """Move the vertices, and see which triangles are to come."""
+        """Move the vertices, and select the triangles to add."""
         self.body.update(frame.x[self._i])
         self._flip = frame.flips[self._i]
         self._flipped[self._flip] ^= True

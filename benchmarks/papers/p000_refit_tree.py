@@ -3,11 +3,11 @@
 1. Build   top-down: a set of triangles is split at the middle of the longest side of the box around their centres, down
            to single triangles.
 2. Refit   bottom-up: leaves from the vertices, each node from its two children.
-3. Query   Go down both trees together, opening the larger node, to pairs of triangles whose boxes overlap; these are
-           decided by the exact test that all detectors here share.
+3. Query   Descend both trees simultaneously, opening the larger node, to pairs of triangles whose boxes overlap;
+           these are resolved by the exact test that all detectors share.
 
-It is a baseline for benchmarks and no detector for users: ``BoxTree`` is what this tree has become. Boxes are exact,
-so that no pair is lost; build, refit and query can be timed apart.
+A baseline for benchmarks, not a detector for users: ``BoxTree`` is its successor. Boxes are exact: no pair is lost;
+build, refit and query can be timed separately.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from impinge.mesh.tri_mesh import TriMesh
 
 
 class RefitTree:
-    """Two trees; ``refit`` after the vertices moved, ``build`` after triangles came or went."""
+    """Two trees; ``refit`` after the vertices moved, ``build`` after triangles were added or removed."""
 
     name = "refit_tree"
 
@@ -36,13 +36,13 @@ class RefitTree:
         self.build()
 
     def build(self) -> None:
-        """Make both trees anew, for the triangles that are alive, and fit them."""
+        """Rebuild both trees over the live triangles, and fit them."""
         self._trees = [_Tree(body) for body in self.bodies]
         self._todo = np.zeros((sum(len(body) for body in self.bodies) + 2, 2), dtype=np.int64)
         self.refit()
 
     def refit(self) -> None:
-        """Fit all boxes to the vertices as they are."""
+        """Fit all boxes to the current vertices."""
         for tree in self._trees:
             tree.refit()
 

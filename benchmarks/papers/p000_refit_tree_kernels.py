@@ -1,6 +1,6 @@
 """A binary tree of boxes with a triangle in each leaf: build, refit, and go down two of them; see ``p000_refit_tree``.
 
-Nodes are in preorder. A node of k leaves has 2 k - 1 nodes below and with it, so that the children of node i are i + 1
+Nodes are in preorder. A node of k leaves has 2 k - 1 nodes in its subtree: the children of node i are i + 1
 and i + 2 k', where k' counts the leaves of the first; a node is refitted after those behind it.
 """
 

@@ -1,11 +1,11 @@
 """Triangles removed at random until none is left, and added back: Figs 3 and 4 of [HatabKheddar2006].
 
-Protocol   Two bodies are fixed in each other, where about 258 pairs meet. In each step equally many random
+Protocol   Two bodies overlap at a fixed pose with about 258 intersecting pairs. In each step equally many random
            triangles of both are removed, until none is left; then they are added again in the same order backwards.
-           Time and pairs are told over the triangles that remain in both.
+           Time and pairs over the triangles that remain in both.
 Bodies     The blobs of ``p000_bodies``, 13,000 triangles each, at the offset that a search finds.
-Candidates GJK with cut with the edits timed, with the edits made before, and on one pool of which ``active_a`` and
-           ``active_b`` choose; the same as published (``published.gjk_cut``), with the edits made before; ``BoxTree``
+Candidates GJK with cut with the edits timed, with the edits made before, and on one pool from which ``active_a`` and
+           ``active_b`` select; the same as published (``published.gjk_cut``), with the edits made before; ``BoxTree``
            with the edits timed, on one pool too.
 Claims     No overhead for edits; times fluctuate; a sudden drop at 8,000; adding is the mirror image.
 """
@@ -42,7 +42,7 @@ EDITED, EDITED_BEFORE, CHOSEN = "GjkCut, edits timed", "GjkCut, edits made befor
 AS_PUBLISHED = "GjkCut as published, edits made before"
 TREE, TREE_CHOSEN = "BoxTree, edits timed", "BoxTree, active sets"
 MOST_OVERHEAD = 0.1
-"""Of the query, that edits may cost besides for "no overhead"."""
+"""Share of the query that edits may add for "no overhead"."""
 FLUCTUATION = 0.1
 """A step after which the time is longer by this share, although triangles were removed, is one."""
 MANY = 0.1
@@ -56,7 +56,7 @@ STAGES = (1.0, 0.6, 0.3, 0.1)
 
 PROTOCOL = """
 Same protocol, substitute geometry: bumpy spheres in place of the bulls, at distance {distance:.4f}, where {pairs}
-pairs meet (the paper: {wanted}); a search over {tried} distances found it. Deeper, these bodies have more:
+pairs intersect (the paper: {wanted}); a search over {tried} distances found it. Deeper, these bodies have more:
 {deep_pairs} at {deep:g}. Each of {steps} steps removes {share:,} random triangles from each body; then as many are
 added in each step. {rounds} rounds; the time of a step is the least of them.
 
@@ -118,7 +118,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def fixed_bodies(pair: Pair, wanted: int, distances: int) -> Bodies:
-    """Search the distance at which as many pairs meet as wanted; of equally good ones the deepest."""
+    """Search the distance with the wanted number of pairs; of equally good ones the deepest."""
     a, b = pair.make()
     rest = b.vertices.copy()
     detector = BoxTree(a, b)
@@ -271,14 +271,14 @@ def _claim_on_mirror(fewer: dict[str, Series], more: dict[str, Series]) -> Claim
 
 
 def _claim_on_box_tree(fewer: dict[str, Series], more: dict[str, Series]) -> Claim:
-    told = [
+    details = [
         f"{way}: edits timed it {against(each[EDITED], each[TREE])} BoxTree, with active sets it "
         f"{against(each[CHOSEN], each[TREE_CHOSEN])} it"
         for way, each in (("removing", fewer), ("adding", more))
     ]
     return judged(
         "Not the paper's: where triangles come and go, it is faster than BoxTree, edits included.",
-        "; ".join(told),
+        "; ".join(details),
         all(is_faster(each[EDITED], each[TREE]) for each in (fewer, more)),
     )
 

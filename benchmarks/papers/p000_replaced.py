@@ -1,12 +1,12 @@
-"""What changes cost: nothing, vertices, half of the triangles, and more triangles; the abstract of [HatabKheddar2006].
+"""The cost of changes: none, vertices, half of the triangles, and more triangles; abstract of [HatabKheddar2006].
 
-Changes    The same frames, asked after nothing changed, after all vertices moved, and after half of the triangles were
-           replaced, none of it timed: does detection itself take longer then?
+Changes    The same frames, queried after nothing changed, after all vertices moved, and after half of the triangles
+           were replaced, the change itself untimed: does detection take longer?
 Replaced   Half of the triangles of both bodies are replaced in every frame, edits timed: by ``remove_triangles`` and
-           ``add_triangles``, or as active sets of a pool that holds both versions. ``BoxTree`` has to follow;
-           ``published.gjk_cut`` keeps nothing, either.
-Refined    Regions near contact switch to fine triangles from frame to frame (``scenes.refinement``): the use that
-           section VII announces. Switching is not timed, detection is.
+           ``add_triangles``, or as active sets of a pool that holds both versions. ``BoxTree`` has to update;
+           ``published.gjk_cut`` keeps no structure.
+Refined    Regions near contact switch to fine triangles from frame to frame (``scenes.refinement``): the future work
+           of section VII. Switching is not timed, detection is.
 Growth     Time over the number of live triangles, whole bodies, and a growing part of one pool.
 Bodies     Blobs whose quads flip their diagonals (``p000_quads``).
 Claims     No cost for deformation, none for edits, linear in the triangles. Added: against ``BoxTree``.
@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import Sizes
 from benchmarks.papers.experiment import Claim, Experiment, Plot, judged
 from benchmarks.papers.p000_frames import (
     Answer,
@@ -45,15 +45,14 @@ NOTHING, MOVED, REPLACED = "nothing changed", "vertices moved", "half replaced"
 CUT, AS_PUBLISHED, TREE, REBUILT = "GjkCut", "GjkCut, as published", "BoxTree", "refit tree, built anew"
 FINE_CUT = "GjkCut, all fine"
 MOST_OVERHEAD = 0.1
-"""Share of the time that "no extra cost" may cost."""
+"""Share of the time that counts as "no extra cost"."""
 MOST_SLOPE = 1.15
 """Of the time over the triangles, both as logarithms, between the smallest and the largest; 1 is linear."""
 
 PROTOCOL = """
 Substitute geometry: bumpy spheres, meridians and bands, at distance {distance:g}, deforming in every frame. Each quad
 carries one of its two diagonals; in every frame random quads flip theirs, so many that half of the triangles of both
-bodies are replaced. {count} frames, {rounds} rounds; the time of a
-frame is the least of them.
+bodies are replaced. {count} frames, {rounds} rounds; the time of a frame is the least of them.
 
 With edits, triangles that were removed stay in the pool, dead, until the round is over: the pool grows to {grown:g}
 times its size. With active sets, one pool holds both versions of all quads. The refined scene has {coarse} and {fine}
@@ -64,20 +63,12 @@ Found = dict[str, dict[str, Series]]
 """By scene, then by candidate."""
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    grids: tuple[tuple[int, int], ...]
-    """Meridians and bands; the first is that of the changes."""
-    growth: tuple[tuple[int, int], ...]
-    refined: tuple[int, int]
-    count: int
-    rounds: int
-
-
-FULL = _Sizes(
-    ((100, 66), (30, 26), (250, 165)), ((30, 26), (60, 55), (120, 109), (240, 217), (340, 307)), (3, 6), 12, 3
-)
-QUICK = _Sizes(((8, 7),), ((8, 7), (16, 14)), (1, 2), 4, 1)
+# grids: meridians and bands; the first is that of the changes
+FULL = Sizes(
+    grids=((100, 66), (30, 26), (250, 165)), growth=((30, 26), (60, 55), (120, 109), (240, 217), (340, 307)),
+    refined=(3, 6), count=12, rounds=3,
+)  # fmt: skip
+QUICK = Sizes(grids=((8, 7),), growth=((8, 7), (16, 14)), refined=(1, 2), count=4, rounds=1)
 
 
 def run(*, quick: bool = False) -> Experiment:
@@ -123,7 +114,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _edited(name: str, quads: Quads, make: Callable[..., Any], *, timed: bool = True, twice: bool = False) -> Candidate:
-    """Edits before each query, timed or not; ``twice`` asks once more before, so that nothing changed meanwhile."""
+    """Edits before each query, timed or not; ``twice`` queries once before: the timed query sees no change."""
 
     def begin() -> Session:
         both = [Flipping(quads, i) for i in range(2)]
@@ -155,26 +146,26 @@ def _edited(name: str, quads: Quads, make: Callable[..., Any], *, timed: bool = 
 
 
 class _Rebuilt(RefitTree):
-    """A tree that is built anew for each query."""
+    """A tree that is rebuilt for each query."""
 
     def query(self) -> TrianglePairs:
         self.build()
         return super().query()
 
 
-def _edits(quads: Quads, sizes: _Sizes) -> dict[str, Series]:
+def _edits(quads: Quads, sizes: Sizes) -> dict[str, Series]:
     makers = ((CUT, GjkCut), (AS_PUBLISHED, Published), (TREE, BoxTree), (REBUILT, _Rebuilt))
     candidates = [_edited(name, quads, make) for name, make in makers]
     return _measure(f"half replaced by edits, {quads.triangles:,} triangles", candidates, quads, sizes)
 
 
-def _active_sets(quads: Quads, sizes: _Sizes) -> dict[str, Series]:
+def _active_sets(quads: Quads, sizes: Sizes) -> dict[str, Series]:
     makers = ((CUT, GjkCut), (AS_PUBLISHED, Published), (TREE, BoxTree))
     candidates = [_chosen(name, quads, make) for name, make in makers]
     return _measure(f"half replaced by active sets, {quads.triangles:,} triangles", candidates, quads, sizes)
 
 
-def _measure(label: str, candidates: list[Candidate], quads: Quads, sizes: _Sizes) -> dict[str, Series]:
+def _measure(label: str, candidates: list[Candidate], quads: Quads, sizes: Sizes) -> dict[str, Series]:
     return measure(label, candidates, quads.frames(sizes.count), rounds=sizes.rounds)
 
 
@@ -197,8 +188,8 @@ def _chosen(name: str, quads: Quads, make: Callable[..., GjkCut | BoxTree | Publ
     return Candidate(name, begin)
 
 
-def _changes(sizes: _Sizes) -> dict[str, Series]:
-    """Queries of the same bodies, after less and less was left as it was."""
+def _changes(sizes: Sizes) -> dict[str, Series]:
+    """Queries of the same bodies, after larger and larger changes."""
     quads = Quads(*sizes.grids[0])
 
     label = f"changes, not timed, {quads.triangles:,} triangles"
@@ -211,18 +202,20 @@ def _changes(sizes: _Sizes) -> dict[str, Series]:
 
 
 def _pass_over(frame: Frame) -> None:
-    """Leave the caches as an update does, so that asking again has no advantage but that nothing changed."""
+    """Leave the caches as an update does: a repeated query differs from it in nothing but the unchanged vertices."""
     for x in frame.x:
         x.copy()
 
 
-def _moved(name: str, quads: Quads, *, twice: bool = False, **active: Ints) -> Candidate:
-    """GJK with cut after the vertices moved, or asked ``twice``; on all triangles or the ``active_a``, ``active_b``."""
+def _moved(
+    name: str, quads: Quads, *, twice: bool = False, active_a: Ints | None = None, active_b: Ints | None = None
+) -> Candidate:
+    """GJK with cut after the vertices moved, or queried ``twice``; on all triangles or on the active ones."""
 
     def begin() -> Session:
         bodies = [quads.body(i) for i in range(2)]
         detector = GjkCut(*bodies)
-        query = partial(detector.query, **active)
+        query = partial(detector.query, active_a=active_a, active_b=active_b)
         query()
 
         def prepare(frame: Frame) -> None:
@@ -240,7 +233,7 @@ def _moved(name: str, quads: Quads, *, twice: bool = False, **active: Ints) -> C
 # A refined scene ------------------------------------------------------------------------------------------------
 
 
-def _refined(sizes: _Sizes) -> dict[str, Series]:
+def _refined(sizes: Sizes) -> dict[str, Series]:
     """Coarse, and fine near contact, by active sets; beside all fine triangles at once."""
     frames = [0.25 * n / sizes.count for n in range(sizes.count)]
     label = f"refined near contact, {20 * 4 ** sizes.refined[0]:,} to {20 * 4 ** sizes.refined[1]:,} triangles"
@@ -249,7 +242,7 @@ def _refined(sizes: _Sizes) -> dict[str, Series]:
     return {**found, **measure(f"{label}, all of it fine", [_all_fine(sizes)], frames, rounds=sizes.rounds)}
 
 
-def _adaptive(name: str, sizes: _Sizes, make: Callable[..., GjkCut | BoxTree]) -> Candidate:
+def _adaptive(name: str, sizes: Sizes, make: Callable[..., GjkCut | BoxTree]) -> Candidate:
     def begin() -> Session:
         scene = refinement_scene(*sizes.refined)
         detector = make(scene.a.body, scene.b.body)
@@ -276,7 +269,7 @@ def _active_ids(scene: RefinementScene) -> tuple[Ints, Ints]:
     return scene.a.active, scene.b.active
 
 
-def _all_fine(sizes: _Sizes) -> Candidate:
+def _all_fine(sizes: Sizes) -> Candidate:
     def begin() -> Session:
         scene = refinement_scene(*sizes.refined)
         for side in (scene.a, scene.b):
@@ -291,7 +284,7 @@ def _all_fine(sizes: _Sizes) -> Candidate:
 # Growth ---------------------------------------------------------------------------------------------------------
 
 
-def _growth(sizes: _Sizes) -> dict[int, dict[str, Series]]:
+def _growth(sizes: Sizes) -> dict[int, dict[str, Series]]:
     """Whole bodies, by the triangles of both."""
     found = {}
     for grid in sizes.growth:
@@ -302,7 +295,7 @@ def _growth(sizes: _Sizes) -> dict[int, dict[str, Series]]:
     return found
 
 
-def _growth_in_pool(sizes: _Sizes) -> dict[int, dict[str, Series]]:
+def _growth_in_pool(sizes: Sizes) -> dict[int, dict[str, Series]]:
     """More and more triangles of one pool, chosen at random, by those of both bodies that take part."""
     quads = Quads(*sizes.growth[-1])
     rng = np.random.default_rng(0)
@@ -325,8 +318,8 @@ def _claim_on_changes(found: dict[str, Series], name: str, text: str) -> Claim:
     base = NOTHING if name == MOVED else f"{REPLACED}, asked again"
     ratio = found[name].mean_ms / found[base].mean_ms
     return judged(
-        f"{text}; here: at most {MOST_OVERHEAD:.0%} more than if asked again, what was changed not timed).",
-        f"{name}: {found[name].mean_ms:.3f} ms, {ratio:.2f} times that of asking again",
+        f"{text}; here: at most {MOST_OVERHEAD:.0%} more than a repeated query, the change itself not timed).",
+        f"{name}: {found[name].mean_ms:.3f} ms, {ratio:.2f} times that of a repeated query",
         ratio <= 1.0 + MOST_OVERHEAD,
     )
 
@@ -338,14 +331,14 @@ def _slope(found: dict[int, dict[str, Series]]) -> float:
 
 
 def _claim_on_growth(found: dict[int, dict[str, Series]], text: str) -> Claim:
-    told = ", ".join(
+    details = ", ".join(
         f"{count:,}: {1e6 * each[CUT].mean_ms / count:.0f} ns per triangle, {np.mean(each[CUT].pairs):,.0f} pairs"
         for count, each in found.items()
     )
     slope = _slope(found)
     return judged(
         f"{text} (4; here: time grows with a power of at most {MOST_SLOPE:g} of their number).",
-        f"power {slope:.2f}; {told}",
+        f"power {slope:.2f}; {details}",
         slope <= MOST_SLOPE,
     )
 
@@ -361,16 +354,16 @@ def _claim_on_refinement(found: dict[str, Series]) -> Claim:
 
 
 def _claim_on_box_tree(found: Found, what: str) -> Claim:
-    told = []
+    details = []
     for name, each in found.items():
         text = f"{name}: {against(each[CUT], each[TREE])} BoxTree"
         text += f", as published {against(each[AS_PUBLISHED], each[TREE])} it"
         if REBUILT in each:
-            text += f", {against(each[CUT], each[REBUILT])} a refit tree that is built anew"
-        told.append(text)
+            text += f", {against(each[CUT], each[REBUILT])} a refit tree that is rebuilt"
+        details.append(text)
     return judged(
         f"Not the paper's: with {what}, it is faster than BoxTree.",
-        "; ".join(told),
+        "; ".join(details),
         all(is_faster(each[CUT], each[TREE]) for each in found.values()),
     )
 

@@ -1,6 +1,6 @@
 """Is a cut always worth it? Fig. 2 of [HatabKheddar2006].
 
-Protocol   Two bodies come nearer and part again, deforming in every frame. A list is cut only where the common region
+Protocol   Two bodies approach and recede, deforming in every frame. A list is cut only where the common region
            of both lists takes up at most T_max of it, along the direction of the cut; T_max is 40, 55, 70, 85 and
            100 %, where 100 % cuts always.
 Bodies     The substitutes of ``p000_bodies``, 13,000 triangles each.
@@ -27,11 +27,11 @@ WAYS: dict[str, dict[str, Any]] = {"as published": {}, "blocks": {"stop": "or", 
 FEW = 0.1
 """"Very few" exceptions are at most this share of the positions."""
 CLEARLY = 0.1
-"""By so much a curve has to be below that of 100 % for an exception: the lowest of four is often below by less."""
+"""Margin below the 100 % curve that makes an exception: the lowest of four curves is often below by less."""
 
 PROTOCOL = """
-Same protocol, substitute geometry: {count} frames, in which b comes from distance {far:g} to {near:g} and goes back,
-by a path of our own in place of a hand on a haptic device. The paper's bodies were never published; blobs are spheres
+Same protocol, substitute geometry: {count} frames, in which b moves from distance {far:g} to {near:g} and back,
+by a path of our own in place of a haptic device. The paper's bodies were never published; blobs are spheres
 with bumps, knots are trefoil tubes. {rounds} rounds; the time of a frame is the least of them.
 
 "as published" (`published.gjk_cut`): lists are cut while both get shorter, split at the median of their corners, down
@@ -85,14 +85,14 @@ def _share_of_exceptions(each: dict[str, Series]) -> float:
 def _claims(found: Found) -> list[Claim]:
     claims = []
     for way, added in (("as published", ""), ("blocks", f", with blocks of {LEAF_PAIRS} pairs")):
-        told, holds = [], True
+        details, holds = [], True
         for (name, of), each in found.items():
             if of != way:
                 continue
             exceptions = _share_of_exceptions(each)
             always, *others = _by_threshold(each)
             ratios = ", ".join(f"{series.row.candidate} {series.row.ratio:.2f}" for series in others)
-            told.append(
+            details.append(
                 f"{name}: {exceptions:.0%} of the positions are exceptions; mean times over that of 100 %: {ratios}"
             )
             holds &= exceptions <= FEW and always.mean_ms <= min(series.mean_ms for series in others)
@@ -100,7 +100,7 @@ def _claims(found: Found) -> list[Claim]:
             judged(
                 "It is always beneficial to cut; except for very few exceptions the 100 % curve is the fastest (Fig. 2"
                 f"; here: at most {FEW:.0%} of the positions{added}).",
-                "; ".join(told),
+                "; ".join(details),
                 holds,
             )
         )

@@ -1,11 +1,11 @@
-"""What each part of [HatabKheddar2006] is worth: GJK with cut with one thing changed at a time.
+"""Ablation of [HatabKheddar2006]: GJK with cut with one option changed at a time.
 
 Protocol   The frames of ``p000_deforming``; the candidates of a group differ in one option of ``published.gjk_cut``;
            ``GjkCut`` is measured beside them. Nodes, cuts and tests stand beside the times.
 Bodies     The substitutes of ``p000_bodies``, 13,000 triangles each.
 Groups     vertex sharing (IV), the direction of the next cut (III), the first direction searched for (IV), when to stop
            cutting and how far to recurse (V), how to split (V), hints from the frame before (ours), threads.
-Claims     Those of sections III to V that one can measure.
+Claims     The measurable ones of sections III to V.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, judged
+from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, judged, ratio_bars
 from benchmarks.papers.p000_bodies import LARGE, LARGE_KNOT, Frame, Pair, blobs, knots
 from benchmarks.papers.p000_frames import Answer, Candidate, Published, Series, Session, cut, measure, published
 from impinge.backend import jit
@@ -30,7 +30,7 @@ from impinge.published.gjk_cut import cut_along_direction
 DIRECTIONS = 64
 """Among which the best first direction is searched."""
 CLOSE_FRAMES = 600
-"""Frames of the whole approach, of which hints see a few: at the rate of a haptic loop it takes 0.6 s."""
+"""Frames of the whole approach, of which hints see a few; 0.6 s at the rate of a haptic loop."""
 CUT = "GjkCut"
 BLOCKS: dict[str, Any] = {"stop": "or", "leaf_pairs": 64}
 """Options of the recursion down to blocks of pairs."""
@@ -42,8 +42,8 @@ PROTOCOL = """
 Same protocol, substitute geometry: the frames of p000_deforming ({count} of them, {rounds} rounds), with bodies of
 13,000 triangles. In each group one option is changed; all candidates find the same pairs in every frame. Times are
 means over the frames. "as published" stands for the paper's recursion (`published.gjk_cut`): lists are cut while both
-get shorter, split at the median of their corners, down to single triangles, on one thread. Groups that do not say so
-go down to blocks of {leaf} pairs and cut while either list gets shorter; "{cut}" is the production detector.
+get shorter, split at the median of their corners, down to single triangles, on one thread. Other groups
+recurse to blocks of {leaf} pairs and cut while either list gets shorter; "{cut}" is the production detector.
 
 Hints see neighbouring frames of the same approach made in {close}. The search for a first direction projects all
 vertices on {directions} directions, evenly spread, in one matrix product, takes the one along which the bodies
@@ -224,7 +224,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _close_frames(pair: Pair, count: int) -> list[Frame]:
-    """Frames of a slow approach, while the bodies are in contact: hints are for bodies that hardly moved meanwhile."""
+    """Frames of a slow approach in contact: hints are for small motion between frames."""
     slow = pair.frames(CLOSE_FRAMES)
     return slow[CLOSE_FRAMES // 3 :][:count]
 
@@ -281,14 +281,14 @@ def _claim_on_search(found: Found) -> Claim:
 
 
 def _claim_on_formula(found: Found) -> Claim:
-    told = [
+    details = [
         f"{way} simplices take {_ratio(found, group, 'simplices (GJK)', 'Chung and Wang'):.2f} times as long, with "
         f"{_work(found, group, 'cuts', 'simplices (GJK)', 'Chung and Wang'):.2f} times the cuts"
         for way, group in (("as published,", "next direction, as published"), ("in blocks,", "next direction"))
     ]
     return judged(
         "The formula of Chung and Wang spares solving simplices, which is a gain (3; here: as published).",
-        "; ".join(told),
+        "; ".join(details),
         _ratio(found, "next direction, as published", "simplices (GJK)", "Chung and Wang") > 1.0 + NOISE,
     )
 
@@ -317,14 +317,14 @@ def _claim_on_leaves(found: Found) -> Claim:
 
 
 def _claim_on_hints(found: Found) -> Claim:
-    told = [
+    details = [
         f"{way} hints make the time {_ratio(found, group, 'with', 'without'):.2f} times that without, with "
         f"{_work(found, group, 'cuts', 'with', 'without'):.2f} times the cuts"
         for way, group in (("in blocks,", "hints"), ("as published,", "hints, as published"))
     ]
     return judged(
         "Not the paper's: directions kept from the frame before are worth it (here: in blocks).",
-        "; ".join(told),
+        "; ".join(details),
         _ratio(found, "hints", "with", "without") < 1.0 - NOISE,
     )
 
@@ -338,25 +338,14 @@ def _claim_on_threads(found: Found) -> Claim:
 
 
 def _plot(found: Found) -> Plot:
-    """One panel per group: bars of the ratio to the first candidate, one for each body."""
-    groups = list(GROUPS)
-    columns = 3
-    rows = math.ceil(len(groups) / columns)
-
-    def draw(figure: Any) -> None:
-        panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        for panel, group in zip(panels, groups):
-            bars = [
-                (f"{name} ({bodies.split()[0]})", series.row.ratio)
-                for (of, bodies), each in found.items()
-                if of == group
-                for name, series in each.items()
-            ]
-            panel.barh([name for name, _ in bars], [ratio for _, ratio in bars])
-            panel.invert_yaxis()
-            panel.axvline(1.0, color="black", linewidth=0.8)
-            panel.set(title=group, xlabel="time over that of the first")
-        for panel in panels[len(groups) :]:
-            panel.set_visible(False)
-
-    return Plot((6.0 * columns, 2.8 * rows), draw)
+    """One panel per group, with a bar for each candidate and body."""
+    bars = {
+        group: [
+            (f"{name} ({bodies.split()[0]})", series.row.ratio)
+            for (of, bodies), each in found.items()
+            if of == group
+            for name, series in each.items()
+        ]
+        for group in GROUPS
+    }
+    return ratio_bars(bars, height=2.8)

@@ -1,13 +1,13 @@
-"""The bodies of [MendozaOSullivan2005], or what stands in for them: pairs of soft bodies that overlap and deform.
+"""The bodies of [MendozaOSullivan2005], or substitutes: pairs of soft bodies that overlap and deform.
 
-The paper's dragon and bunny are scans; their sizes, tets and spheres are not told. Where IMPINGE_DATA names a folder
-that has them, scans are taken; else a bumpy ball for the bunny and a knot for the dragon.
+The paper's dragon and bunny are scans; their sizes, tets and spheres are not given. Where IMPINGE_DATA names a folder
+that has them, scans are used; else a bumpy ball for the bunny and a knot for the dragon.
 
-Soft      Every body is a dense surface in a coarse tet mesh of cubes, by barycentric weights, so that spheres can
+Soft      Every body is a dense surface in a coarse tet mesh of cubes, by barycentric weights: spheres can
           follow coarse vertices in any mode.
-Second    The second body is turned (its axes change places) and shifted; its spheres are those of the first, moved, if
-          both are of one kind.
-Motion    ``deform`` sets coarse positions by a wave; ``swing`` lets go of them with a velocity, and ``step`` follows.
+Second    The second body is rotated (a permutation of axes) and shifted; its spheres are those of the first, moved,
+          if both are of one kind.
+Motion    ``deform`` sets coarse positions by a wave; ``swing`` releases them with a velocity, ``step`` integrates.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FRAME = 1.0 / 60.0
 """Time between two frames [s]."""
 WAVE_NUMBER = 3.0
 SLACK = 1e-12
-"""What moving spheres may round, as a share of a body's size."""
+"""Rounding error of moved spheres, as a share of a body's size."""
 
 
 @dataclass(frozen=True)
@@ -74,30 +74,30 @@ class Pair:
         return self.tree_a, self.tree_b
 
     def detector(self, **options: Any) -> SphereTree:
-        """A detector that has all it needs, so that budgets are not spent on building."""
+        """A detector whose structures are built: no budget is spent on building."""
         made = SphereTree(self.a, self.b, tree_a=self.tree_a, tree_b=self.tree_b, **options)
         made.prepare()
         return made
 
     def deform(self, amplitude: float, t: float) -> None:
-        """Let a wave run through both bodies, with different phases."""
+        """Deform both bodies by a wave, with different phases."""
         for phase, body in enumerate(self.bodies):
             rest = body.model.rest
             body.coarse.update(rest + amplitude * _wave(rest, t + 2.0 * phase))
 
     def swing(self, speed: float) -> None:
-        """Bring both to rest and let them go with velocities that bend them and carry them nowhere."""
+        """Set both to rest positions, with velocities that bend them without net translation."""
         for phase, body in enumerate(self.bodies):
             body.reset()
             body.velocities = swing_velocities(body.model.rest, speed, phase)
 
     def step(self) -> None:
-        """Move both by the time of one frame; nothing but their own material acts on them."""
+        """Integrate both over one frame, with elastic forces alone."""
         for body in self.bodies:
             body.step(FRAME, gravity=(0.0, 0.0, 0.0))
 
-    def told(self) -> str:
-        """How large they are, in words."""
+    def description(self) -> str:
+        """Sizes of both bodies, as a text."""
         sizes = [
             f"{len(body.surface):,} triangles, {len(body.coarse.vertices):,} coarse vertices, {len(tree):,} spheres"
             for body, tree in zip(self.bodies, self.trees)
@@ -106,7 +106,7 @@ class Pair:
 
 
 def swing_velocities(rest: Floats, speed: float, phase: int) -> Floats:
-    """Velocities that bend a body and carry it nowhere."""
+    """Velocities that bend a body without net translation."""
     velocities = speed * _wave(rest, 2.0 * phase)
     return np.asarray(velocities - velocities.mean(axis=0))
 
@@ -144,7 +144,7 @@ def make_shape(kind: str, surface: TriMesh, *, cells: int, **options: Any) -> Sh
 
 
 def make_pair(a: Shape, b: Shape, shift: tuple[float, float, float]) -> Pair:
-    """Two soft bodies, the second one turned and shifted."""
+    """Two soft bodies, the second one rotated and shifted."""
     first, second = _soft(a.surface, a.cells), _soft(_moved(b.surface, shift), b.cells)
     return Pair(f"{a.kind} and {b.kind}", first, second, a.tree, _moved_tree(b.tree, second.rest_surface, shift))
 

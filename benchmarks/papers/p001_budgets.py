@@ -1,20 +1,20 @@
-"""What is found within budgets from 0.1 ms to 1 s: Table 1 of [MendozaOSullivan2005], section 5, and what it costs.
+"""Contacts within budgets from 0.1 ms to 1 s, and their cost: Table 1 of [MendozaOSullivan2005], section 5.
 
-Protocol   Two soft bodies overlap, and swing. For each budget ("critical time") the lengths of PAIRLIST (here
-           ``possible``) and COLLISIONLIST (``certain``) are told, frames per second, and tests per second. Every budget
-           begins with the same bodies at the same place with the same velocities.
+Protocol   Two soft bodies overlap and oscillate. For each budget ("critical time") the lengths of PAIRLIST (here
+           ``possible``) and COLLISIONLIST (``certain``) are reported, frames per second, and tests per second. Every
+           budget starts from the same positions and velocities.
 Bodies     The paper's are a dragon and a bunny of unknown size (``p001_bodies``).
-Frames     A frame moves both bodies by finite elements, steers their surfaces, asks for contacts and makes forces of
-           them. These are not applied, so that every budget sees the same motion.
+Frames     A frame moves both bodies by finite elements, updates their surfaces, finds contacts and computes forces.
+           These are not applied: every budget sees the same motion.
 Published  The whole system of ``published.interruptible`` on the same surfaces and coarse meshes: medial-axis trees,
            its own update and response; forces are applied. Critical times limit the search alone, as in the paper.
-Overshoot  How much later than its budget a query returns, update included; the paper tells nothing of it. For the last
+Overshoot  Time by which a query exceeds its budget, update included; the paper does not report it. For the last
            pair of bodies also of other kinds of queries: refitted spheres, triangles, the deepest pair first.
-Waiting    After each query a loop looks at the clock for as long as the budget. How often it is as late tells how often
-           the machine was not there: no query that uses its budget up can be in time more often.
-Rate       Million tests of pairs of spheres per second, which one core does: of a search through spheres that are up
-           to date, and of one that tracks each sphere when it first comes to it.
-The table  of the paper cannot be in seconds per frame: at a critical time of 1 s its list is not empty, so that the
+Waiting    After each query a loop reads the clock for as long as the budget. How often it is as late shows how often
+           the process was preempted: no query that uses up its budget can be in time more often.
+Rate       Million sphere-pair tests per second and core: of a search with updated spheres, and of one that tracks
+           each sphere at its first visit.
+The table  of the paper cannot be in seconds per frame: at a critical time of 1 s its list is not empty: the
            time was used up, and yet it gives 25 frames per second. Trends are compared, figures are not.
 """
 
@@ -23,13 +23,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import impinge
-from benchmarks.measure import Row
+from benchmarks.measure import Row, row_of, stages_timed, timed
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p001_bodies import (
     FRAME,
@@ -74,25 +73,25 @@ KINDS: dict[str, dict[str, Any]] = {
     "exact": {"exact": True},
     "priority": {"order": "priority"},
 }
-"""Options of detectors whose overshoot is told besides."""
+"""Options of further detectors whose overshoot is reported."""
 KINDS_MS = (0.1, 0.3, 1.0, 10.0)
 RATE = 60.0
-"""Million tests per second and core that are asked for."""
+"""Million tests per second and core that are wanted."""
 RATE_ROUNDS, RATE_ROUNDS_QUICK = 15, 2
 
 PROTOCOL = """
 {origin} {bodies}. Trees of spheres: quick builder, {levels} levels below the root; spheres follow the coarse mesh
-(tracking "bound"). As published: {published}. Bodies swing freely, a frame is 1/60 s.
+(tracking "bound"). As published: {published}. Bodies oscillate freely, a frame is 1/60 s.
 "Per second" counts frames as the paper does, motion, query and response together; "queries per second" queries alone:
 update, search, and the listing of what was found; as published, the search alone.
 
 A query counts as in time if it returns no later than the budget and the larger of {share:.0%} of it and {us:g} us. So
-does a loop that looks at the clock until the budget is over, after each query: it tells how often the machine itself
+does a loop that reads the clock until the budget is over, after each query: it shows how often the machine itself
 was late, for instance because others use the same host.
 
-What does not fit together in the paper's table: at a critical time of 1 s its PAIRLIST is not empty, so that the search
-was cut off after 1 s, but 22 to 25 frames per second are told; at 0.1 s, 30 to 35. Either the time is not that of a
-frame, or one search was spread over many. Its numbers of triangles, tets and spheres are not told.
+An inconsistency of the paper's table: at a critical time of 1 s its PAIRLIST is not empty: the search was
+cut off after 1 s, but 22 to 25 frames per second are reported; at 0.1 s, 30 to 35. Either the time is not that of a
+frame, or one search was spread over many. Its numbers of triangles, tets and spheres are not given.
 """
 
 
@@ -108,11 +107,11 @@ class Measured:
     complete: list[bool] = field(default_factory=list)
     frame_ms: list[float] = field(default_factory=list)
     waited_ms: list[float] = field(default_factory=list)
-    """What a loop took that looks at the clock for as long as the budget."""
+    """Duration of a loop that reads the clock for as long as the budget."""
 
     @property
     def latest_ms(self) -> float:
-        """What counts as in time."""
+        """Latest return that counts as in time."""
         return self.budget_ms + max(ALLOWED_SHARE * self.budget_ms, 1e-3 * ALLOWED_US)
 
     @property
@@ -127,7 +126,7 @@ class Measured:
 
     @property
     def late_us(self) -> float:
-        """How late the latest but one in a hundred was."""
+        """99th percentile of the delay."""
         return 1e3 * float(np.percentile(np.array(self.ms) - self.budget_ms, 99))
 
 
@@ -136,7 +135,7 @@ Rates = dict[str, tuple[float, float]]
 
 
 def run(*, quick: bool = False) -> Experiment:
-    """Ask three pairs of bodies with every budget; ``quick`` takes small bodies through a few frames."""
+    """Query three pairs of bodies with every budget; ``quick`` takes small bodies through a few frames."""
     levels = 2 if quick else 4
     shapes, origin = _shapes(levels, quick=quick)
     pairs = [make_pair(a, b, APART) for a, b in shapes]
@@ -158,7 +157,7 @@ def run(*, quick: bool = False) -> Experiment:
         title="An interruptible algorithm: what budgets buy",
         protocol=PROTOCOL.format(
             origin=origin,
-            bodies="; ".join(pair.told() for pair in pairs),
+            bodies="; ".join(pair.description() for pair in pairs),
             levels=levels,
             published=sizes,
             share=ALLOWED_SHARE,
@@ -173,7 +172,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _shapes(levels: int, *, quick: bool) -> tuple[list[tuple[Shape, Shape]], str]:
-    """The shapes of the three pairs of Table 1, and where they come from."""
+    """The shapes of the three pairs of Table 1, and their origin."""
     scans = {} if quick else {kind: mesh for kind in ("dragon", "bunny") if (mesh := scan(kind)) is not None}
     cells = 5 if quick else 14
     dragon, bunny = (
@@ -197,16 +196,14 @@ def _measure(pair: Pair, detector: SphereTree, budget_ms: float, *, quick: bool)
     found = Measured(budget_ms)
     pair.swing(SPEED)
     for frame in range(frames + 1):
-        began = perf_counter()
-        pair.step()
-        asked = perf_counter()
-        result = detector.query(budget_ms=budget_ms)
-        answered = perf_counter()
-        penalty(result, pair.a.coarse.vertices, pair.b.coarse.vertices, stiffness=STIFFNESS)
+        step_ms, _ = timed(pair.step)
+        query_ms, result = timed(lambda: detector.query(budget_ms=budget_ms))
+        respond = partial(penalty, result, pair.a.coarse.vertices, pair.b.coarse.vertices, stiffness=STIFFNESS)
+        response_ms, _ = timed(respond)
         if frame == 0:
             continue  # the first one may still build or load something
-        found.frame_ms.append(1e3 * (perf_counter() - began))
-        found.ms.append(1e3 * (answered - asked))
+        found.frame_ms.append(step_ms + query_ms + response_ms)
+        found.ms.append(query_ms)
         found.possible.append(len(result.possible))
         found.certain.append(len(result.certain))
         found.tests.append(result.stats["tests"])
@@ -245,12 +242,11 @@ def _measure_published(a: DeformableBody, b: DeformableBody, budget_ms: float, *
         body.v[...] = velocities
     system = System(bodies)
     for frame in range(frames + 1):
-        began = perf_counter()
-        cycle = system.step(FRAME, critical_time=1e-3 * budget_ms)
+        frame_ms, cycle = timed(lambda: system.step(FRAME, critical_time=1e-3 * budget_ms))
         if frame == 0:
             continue  # the first one may still load something
         (lists,) = cycle.lists
-        found.frame_ms.append(1e3 * (perf_counter() - began))
+        found.frame_ms.append(frame_ms)
         found.ms.append(1e-6 * cycle.search_ns)
         found.possible.append(len(lists.pair_list))
         found.certain.append(len(lists.collision_list))
@@ -260,23 +256,18 @@ def _measure_published(a: DeformableBody, b: DeformableBody, budget_ms: float, *
 
 
 def _waited_ms(budget_ms: float) -> float:
-    began = perf_counter()
-    wait(int(1e6 * budget_ms))
-    return 1e3 * (perf_counter() - began)
+    return timed(lambda: wait(int(1e6 * budget_ms)))[0]
 
 
 def _rates(pair: Pair, detector: SphereTree, rounds: int) -> tuple[float, float]:
-    """Million tests per second of whole searches: spheres up to date, and tracked on the way; the best of some."""
+    """Million tests per second of whole searches, without and with tracking of the spheres; the best of all rounds."""
     best = [0.0, 0.0]
-    impinge.time_stages(True)
-    try:
-        for turn in range(rounds):
-            pair.deform(0.02, 0.1 * turn)
-            for k in (1, 0):  # the second search finds the spheres where the first has put them
+    with stages_timed():
+        for n in range(rounds):
+            pair.deform(0.02, 0.1 * n)
+            for k in (1, 0):  # the first search tracks the spheres, the second finds them up to date
                 stats = detector.query().stats
                 best[k] = max(best[k], 1e-3 * stats["tests"] / stats["search_ms"])
-    finally:
-        impinge.time_stages(False)
     return best[0], best[1]
 
 
@@ -284,8 +275,7 @@ def _rates(pair: Pair, detector: SphereTree, rounds: int) -> tuple[float, float]
 
 
 def _row(name: str, each: Measured) -> Row:
-    least, median = min(each.ms), statistics.median(each.ms)
-    return Row(name, f"{each.budget_ms:g} ms", least, median, least / each.budget_ms, "ratio: to the budget")
+    return row_of(name, f"{each.budget_ms:g} ms", each.ms, each.budget_ms, "ratio: to the budget")
 
 
 def _table_1(found: dict[str, list[Measured]]) -> Table:
@@ -363,7 +353,7 @@ def claims(
     kinds: dict[str, list[Measured]],
     published: dict[str, list[Measured]],
 ) -> list[Claim]:
-    """What the figures say about the sentences of the paper, and about ours."""
+    """Verdicts on the claims of the paper, and on ours."""
 
     def ends(pick: Callable[[Measured], list[int]]) -> str:
         return ", ".join(
@@ -414,7 +404,7 @@ def claims(
         ),
         Claim(
             "A search that is cut off after 1 s runs at 22 to 25 frames per second (Table 1).",
-            "cannot be: each frame would take a second; sizes of bodies and trees are not told",
+            "cannot be: each frame would take a second; sizes of bodies and trees are not given",
             "not testable here",
         ),
         judged(

@@ -1,14 +1,15 @@
-"""How far contacts of spheres are from the exact ones: what [MendozaOSullivan2005] left open (section 6).
+"""Errors of sphere contacts against exact ones: the future work of [MendozaOSullivan2005] (section 6).
 
 "Future work includes the evaluation of the accuracy of our approach for large deformations and force computation using
-reduced models." Here it is, as curves.
+reduced models." These are the curves.
 
 Truth      Exact contact regions (``p001_regions``): point and normal of each. Forces: those of all dense vertices
            inside of the other body, with their depths, by the same response (``penalty``).
-Budget     Errors over the number of tests, which repeats on any machine, in every tracking mode.
-Amplitude  Errors over how far bodies deform, and what a whole search misses: "bound" and "refit" promise nothing.
-Controls   Coarse vertices that a sphere follows in "paper" and "affine": what is missed, and what it costs.
-Memory     of the queue, and of what each mode keeps for its spheres.
+Budget     Errors over the number of tests, reproducible on any machine, in every tracking mode.
+Amplitude  Errors over the amplitude of deformation, and contacts that a complete search misses: "bound" and "refit"
+           promise none.
+Controls   Coarse vertices that a sphere follows in "paper" and "affine": missed contacts, and the cost.
+Memory     of the queue, and of the data of each mode.
 Headline   A budget of 1 ms on two bodies of 70 thousand triangles or more: angle of normals by region, and whether
            every crossing of triangles is near the contact point of spheres that it is below.
 """
@@ -17,21 +18,20 @@ from __future__ import annotations
 
 import statistics
 import tracemalloc
-from dataclasses import dataclass
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import impinge
-from benchmarks.measure import Row
+from benchmarks.measure import Candidate, Row, Sizes, measure, timed
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.p001_bodies import SIZE, Pair, bunny_like, make_pair, make_shape
 from benchmarks.papers.p001_errors_claims import (
     Controls,
     Found,
     Headline,
-    Kept,
+    ModeMemory,
     Point,
     claims,
     plot_of,
@@ -46,7 +46,7 @@ from impinge.respond.penalty import penalty
 
 MODES: tuple[Tracking, ...] = ("bound", "refit", "affine", "paper")
 PUSHED = 0.2
-"""How far the bodies are in each other at rest."""
+"""Penetration of the bodies at rest."""
 AMPLITUDE = 0.03
 """Where the budget, not the deformation, is varied."""
 
@@ -58,27 +58,16 @@ the headline has both builders. A mode is timed after a motion, {timed:,} tests.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    subdivisions: int
-    cells: int
-    levels: int
-    medial: dict[str, int]
-    """Options of the other builder."""
-    poses: int
-    headline_poses: int
-    tests: tuple[int, ...]
-    amplitudes: tuple[float, ...]
-    controls: tuple[int, ...]
-    timed: int
-    """Tests of a query whose time is told."""
-
-
-FULL = _Sizes(
-    6, 14, 4, {"levels": 4, "samples": 4000}, 4, 12, (30, 100, 300, 1_000, 3_000, 10_000, 100_000),
-    (0.0, 0.01, 0.02, 0.05, 0.1, 0.15), (1, 2, 4, 8, 16, 32), 10_000,
+# medial: options of the other builder; timed: tests of a timed query
+FULL = Sizes(
+    subdivisions=6, cells=14, levels=4, medial={"levels": 4, "samples": 4000}, poses=4, headline_poses=12,
+    tests=(30, 100, 300, 1_000, 3_000, 10_000, 100_000), amplitudes=(0.0, 0.01, 0.02, 0.05, 0.1, 0.15),
+    controls=(1, 2, 4, 8, 16, 32), timed=10_000,
 )  # fmt: skip
-QUICK = _Sizes(3, 5, 2, {"levels": 1, "samples": 100}, 1, 1, (30, 3_000, 1_000_000), (0.0, 0.05), (1, 4), 300)
+QUICK = Sizes(
+    subdivisions=3, cells=5, levels=2, medial={"levels": 1, "samples": 100}, poses=1, headline_poses=1,
+    tests=(30, 3_000, 1_000_000), amplitudes=(0.0, 0.05), controls=(1, 4), timed=300,
+)  # fmt: skip
 BUDGETS_MS = (0.1, 1.0, 10.0)
 """Of the headline."""
 
@@ -87,12 +76,12 @@ def run(*, quick: bool = False) -> Experiment:
     """Measure errors over budgets, amplitudes and controls; ``quick`` takes small bodies."""
     sizes = QUICK if quick else FULL
     pair = _pair(sizes, builder="octree", levels=sizes.levels)
-    kept = [_kept(pair, mode) for mode in MODES]
+    memory = [_memory(pair, mode) for mode in MODES]
     found = Found(
         budget=_over_budget(pair, sizes),
         amplitude=_over_amplitude(pair, sizes),
         controls=_over_controls(_pair(sizes, builder="octree", levels=sizes.levels), sizes),
-        kept=kept,
+        memory=memory,
         spheres=len(pair.tree_a) + len(pair.tree_b),
         headline=[
             *_headline("clusters", pair, sizes),
@@ -104,7 +93,7 @@ def run(*, quick: bool = False) -> Experiment:
         name="p001_errors",
         title="An interruptible algorithm: how accurate contacts are",
         protocol=PROTOCOL.format(
-            bodies=pair.told(),
+            bodies=pair.description(),
             regions=sum(map(len, truths)),
             pairs=sum(len(truth.pairs) for truth in truths),
             poses=sizes.poses,
@@ -118,7 +107,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _pair(sizes: _Sizes, **options: Any) -> Pair:
+def _pair(sizes: Sizes, **options: Any) -> Pair:
     shape = make_shape("bunny-like", bunny_like(sizes.subdivisions), cells=sizes.cells, **options)
     return make_pair(shape, shape, (SIZE - PUSHED, 0.1, 0.0))
 
@@ -163,7 +152,7 @@ def _compare(pair: Pair, result: SphereContacts, regions: Regions) -> Errors:
     return errors_of(regions, listed, all_contacts(result), pair.trees, SIZE)
 
 
-def _over_budget(pair: Pair, sizes: _Sizes) -> list[Point]:
+def _over_budget(pair: Pair, sizes: Sizes) -> list[Point]:
     detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
     taken: dict[tuple[str, int], list[tuple[Errors, Floats, Floats, int]]] = {}
     for pose in range(sizes.poses):
@@ -176,7 +165,7 @@ def _over_budget(pair: Pair, sizes: _Sizes) -> list[Point]:
     return [_point(mode, tests, each) for (mode, tests), each in taken.items()]
 
 
-def _over_amplitude(pair: Pair, sizes: _Sizes) -> list[Point]:
+def _over_amplitude(pair: Pair, sizes: Sizes) -> list[Point]:
     detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
     taken: dict[tuple[str, float], list[tuple[Errors, Floats, Floats, int]]] = {}
     for amplitude in sizes.amplitudes:
@@ -207,23 +196,23 @@ def _point(mode: str, at: float, taken: list[tuple[Errors, Floats, Floats, int]]
 
 
 def _relative(found: Floats, right: Floats) -> float:
-    """By how much of the right force the other differs; infinite where there should be none."""
+    """Relative error of a force; infinite where the exact force is zero."""
     size = float(np.linalg.norm(right))
     return float(np.linalg.norm(found - right)) / size if size > 0.0 else np.inf
 
 
 def _between(found: Floats, right: Floats) -> float:
-    """Degrees between two forces, 180 if either is none."""
+    """Angle between two forces in degrees; 180 if either is zero."""
     size = float(np.linalg.norm(right) * np.linalg.norm(found))
     return float(np.degrees(np.arccos(np.clip(found @ right / size, -1.0, 1.0)))) if size > 0.0 else 180.0
 
 
-def _over_controls(pair: Pair, sizes: _Sizes) -> list[Controls]:
-    """What each number of controls does; the pair is a new one, that has kept nothing yet."""
+def _over_controls(pair: Pair, sizes: Sizes) -> list[Controls]:
+    """Errors over the number of controls; the pair is new, without cached structures."""
     found = []
     for mode in ("paper", "affine"):
         for count in sizes.controls:
-            kept = _kept(pair, mode, controls=count)
+            memory = _memory(pair, mode, controls=count)
             detector = pair.detector(tracking=mode, controls=count)
             missed, angle, times = [], [], []
             for pose in range(sizes.poses):
@@ -233,37 +222,35 @@ def _over_controls(pair: Pair, sizes: _Sizes) -> list[Controls]:
                 missed.append(errors.missed)
                 angle.append(float(np.median(errors.angle)))
             found.append(
-                Controls(mode, count, statistics.mean(missed), statistics.median(angle), min(times), kept.bytes)
+                Controls(mode, count, statistics.mean(missed), statistics.median(angle), min(times), memory.bytes)
             )
     return found
 
 
 def _query_ms(detector: SphereTree, tests: int) -> float:
-    began = perf_counter()
-    detector.query(max_tests=tests)
-    return 1e3 * (perf_counter() - began)
+    return timed(lambda: detector.query(max_tests=tests))[0]
 
 
-def _kept(pair: Pair, mode: str, **options: Any) -> Kept:
-    """Bytes that stay when spheres of both bodies are prepared in a mode."""
+def _memory(pair: Pair, mode: str, **options: Any) -> ModeMemory:
+    """Bytes allocated for the spheres of both bodies in a mode."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         pair.detector(tracking=mode, **options)
-        kept = tracemalloc.get_traced_memory()[0] - before
+        memory = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    return Kept(mode, kept)
+    return ModeMemory(mode, memory)
 
 
 # Headline and times ---------------------------------------------------------------------------------------------
 
 
-def _headline(builder: str, pair: Pair, sizes: _Sizes) -> list[Headline]:
+def _headline(builder: str, pair: Pair, sizes: Sizes) -> list[Headline]:
     """Budgets in milliseconds: normals of regions, and how near contacts of spheres are to crossing triangles."""
     detector = pair.detector()
-    for turn in range(3):  # what a budget needs apart from the search is learnt by the first queries
-        pair.deform(AMPLITUDE * SIZE, 0.1 * turn)
+    for n in range(3):  # the first queries learn the overhead outside the search
+        pair.deform(AMPLITUDE * SIZE, 0.1 * n)
         detector.query(budget_ms=1.0)
     taken: dict[float, list[tuple[Errors, Floats, int]]] = {budget: [] for budget in BUDGETS_MS}
     for pose in range(sizes.headline_poses):
@@ -299,16 +286,19 @@ def _headline_of(builder: str, budget: float, pair: Pair, taken: list[tuple[Erro
     )
 
 
-def _rows(pair: Pair, sizes: _Sizes) -> list[Row]:
-    """Times of queries after a motion, mode by mode, in turns."""
-    detectors = {mode: pair.detector(tracking=mode) for mode in MODES}
-    times: dict[str, list[float]] = {mode: [] for mode in MODES}
-    for turn in range(3 * sizes.poses):
-        for mode, detector in detectors.items():
-            pair.deform(AMPLITUDE * SIZE, 0.1 * turn)
-            times[mode].append(_query_ms(detector, sizes.timed))
-    base = min(times[MODES[0]])
-    return [
-        Row(f"{sizes.timed:,} tests", f"tracking={mode}", min(taken), statistics.median(taken), min(taken) / base)
-        for mode, taken in times.items()
+def _rows(pair: Pair, sizes: Sizes) -> list[Row]:
+    """Times of queries after a motion, alternating between modes."""
+
+    def deform(n: int) -> None:
+        pair.deform(AMPLITUDE * SIZE, 0.1 * n)
+
+    candidates = [
+        Candidate(f"tracking={mode}", partial(_query, pair.detector(tracking=mode), sizes.timed), prepare=deform)
+        for mode in MODES
     ]
+    rounds = 3 * sizes.poses
+    return measure(f"{sizes.timed:,} tests", candidates, range(rounds), rounds=rounds)
+
+
+def _query(detector: SphereTree, tests: int, _: int) -> object:
+    return detector.query(max_tests=tests)

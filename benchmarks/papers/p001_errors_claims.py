@@ -1,4 +1,4 @@
-"""What the errors of contacts of spheres say: figures, claims, tables and curves of ``p001_errors``."""
+"""Claims, tables and curves of ``p001_errors``: the errors of sphere contacts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from benchmarks.papers.experiment import NOISE, Claim, Plot, Table, judged
 
 MEDIAN_ANGLE, ANGLE_95 = 15.0, 30.0
-"""Degrees that are asked for within 1 ms: median and 95th percentile over the regions."""
+"""Degrees that are wanted within 1 ms: median and 95th percentile over the regions."""
 NEAR = 0.05
-"""As near as contact points of spheres are asked to be to crossing triangles, as a share of the body's size."""
+"""Wanted distance from contact points of spheres to crossing triangles, as a share of the body's size."""
 ENTRY = 8
 """Bytes of an entry of the queue."""
 SPHERE = 32
@@ -41,7 +41,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Controls:
-    """What so many coarse vertices per sphere do."""
+    """Errors and cost for a number of coarse vertices per sphere."""
 
     mode: str
     count: int
@@ -52,8 +52,8 @@ class Controls:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a mode keeps for the spheres of both bodies."""
+class ModeMemory:
+    """Memory of a mode for the spheres of both bodies."""
 
     mode: str
     bytes: int
@@ -61,7 +61,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a budget in milliseconds gives."""
+    """Errors within a budget in milliseconds."""
 
     builder: str
     budget_ms: float
@@ -85,14 +85,14 @@ class Found:
     budget: list[Point]
     amplitude: list[Point]
     controls: list[Controls]
-    kept: list[Kept]
+    memory: list[ModeMemory]
     spheres: int
     """Of both trees."""
     headline: list[Headline]
 
 
 def claims(found: Found) -> list[Claim]:
-    """What the figures say about the sentences of the paper, and about what is asked here."""
+    """Verdicts on the claims of the paper, and on ours."""
     return [
         *_normals(found),
         *_near(found),
@@ -142,12 +142,12 @@ def _conservative(found: Found) -> Claim:
 
 
 def _paper_misses(found: Found) -> Claim:
-    told = [(each.at, each.missed) for each in found.amplitude if each.mode == "paper"]
+    details = [(each.at, each.missed) for each in found.amplitude if each.mode == "paper"]
     return judged(
         'Spheres that follow "the average displacements" and "the maximum ratio" of distances cover the surface (4.4; '
         "here: a whole search misses no crossing at any amplitude)",
-        "missed at amplitudes: " + ", ".join(f"{at:g}: {missed:.1%}" for at, missed in told),
-        all(missed == 0.0 for _, missed in told),
+        "missed at amplitudes: " + ", ".join(f"{at:g}: {missed:.1%}" for at, missed in details),
+        all(missed == 0.0 for _, missed in details),
     )
 
 
@@ -180,12 +180,12 @@ def _more_controls(found: Found) -> Claim:
 
 
 def _memory(found: Found) -> Claim:
-    paper = next(each for each in found.kept if each.mode == "paper")
+    paper = next(each for each in found.memory if each.mode == "paper")
     own = SPHERE * found.spheres
     return judged(
         'Storing a set of vertices per sphere "represents a high level of memory consumption" (6; here: all that is '
         "kept takes more than twice the spheres themselves)",
-        "; ".join(f"{each.mode}: {each.bytes / found.spheres:.0f} bytes a sphere" for each in found.kept),
+        "; ".join(f"{each.mode}: {each.bytes / found.spheres:.0f} bytes a sphere" for each in found.memory),
         paper.bytes > 2 * own,
     )
 
@@ -212,7 +212,7 @@ def tables_of(found: Found) -> list[Table]:
         "95th percentile by area", "farthest contact", "near contacts", "tests",
     )  # fmt: skip
     controls = ("mode", "coarse vertices a sphere", "missed", "median angle", "query ms", "bytes")
-    kept = [(each.mode, each.bytes, each.bytes / found.spheres) for each in found.kept]
+    memory = [(each.mode, each.bytes, each.bytes / found.spheres) for each in found.memory]
     return [
         Table("headline", "Budgets in milliseconds", headline, [astuple(each) for each in found.headline]),
         Table("budget", "Errors over tests", ("mode", "tests", *errors), [astuple(each) for each in found.budget]),
@@ -221,7 +221,7 @@ def tables_of(found: Found) -> list[Table]:
             [astuple(each) for each in found.amplitude],
         ),
         Table("controls", "Coarse vertices per sphere", controls, [astuple(each) for each in found.controls]),
-        Table("memory", "What modes keep", ("mode", "bytes", "bytes a sphere"), kept),
+        Table("memory", "Memory of modes", ("mode", "bytes", "bytes a sphere"), memory),
     ]  # fmt: skip
 
 

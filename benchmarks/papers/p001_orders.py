@@ -1,16 +1,16 @@
-"""The order of the search: what is missed when it is cut off; section 4.2 and Figs 5 and 6 of [MendozaOSullivan2005].
+"""The order of the search: contacts missed at interruption; section 4.2 and Figs 5 and 6 of [MendozaOSullivan2005].
 
-Protocol   Two bodies touch in several regions. Each order is cut off after the same numbers of tests. What it then
-           knows is held against the exact contact regions (``p001_regions``): the share of regions that none of its
+Protocol   Two bodies touch in several regions. Each order is cut off after the same numbers of tests. Its
+           results are compared with the exact contact regions (``p001_regions``): the share of regions that none of its
            pairs of spheres is above, the share of crossing triangles, and the angle of normals by region.
 Orders     breadth-first         COLLISIONLIST and PAIRLIST of the detector
            breadth-first, found  COLLISIONLIST alone, for comparison
            priority              the pair that may penetrate deepest first; both lists
            of ``published.interruptible``, on the same trees, with normals of eq. 11:
            Fig. 7                COLLISIONLIST and PAIRLIST of the search as printed
-           depth-first           COLLISIONLIST alone: as in Fig. 4, branches that were not reached are forgotten
-           depth-first, capped   the same down to a level that is fixed beforehand; spheres that meet there collide
-           depth-first, stack    with what waits on its stack counted as colliding
+           depth-first           COLLISIONLIST alone: as in Fig. 4, unvisited branches are lost
+           depth-first, capped   the same down to a fixed level; spheres that overlap there collide
+           depth-first, stack    with the pairs on its stack counted as colliding
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ PUSHED = 0.2
 
 PROTOCOL = """
 Substitute geometry. {bodies}. {regions} exact contact regions with {pairs:,} pairs of crossing triangles, in {poses}
-poses. Budgets are numbers of tests, so that all orders get the same work, whatever their speed; spheres are refitted.
-Depth-first search as published forgets what it has not reached; "stack" shows what becomes of it if that is kept.
+poses. Budgets are numbers of tests: all orders do the same work, whatever their speed; spheres are refitted.
+Depth-first search as published drops unvisited branches; "stack" keeps them.
 Fig. 7 and depth-first search are those of `impinge.published.interruptible`; their normals are lines of centres.
 """
 
@@ -63,7 +63,7 @@ Known = tuple[Ints, Push, bool]
 
 @dataclass(frozen=True)
 class Found:
-    """What one order knows after some tests, over all poses."""
+    """Results of one order after a number of tests, over all poses."""
 
     missed_regions: float
     missed_pairs: float
@@ -99,13 +99,14 @@ def run(*, quick: bool = False) -> Experiment:
         name="p001_orders",
         title="An interruptible algorithm: the order of the search",
         protocol=PROTOCOL.format(
-            bodies=pair.told(),
+            bodies=pair.description(),
             regions=sum(map(len, regions)),
             pairs=sum(len(each.pairs) for each in regions),
             poses=poses,
         ),
         rows=interleaved(
             f"{TIMED:,} tests", {name: _timed(detectors.get(name), spheres, way) for name, way in WAYS.items()},
+            [TIMED],
             rounds=2 if quick else 20,
         ),
         claims=claims(curves),
@@ -124,7 +125,7 @@ def _touching(*, quick: bool) -> Pair:
 
 
 def _refitted(pair: Pair) -> tuple[Spheres, Spheres]:
-    """The trees of both bodies around their surfaces as these are now, for the published search."""
+    """The trees of both bodies refitted to their current surfaces, for the published search."""
     a, b = (_around(tree, body.surface) for tree, body in zip(pair.trees, pair.bodies))
     return a, b
 
@@ -140,10 +141,10 @@ def _around(tree: SphereHierarchy, surface: Any) -> Spheres:
     return Spheres(centre, radius, tree.first_child, tree.child_count, level)
 
 
-def _timed(detector: SphereTree | None, spheres: tuple[Spheres, Spheres], way: Way) -> Callable[[], object]:
+def _timed(detector: SphereTree | None, spheres: tuple[Spheres, Spheres], way: Way) -> Callable[[int], object]:
     if detector is None:
-        return lambda: _traverse(spheres, way, TIMED)
-    return lambda: detector.query(max_tests=TIMED)
+        return lambda tests: _traverse(spheres, way, tests)
+    return lambda tests: detector.query(max_tests=tests)
 
 
 def _traverse(spheres: tuple[Spheres, Spheres], way: Way, tests: int) -> Lists:
@@ -203,7 +204,7 @@ def _joined(found: list[tuple[Any, bool]]) -> Found:
 
 
 def claims(curves: Curves) -> list[Claim]:
-    """What the figures say about the sentences of the paper."""
+    """Verdicts on the claims of the paper."""
     early = [each for each in curves["depth-first"] if not each.complete]
     capped = curves["depth-first, capped"]
     return [

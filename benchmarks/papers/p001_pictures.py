@@ -1,6 +1,6 @@
-"""The spheres that a search has come to when it is cut off: Fig. 9 of [MendozaOSullivan2005].
+"""The spheres that a search has visited at interruption: Fig. 9 of [MendozaOSullivan2005].
 
-Protocol   Two soft bodies press into each other. The spheres of all pairs that would push, certain and possible, are
+Protocol   Two soft bodies penetrate. The spheres of all pairs that cause forces, certain and possible, are
            drawn at four critical times; and at four numbers of tests, which give the same picture on every machine.
 Bodies     ``p001_bodies``: two balls with bumps.
 Claim      Fig. 9 a to c, with small critical times, "use spheres in the middle of the sphere-tree hierarchy", d, with a
@@ -25,7 +25,7 @@ BUDGETS_MS = (0.1, 1.0, 10.0, 100.0)
 TESTS = (300, 2_000, 10_000, 1_000_000)
 AMPLITUDE = 0.02
 PUSHED = 0.12
-"""How far the bodies are in each other."""
+"""Penetration of the bodies."""
 
 PROTOCOL = """
 Substitute geometry. {bodies}. Upper row: {budgets} ms. Lower row: {tests} tests of spheres. Spheres of a are drawn
@@ -67,7 +67,7 @@ def run(*, quick: bool = False) -> Experiment:
         name="p001_pictures",
         title="An interruptible algorithm: the spheres that are used",
         protocol=PROTOCOL.format(
-            bodies=pair.told(),
+            bodies=pair.description(),
             budgets=", ".join(f"{ms:g}" for ms in BUDGETS_MS),
             tests=", ".join(f"{tests:,}" for tests in TESTS),
         ),
@@ -80,7 +80,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def press(*, quick: bool) -> Pair:
-    """Two balls with bumps that press into each other."""
+    """Two balls with bumps that penetrate."""
     shape = make_shape(
         "bunny-like", bunny_like(3 if quick else 6), cells=5 if quick else 14, builder="octree",
         levels=2 if quick else 5,

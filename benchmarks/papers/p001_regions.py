@@ -1,6 +1,6 @@
-"""The exact contact regions of two surfaces, and how far contacts of spheres are from them.
+"""The exact contact regions of two surfaces, and the distance of sphere contacts from them.
 
-Region    Triangles that meet form a graph; each of its connected components is a region: one curve, or several that
+Region    Intersecting triangles form a graph; each of its connected components is a region: one curve, or several that
           share triangles, in which the surfaces cross.
 Normal    of a region is the vector area that its curve encloses, ½ Σ p × q over segments from p to q that run along
           n_a × n_b: the area vector of the part of a's surface inside of b, whatever its shape. Moving b along it
@@ -46,13 +46,13 @@ class Regions:
     """Vector area of each region, from a to b, shape (r, 3)."""
 
     def __len__(self) -> int:
-        """How many regions there are."""
+        """Number of regions."""
         return len(self.area)
 
 
 @dataclass(frozen=True)
 class Push:
-    """Contacts as the response takes them."""
+    """Contacts as input of the response."""
 
     point: Floats
     normal: Floats
@@ -61,7 +61,7 @@ class Push:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far an answer is from the exact regions, one entry for each region or pair of triangles."""
+    """Errors of an answer against the exact regions, one entry for each region or pair of triangles."""
 
     angle: Floats
     """Between the normals [degrees]; 180 where nothing pushes the region, shape (r,)."""
@@ -80,7 +80,7 @@ class Errors:
 
 
 def exact_regions(a: Any, b: Any) -> Regions:
-    """The regions of two surfaces as they are now."""
+    """The regions of two surfaces at their current positions."""
     curves = impinge.intersection_curves(a, b)
     rows, columns = curves.pairs[:, 0].astype(np.int64), curves.pairs[:, 1].astype(np.int64) + len(a)
     count = len(a) + len(b)
@@ -168,7 +168,7 @@ def _last_of(pair: Ids, row: Ids, count: int) -> Ids:
 
 
 def _all_below(listed: Ints, pairs: Ints, trees: tuple[SphereHierarchy, SphereHierarchy]) -> tuple[Ids, Ids]:
-    """Pairs of triangles, and rows of ``listed`` that they are below; some may be told several times."""
+    """Pairs of triangles, and rows of ``listed`` that they are below; some may occur several times."""
     key = listed[:, 0].astype(np.int64) << 32 | listed[:, 1]
     order = np.argsort(key, kind="stable")
     key = key[order]

@@ -1,7 +1,7 @@
-"""How tightly spheres fit a body: what they cover outside of it, and how far they stand off.
+"""Tightness of spheres around a body: volume outside the solid, and stand-off.
 
 Volume     of the union of the balls outside of the solid, by points spread at random over the box of the balls
-           (seeded): its error is that of counting, which is told.
+           (seeded): its sampling error is reported.
 Stand-off  of each ball, measured at points of it (``sphere_stand_off``).
 
 An open surface has no inside: all of every ball is outside of it.
@@ -27,7 +27,7 @@ DIRECTIONS = 162
 
 @dataclass(frozen=True)
 class Tightness:
-    """How tightly the balls of one level fit."""
+    """Tightness of the balls of one level."""
 
     count: int
     mean_radius: float
@@ -43,7 +43,7 @@ class Tightness:
 def tightness_by_level(
     tree: SphereHierarchy | SphereTree, mesh: TriMesh, *, samples: int = 100_000, seed: int = 0
 ) -> list[Tightness]:
-    """How tightly each level fits ``mesh``, which must be at rest; leaves above a level count to it."""
+    """Tightness of each level around ``mesh``, which must be at rest; leaves above a level count to it."""
     nodes = [tree.cut(level) for level in range(tree.level_count)]
     return [tightness_of_balls(mesh, tree.centre[n], tree.radius[n], samples=samples, seed=seed) for n in nodes]
 
@@ -51,7 +51,7 @@ def tightness_by_level(
 def tightness_of_balls(
     mesh: TriMesh, centre: Floats, radius: Floats, *, samples: int = 100_000, seed: int = 0
 ) -> Tightness:
-    """How tightly some balls fit a body."""
+    """Tightness of balls around a body."""
     volume, error = _outside_volume(mesh, centre, radius, samples, seed)
     stand_off = overshoots(mesh, centre, radius, DIRECTIONS)
     return Tightness(

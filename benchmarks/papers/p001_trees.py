@@ -1,27 +1,26 @@
-"""How tightly sphere trees fit, level by level: section 4.1 and Fig. 8 of [MendozaOSullivan2005].
+"""Tightness of sphere trees, level by level: section 4.1 and Fig. 8 of [MendozaOSullivan2005].
 
 Protocol   Trees of every body are built, timed, and measured per level (``p001_tightness``): volume of the union of
            the spheres outside of the solid, worst and mean stand-off.
-Bodies     The paper's are not at hand: a bumpy sphere of as many triangles as its scans, a knot, a drilled plate of
+Bodies     Substitutes: a bumpy sphere of as many triangles as its scans, a knot, a drilled plate of
            long thin triangles, and a long box of twelve triangles.
 Candidates clusters and medial axis, wrapped and layered; clusters whose leaves are sunk below the surface
            (``sphere_sinking``); the medial axis of ``published.interruptible``, wrapped; and a sphere around every
            polygon, which Fig. 8 warns of.
 Claims     Each level is a tighter fit; wrapped is always tighter than layered; spheres placed on the surface of the
-           triangles avoid large bounding spheres; and, what the choice of the medial axis implies, it fits tighter than
-           clusters of the surface do. Ours: sunk leaves fit tighter than the smallest around the same pieces.
+           triangles avoid large bounding spheres; and, implied by the choice of the medial axis, it fits tighter than
+           clusters of the surface. Ours: sunk leaves fit tighter than the smallest around the same pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
-from time import perf_counter
+from dataclasses import astuple, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Row, Sizes, timed
 from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p001_tightness import Tightness, tightness_by_level, tightness_of_balls
 from impinge.detect.sphere_tree.build.build import build_spheres
@@ -31,8 +30,11 @@ from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.published.interruptible import SphereTree, build_sphere_tree
-from impinge.view.picture import plot_tree
+from impinge.view.picture import BODY_COLOURS, sphere_triangles
+from impinge.view.rendering import DrawItem, Pixels, render
 
+FINE_SPHERES_BELOW = 100
+"""More spheres are drawn with fewer triangles each."""
 PROTOCOL = """
 Substitute geometry: the paper's bunny and dragon are not part of this package. Trees have {branching} children and
 {levels} levels below the root. Volumes outside of the solid are those of the union of the spheres, by {samples:,}
@@ -49,25 +51,20 @@ PUBLISHED = "medial, as published"
 POLYGONS = "a sphere per polygon"
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    bodies: dict[str, Callable[[], TriMesh]]
-    levels: int
-    samples: int
-
-
-FULL = _Sizes(
-    {
+FULL = Sizes(
+    bodies={
         "bumpy sphere": lambda: shapes.bumpy_sphere(6),
         "knot": lambda: shapes.torus_knot(2, 3, 400, 48),
         "drilled plate": lambda: shapes.cad_part((6, 4), size=(6.0, 4.0, 0.5)),
         "long box": lambda: shapes.box((20.0, 1.0, 1.0)),
     },
-    4,
-    200_000,
+    levels=4,
+    samples=200_000,
 )
-QUICK = _Sizes(
-    {"bumpy sphere": lambda: shapes.bumpy_sphere(2), "long box": lambda: shapes.box((20.0, 1.0, 1.0))}, 2, 2000
+QUICK = Sizes(
+    bodies={"bumpy sphere": lambda: shapes.bumpy_sphere(2), "long box": lambda: shapes.box((20.0, 1.0, 1.0))},
+    levels=2,
+    samples=2000,
 )
 BRANCHING = 8
 
@@ -104,7 +101,7 @@ def run(*, quick: bool = False) -> Experiment:
 
 
 def _compile() -> None:
-    """Build small trees, so that compiling is not counted."""
+    """Build small trees: compile before anything is timed."""
     for options in TREES.values():
         build_spheres(shapes.icosphere(1), levels=1, samples=100, **options)
     build_sphere_tree(shapes.icosphere(1), levels=1, samples=100)
@@ -116,12 +113,9 @@ def _build_all(
     """Build the wrapped trees of a body, the published one last; append the time of each to ``rows``."""
     trees, times = {}, {}
     for name, options in TREES.items():
-        began = perf_counter()
-        trees[name] = build_spheres(body, branching=BRANCHING, levels=levels, **options)
-        times[name] = 1e3 * (perf_counter() - began)
-    began = perf_counter()
-    published = build_sphere_tree(body, branching=BRANCHING, levels=levels)
-    times[PUBLISHED] = 1e3 * (perf_counter() - began)
+        build = partial(build_spheres, body, branching=BRANCHING, levels=levels, **options)
+        times[name], trees[name] = timed(build)
+    times[PUBLISHED], published = timed(lambda: build_sphere_tree(body, branching=BRANCHING, levels=levels))
     base = next(iter(times.values()))
     rows += [Row(scene, name, taken, taken, taken / base) for name, taken in times.items()]
     return trees, published
@@ -149,7 +143,7 @@ def _polygons(body: TriMesh, samples: int) -> Tightness:
 
 
 def claims(found: Found) -> list[Claim]:
-    """What the figures say about the sentences of the paper."""
+    """Verdicts on the claims of the paper."""
     return [_tighter_by_level(found), _wrapped(found), _polygon_spheres(found), _medial(found), _sunk(found)]
 
 
@@ -188,13 +182,13 @@ def _wrapped(found: Found) -> Claim:
 
 def _polygon_spheres(found: Found) -> Claim:
     """Held if on long thin triangles no more medial spheres than there are polygons stand off less, worst and mean."""
-    told, holds = [], True
+    details, holds = [], True
     for body in ("drilled plate", "long box"):
         if body not in found:
             continue
         polygons = found[body][POLYGONS][0]
         level = [each for each in found[body]["medial, wrapped"] if each.count <= polygons.count][-1]
-        told.append(
+        details.append(
             f"{body}: {polygons.count} spheres of polygons stand off {polygons.mean_stand_off:.3g} (worst "
             f"{polygons.worst_stand_off:.3g}), {level.count} of the tree {level.mean_stand_off:.3g} (worst "
             f"{level.worst_stand_off:.3g})"
@@ -202,7 +196,7 @@ def _polygon_spheres(found: Found) -> Claim:
         holds &= level.mean_stand_off < polygons.mean_stand_off and level.worst_stand_off < polygons.worst_stand_off
     return judged(
         '"putting spheres on the surface of the triangles avoids large bounding spheres" (Fig. 8)',
-        "; ".join(told),
+        "; ".join(details),
         holds,
     )
 
@@ -268,7 +262,19 @@ def _plot(found: Found, shown: list[tuple[str, TriMesh, SphereHierarchy]], level
             row[1].set(title="worst stand-off", yscale="log", xlabel="level")
             row[0].legend()
             for level, panel in enumerate(row[2:], start=1):
-                panel.imshow(plot_tree(tree, body, level))
+                panel.imshow(picture_of_level(tree, body, level))
                 panel.set_axis_off()
 
     return Plot((5.0 * (2 + levels), 4.0 * len(shown)), draw)
+
+
+def picture_of_level(tree: SphereHierarchy, body: TriMesh, level: int) -> Pixels:
+    """A body and the spheres of one level of its tree, leaves of higher levels included."""
+    nodes, corners = tree.cut(level), body.vertices[body.faces]
+    spheres = np.column_stack([tree.centre[nodes], tree.radius[nodes]])
+    triangles = sphere_triangles(spheres, 4 if len(nodes) < FINE_SPHERES_BELOW else 3)
+    items = [
+        DrawItem(f"{len(corners):,} triangles", corners, BODY_COLOURS[0], 1.0, False),
+        DrawItem(f"{len(nodes):,} spheres", triangles, BODY_COLOURS[1], 0.9, False),
+    ]
+    return render(items, f"level {level}: {len(nodes):,} spheres, {tree.kind}, {tree.builder}")

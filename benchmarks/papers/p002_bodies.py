@@ -1,12 +1,12 @@
-"""The bodies of [GressZachmann2004], or what stands in for them: a door lock, a car, and their likes among real meshes.
+"""The bodies of [GressZachmann2004], or substitutes: a door lock, a car, and similar real meshes.
 
-The paper's models (by courtesy of VW and BMW) were never published, and their sizes stood in a figure that is lost.
-Substitutes keep what matters to a tree of boxes: polygon soups of several pieces, long thin triangles beside small
-ones, and the same shape at several complexities.
+The paper's models (by courtesy of VW and BMW) were never published, and their sizes were in a figure that is lost.
+Substitutes have the properties that matter to a tree of boxes: polygon soups of several pieces, long thin triangles
+beside small ones, and the same shape at several complexities.
 
 lock  A drilled plate, a second one across it, a coil and a round bolt. Finer curves make thinner triangles, as in
       a CAD export.
-car   A hull whose lattice is crowded towards its ends, with a cabin and dents, four wheels, and a strip of a few
+car   A hull whose lattice is refined towards its ends, with a cabin and dents, four wheels, and a strip of a few
       slivers along each side.
 """
 
@@ -43,7 +43,7 @@ class Body:
         return f"{self.kind}, {len(self.mesh):,} triangles"
 
     def copy(self) -> TriMesh:
-        """A mesh of its own, so that no two detectors share trees."""
+        """A copy: no two detectors share trees."""
         return TriMesh(self.mesh.vertices, self.mesh.faces)
 
 
@@ -70,7 +70,7 @@ def car(fineness: int) -> Body:
 
 
 def _car_hull(x: Floats) -> Floats:
-    """Bend the cube [-1, 1]^3 into a hull with a cabin, its lattice crowded towards both ends."""
+    """Bend the cube [-1, 1]^3 into a hull with a cabin, its lattice refined towards both ends."""
     crowded = np.sin(0.5 * np.pi * x)
     along, across, up = crowded.T
     cabin = np.clip(1.2 - 2.0 * abs(along + 0.1), 0.0, 1.0)
@@ -87,7 +87,7 @@ def _car_hull(x: Floats) -> Floats:
 
 
 def real_bodies() -> list[Body]:
-    """The files that are there; none where IMPINGE_DATA names no folder."""
+    """The files that exist; none where IMPINGE_DATA names no folder."""
     folder = os.environ.get("IMPINGE_DATA")
     if folder is None:
         return []
@@ -102,7 +102,7 @@ def real_bodies() -> list[Body]:
 
 
 def _in_cube(mesh: TriMesh) -> TriMesh:
-    """Scale uniformly, so that the bounding box is centred at the origin and its longest side is that of the cube."""
+    """Scale uniformly; centre the bounding box at the origin, with the side of the cube as its longest side."""
     lo, hi = mesh.bounds
     return TriMesh((mesh.vertices - (lo + hi) / 2.0) * (SIDE / (hi - lo).max()), mesh.faces)
 

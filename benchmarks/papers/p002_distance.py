@@ -1,15 +1,15 @@
 """Collision time over distance: Fig. 4 of [GressZachmann2004], after the benchmark of its reference [22].
 
 Protocol   Two identical objects, scaled into a cube of side 2, at a distance between the centres of their bounding
-           boxes; one turns about a fixed axis in small equal steps, and the time of a step, all pairs included, is
-           averaged over the turn. Then the distance shrinks. Step count and distances are lost; ours are below.
+           boxes; one rotates about a fixed axis in small equal steps, and the time of a step, all pairs included, is
+           averaged over the rotation. Then the distance shrinks. Step count and distances are lost; ours are below.
 Bodies     Substitutes for the paper's car and door lock (``p002_bodies``), at three complexities each; and a real CAD
            part and a real car where IMPINGE_DATA names a folder that has them.
 Candidates ``BreadthFirst``, which expands by prefix sums, with the entry level remembered and from the roots; the
            published method (``impinge.published.breadth_first``) with prefix sums and with the paper's pyramid, both
            refitted, and as printed, with boxes tested between spaces; and a depth-first box tree. All of them find the
            same pairs at every step, or nothing is measured.
-Claims     Tests are up to four times faster in parallel; making the node pair index map is the overhead; overall
+Claims     Tests are up to four times faster in parallel; building the node pair index map is the overhead; overall
            the result is slightly faster than the scalar one; remembering the entry level helps; hierarchies seem to
            be in O(log n). Without a GPU the first and the third are judged by threads (``p002_variants``) and against
            the depth-first tree.
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.measure import Sizes
 from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p002_bodies import SIDE, Body, car, lock, real_bodies
 from benchmarks.papers.p002_turn import (
@@ -43,7 +44,7 @@ SCAN, SCAN_ROOTS = "scan", "scan, from the roots"
 PUBLISHED_SCAN = "published, scan"
 PYRAMID, PYRAMID_ROOTS = "pyramid", "pyramid, from the roots"
 AS_PRINTED = "pyramid, boxes between spaces"
-"""The paper's own: no tree is ever refitted."""
+"""The paper's own: trees are never refitted."""
 PRODUCTION = "BreadthFirst"
 """The stages of ``SCAN``."""
 DEPTH_FIRST = "depth-first"
@@ -58,32 +59,25 @@ A kind decides only if tests in O(n) would grow more; where the pairs themselves
 
 PROTOCOL = """
 Same protocol, substitute geometry. Two identical objects, scaled into a cube of side {side:g}; the distance is that
-between the centres of their bounding boxes, along x. One turns about (1, 2, 3) in {steps} steps, moved by a matrix
-per query; the time of a step, all pairs included, is averaged over the turn. Turns timed: {rounds}, after one that is
-not. Step count, distances and axis are ours, since the paper does not tell them.
+between the centres of their bounding boxes, along x. One rotates about (1, 2, 3) in {steps} steps, moved by a matrix
+per query; the time of a step, all pairs included, is averaged over the rotation. Rotations timed: {rounds}, after an
+untimed one. Step count, distances and axis are ours: the paper does not give them.
 
-Bodies: "lock" (drilled plates, a coil, a bolt) and "car" (a hull crowded towards its ends, wheels, slivers) stand in
+Bodies: "lock" (drilled plates, a coil, a bolt) and "car" (a hull refined towards its ends, wheels, slivers) stand in
 for the models by VW and BMW, which were not published. Real meshes from the folder that IMPINGE_DATA names: {real}.
 
 Candidates: "scan" is the detector BreadthFirst, which expands node pairs by prefix sums. "Published, scan" and
-"pyramid" are the published method, with prefix sums and with the paper's pyramid of sums. All of these refit the turned
-object's boxes at each step. "Boxes between spaces" never refits and tests boxes through the matrix, as printed. The
-published forms test no boxes of single triangles. All find the same pairs at every step.
+"pyramid" are the published method, with prefix sums and with the paper's pyramid of sums. All of these refit the
+rotated object's boxes at each step. "Boxes between spaces" never refits and tests boxes through the matrix, as printed.
+The published forms test no boxes of single triangles. All find the same pairs at every step.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    lock_fineness: tuple[int, ...]
-    car_fineness: tuple[int, ...]
-    distances: tuple[float, ...]
-    steps: int
-    rounds: int
-    with_data: bool
-
-
-FULL = _Sizes((2, 4, 10), (2, 4, 7), (2.2, 2.0, 1.8, 1.6, 1.4, 1.2, 1.0, 0.8, 0.6), 20, 3, True)
-QUICK = _Sizes((1, 2), (1,), (2.0, 1.0), 3, 1, False)
+FULL = Sizes(
+    lock_fineness=(2, 4, 10), car_fineness=(2, 4, 7), distances=(2.2, 2.0, 1.8, 1.6, 1.4, 1.2, 1.0, 0.8, 0.6),
+    steps=20, rounds=3, with_data=True,
+)  # fmt: skip
+QUICK = Sizes(lock_fineness=(1, 2), car_fineness=(1,), distances=(2.0, 1.0), steps=3, rounds=1, with_data=False)
 
 
 @dataclass(frozen=True)
@@ -123,8 +117,8 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _approach(body: Body, sizes: _Sizes) -> Iterator[_Point]:
-    """One body at all distances, from far to near; detectors are kept, so that they remember the entry level."""
+def _approach(body: Body, sizes: Sizes) -> Iterator[_Point]:
+    """One body at all distances, from far to near; detectors are reused: they have learnt the entry level."""
     candidates = [
         breadth_first(SCAN, body),
         breadth_first(SCAN_ROOTS, body, entry_threshold=None),
@@ -236,10 +230,10 @@ def _claim_on_map(near: list[_Point]) -> Claim:
     shares = {mode: [map_share(point.stages[mode]) for point in near] for mode in (SCAN, PYRAMID)}
     stages = [point.stages[PYRAMID] for point in near]
     over_tests = statistics.geometric_mean(ms["expand"] / ms["test"] for ms in stages)
-    told = "; ".join(f"{mode} {min(of):.0%} to {max(of):.0%}" for mode, of in shares.items())
+    details = "; ".join(f"{mode} {min(of):.0%} to {max(of):.0%}" for mode, of in shares.items())
     return judged(
         "Making the node pair index map is the overhead of the scheme (7; here: it takes longer than the box tests).",
-        f"share of the query without refit: {told}; {over_tests:.2f} times the box tests (pyramid)",
+        f"share of the query without refit: {details}; {over_tests:.2f} times the box tests (pyramid)",
         over_tests > 1.0,
     )
 
@@ -259,7 +253,7 @@ def _claim_on_entry(near: list[_Point]) -> Claim:
 
 
 def _claim_on_complexity(near: list[_Point]) -> Claim:
-    deciding, told = [], []
+    deciding, details = [], []
     for kind in dict.fromkeys(point.body.kind for point in near):
         ends = list(_smallest_and_largest([point for point in near if point.body.kind == kind]))
         if not ends:
@@ -271,17 +265,17 @@ def _claim_on_complexity(near: list[_Point]) -> Claim:
         tests = _exponent(ends, lambda point: point.found[SCAN_ROOTS].work.box_tests or 1.0)
         pairs = _exponent(ends, lambda point: point.pairs)
         times = _exponent(ends, lambda point: point.found[AS_PRINTED].row.min_ms)
-        told.append(
+        details.append(
             f"{kind}: {growth:.2f} times, where O(n) would give {if_linear:.2f}; box tests grow as n^{tests:.2f}, "
             f"pairs as n^{pairs:.2f}, time without refit as n^{times:.2f}"
         )
     text = (
-        "Hierarchical detection seems to be in O(log n), not O(n) (2; here: besides the pairs found, so that box tests "
+        "Hierarchical detection seems to be in O(log n), not O(n) (2; here: apart from the pairs found, box tests "
         f"per pair and level grow at most {MOST_GROWTH:g} times from the smallest to the largest body)."
     )
     if not deciding:
-        return Claim(text, "; ".join(told), "not testable here")
-    return judged(text, "; ".join(told), max(deciding) <= MOST_GROWTH)
+        return Claim(text, "; ".join(details), "not testable here")
+    return judged(text, "; ".join(details), max(deciding) <= MOST_GROWTH)
 
 
 def _growth(ends: list[tuple[_Point, _Point]], value: Callable[[_Point], float]) -> float:
@@ -294,7 +288,7 @@ def _growth(ends: list[tuple[_Point, _Point]], value: Callable[[_Point], float])
 
 
 def _smallest_and_largest(points: list[_Point]) -> Iterator[tuple[_Point, _Point]]:
-    """The ends of a kind's sizes, at each distance where both meet their copies."""
+    """Smallest and largest body of a kind, at each distance where both intersect their copies."""
     for distance in dict.fromkeys(point.distance for point in points):
         same = sorted((point for point in points if point.distance == distance), key=lambda point: len(point.body.mesh))
         if len(same) > 1:

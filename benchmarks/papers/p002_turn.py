@@ -1,28 +1,24 @@
-"""The turn of [GressZachmann2004] (section 7): two identical objects, one turns once, every detector at every step.
+"""The turn of [GressZachmann2004] (section 7): two identical objects, one rotates once, every detector at every step.
 
-Object a stays. Object b is moved by a matrix per query, never by new vertices: it turns about a fixed axis through the
-centre of its bounding box, which is ``distance`` away from that of a. The first angle is half a step, so that no step
-puts one object parallel to the other; the axis is askew for the same reason.
+Object a is fixed. Object b is moved by a matrix per query, never by new vertices: it rotates about a fixed axis through
+the centre of its bounding box, which is ``distance`` away from that of a. The first angle is half a step and the axis
+is oblique: no step puts one object parallel to the other.
 
-Each candidate has bodies of its own, since detectors of one body share its trees. Candidates take turns, one whole turn
-each; the first, which may compile, is not timed. In a last one, not timed either, the pairs of all candidates are
-compared at every step, and counters collected: if any differ, no time is returned.
+Each candidate has bodies of its own, since detectors of one body share its trees. Candidates alternate, one whole
+rotation per visit; the first, which may compile, is not timed. In a last one, not timed either, the pairs of all
+candidates are compared at every step, and counters collected: a difference raises and no time is returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from benchmarks.measure import Row, interleaved
+from benchmarks.measure import Row, interleaved, stages_timed, threads
 from benchmarks.papers.p002_bodies import Body
-from impinge.backend import jit
-from impinge.backend.stages import time_stages
 from impinge.checks import Floats
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.breadth_first.detector import BreadthFirst, query_many
@@ -38,9 +34,9 @@ from impinge.published.breadth_first import (
 )
 
 AXIS = np.array([1.0, 2.0, 3.0]) / np.sqrt(14.0)
-"""What b turns about."""
+"""Rotation axis of b."""
 STAGES = ("refit", "expand", "test", "triangles")
-"""Of a breadth-first query: fit boxes, make the node pair index map, test boxes, test triangles."""
+"""Of a breadth-first query: fit boxes, build the node pair index map, test boxes, test triangles."""
 
 STAGE_COLUMNS = ("refit ms", "index map ms", "box tests ms", "triangles ms", "share of map")
 
@@ -54,7 +50,7 @@ def poses(distance: float, steps: int) -> list[Floats]:
 
 
 def _pose(distance: float, angle: float) -> Floats:
-    """Turn about ``AXIS`` (Rodrigues), then move along x."""
+    """Rotation about ``AXIS`` (Rodrigues), then translation along x."""
     x, y, z = AXIS
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     pose = np.eye(4)
@@ -68,12 +64,12 @@ def _pose(distance: float, angle: float) -> Floats:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Who takes turns."""
+    """A detector by name."""
 
     name: str
     turn: Turn
     is_joint: bool = False
-    """All steps are one traversal, so that each answer has the counters of all."""
+    """Whether all steps are one traversal: each answer has the counters of all."""
 
 
 def breadth_first(name: str, body: Body, **options: Any) -> Candidate:
@@ -130,15 +126,11 @@ def all_steps_at_once(name: str, body: Body) -> Candidate:
 
 
 def on_one_thread(candidate: Candidate, name: str) -> Candidate:
-    """The same without threads."""
+    """The same on one thread."""
 
     def turn(matrices: list[Floats]) -> list[Answer]:
-        before = jit.thread_count()
-        jit.set_threads(1)
-        try:
+        with threads(1):
             return candidate.turn(matrices)
-        finally:
-            jit.set_threads(before)
 
     return replace(candidate, name=name, turn=turn)
 
@@ -152,7 +144,7 @@ def _stepwise(name: str, detector: BreadthFirst | BoxTree) -> Candidate:
 
 @dataclass(frozen=True)
 class Work:
-    """Counts of one turn, per step; the same on every machine. Those that a detector does not keep are None."""
+    """Counts of one rotation, per step; the same on every machine. None where a detector has no such counter."""
 
     pairs: float
     box_tests: float | None
@@ -170,8 +162,8 @@ class Work:
             "triangle tests": self.triangle_tests,
             "exact tests": self.exact_tests,
         }
-        told = [f"{count:,.1f} {name}" for name, count in counts.items() if count is not None]
-        return "; ".join(told if self.entry_level is None else [*told, f"entry level {self.entry_level:.1f}"])
+        notes = [f"{count:,.1f} {name}" for name, count in counts.items() if count is not None]
+        return "; ".join(notes if self.entry_level is None else [*notes, f"entry level {self.entry_level:.1f}"])
 
 
 def _work(candidate: Candidate, answers: list[Answer]) -> Work:
@@ -220,16 +212,15 @@ def _stats(answer: TrianglePairs | Interference) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Time and work of one candidate, per step of the turn."""
+    """Time and work of one candidate, per step of the rotation."""
 
     row: Row
     work: Work
 
 
 def measure(scene: str, candidates: list[Candidate], matrices: list[Floats], *, rounds: int) -> dict[str, Measured]:
-    """Time candidates in turns; then, with entry levels learnt, let them agree on every step, and count; by name."""
-    turns: dict[str, Callable[[], object]] = {each.name: partial(each.turn, matrices) for each in candidates}
-    rows = interleaved(scene, turns, rounds=rounds)
+    """Time candidates alternately; then, with entry levels learnt, compare all answers and count; by name."""
+    rows = interleaved(scene, {each.name: each.turn for each in candidates}, [matrices], rounds=rounds)
     answers = {each.name: each.turn(matrices) for each in candidates}
     check_agreement(scene, answers)
     steps = len(matrices)
@@ -252,15 +243,15 @@ def check_agreement(scene: str, answers: dict[str, list[Answer]]) -> None:
             if not agrees:
                 raise AssertionError(
                     f"{scene}, step {step}: {name} finds {_pair_count(answer)} pairs and {first} "
-                    f"{_pair_count(right)}, or others, so that no time counts"
+                    f"{_pair_count(right)}, or others: no time counts"
                 )
 
 
 def stage_ms(candidate: Candidate, matrices: list[Floats], *, rounds: int) -> dict[str, float]:
-    """Milliseconds per step of each stage: of a few turns the one that took least in all."""
+    """Milliseconds per step of each stage, of the fastest of several rotations."""
     candidate.turn(matrices)
     turns = []
-    with _timed_stages():
+    with stages_timed():
         for _ in range(rounds):
             stats = [_stats(answer) for answer in candidate.turn(matrices) if not isinstance(answer, int)]
             turns.append({name: sum(each.get(f"{name}_ms", 0.0) for each in stats) / len(stats) for name in STAGES})
@@ -273,14 +264,5 @@ def stage_cells(ms: dict[str, float]) -> tuple[float, ...]:
 
 
 def map_share(ms: dict[str, float]) -> float:
-    """Part of a query without its refit that goes into making node pair index maps."""
+    """Share of the node pair index maps in a query without its refit."""
     return ms["expand"] / (ms["expand"] + ms["test"] + ms["triangles"])
-
-
-@contextmanager
-def _timed_stages() -> Iterator[None]:
-    time_stages(True)
-    try:
-        yield
-    finally:
-        time_stages(False)

@@ -1,8 +1,8 @@
-"""What each part of [GressZachmann2004] is worth: the scheme with one thing changed at a time.
+"""Ablation of [GressZachmann2004]: the scheme with one option changed at a time.
 
-Protocol   The turn of ``p002_distance`` at one distance, where the bodies meet; candidates of a group differ in one
-           option. Counters stand beside the times. Options that only the paper has are those of the method as published
-           (``impinge.published.breadth_first``); the others are measured on ``BreadthFirst``.
+Protocol   The rotation of ``p002_distance`` at one distance, where the bodies intersect; candidates of a group differ
+           in one option. Counters stand beside the times. Options that only the paper has are those of the method as
+           published (``impinge.published.breadth_first``); the others are measured on ``BreadthFirst``.
 Bodies     The substitutes "lock" and "car" of ``p002_bodies``; for brute force, where work grows with m x n, tiny ones.
 Groups     expansion (4.4), the last pass fused with the test (end of 4.4), boxes in one space or between spaces
            (Appendix A), the entry level (5), bounding volumes and many object pairs at once (8), block size, counting
@@ -14,12 +14,10 @@ Claims     Those on transforms, brute force, fusing and the entry level; paralle
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
-from benchmarks.papers.experiment import Experiment, Plot, Table
+from benchmarks.measure import Sizes
+from benchmarks.papers.experiment import Experiment, Plot, Table, ratio_bars
 from benchmarks.papers.p002_bodies import Body, car, lock
 from benchmarks.papers.p002_turn import (
     STAGE_COLUMNS,
@@ -40,30 +38,23 @@ from benchmarks.papers.p002_variants_claims import Found, Stages, claims
 from impinge.published.breadth_first import Expansion
 
 PROTOCOL = """
-Same protocol, substitute geometry: the turn of p002_distance ({steps} steps, {rounds} timed turns) at distance
+Same protocol, substitute geometry: the rotation of p002_distance ({steps} steps, {rounds} timed rotations) at distance
 {distance:g}, brute force with {brute_steps} steps. In each group one option is changed; all candidates of a group find
 the same pairs at every step, those that only count the same numbers. "lock" (drilled plates, a coil, a bolt) and "car"
-(a hull crowded towards its ends, wheels, slivers) stand in for the paper's models.
+(a hull refined towards its ends, wheels, slivers) stand in for the paper's models.
 
 Expansion, last pass, transform, brute force and the stages are measured on the published method. Candidates called
-BreadthFirst, and all other groups unless they say so, are measured on the detector. Threads are used on levels with
-enough node pairs for a launch to pay. Many object pairs at once are the steps of the turn, each a pair of objects with
-a matrix of its own.
+BreadthFirst, and all other groups unless stated otherwise, are measured on the detector. Threads are used on levels
+with enough node pairs for a launch to pay. Many object pairs at once are the steps of the rotation, each a pair of
+objects with a matrix of its own.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    bodies: tuple[Callable[[], Body], ...]
-    brute_bodies: tuple[Callable[[], Body], ...]
-    distance: float
-    steps: int
-    brute_steps: int
-    rounds: int
-
-
-FULL = _Sizes((lambda: lock(6), lambda: car(4)), (lambda: car(1), lambda: lock(1), lambda: car(2)), 1.0, 16, 2, 5)
-QUICK = _Sizes((lambda: car(1),), (lambda: car(1),), 1.0, 3, 1, 1)
+FULL = Sizes(
+    bodies=(lambda: lock(6), lambda: car(4)), brute_bodies=(lambda: car(1), lambda: lock(1), lambda: car(2)),
+    distance=1.0, steps=16, brute_steps=2, rounds=5,
+)  # fmt: skip
+QUICK = Sizes(bodies=(lambda: car(1),), brute_bodies=(lambda: car(1),), distance=1.0, steps=3, brute_steps=1, rounds=1)
 
 
 # Groups -------------------------------------------------------------------------------------------------------
@@ -188,7 +179,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _stages(bodies: list[Body], sizes: _Sizes) -> Stages:
+def _stages(bodies: list[Body], sizes: Sizes) -> Stages:
     """Stages of the published form with the last pass apart: the whole index map is made in its own stage."""
     matrices = poses(sizes.distance, sizes.steps)
     found = {}
@@ -208,25 +199,9 @@ def _stage_table(stages: Stages) -> Table:
 
 
 def _plot(found: Found) -> Plot:
-    """One panel per group: bars of the ratio to the first candidate, one for each body."""
-    groups = list(dict.fromkeys(group for group, _ in found))
-    columns = min(3, len(groups))
-    rows = math.ceil(len(groups) / columns)
-
-    def draw(figure: Any) -> None:
-        panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        for panel, group in zip(panels, groups):
-            bars = [
-                (f"{name} ({body.removesuffix(' triangles')})", each.row.ratio)
-                for (of, body), candidates in found.items()
-                if of == group
-                for name, each in candidates.items()
-            ]
-            panel.barh([name for name, _ in bars], [ratio for _, ratio in bars])
-            panel.invert_yaxis()
-            panel.axvline(1.0, color="black", linewidth=0.8)
-            panel.set(title=group, xlabel="time over that of the first")
-        for panel in panels[len(groups) :]:
-            panel.set_visible(False)
-
-    return Plot((6.0 * columns, 3.0 * rows), draw)
+    """One panel per group, with a bar for each candidate and body."""
+    bars: dict[str, list[tuple[str, float]]] = {}
+    for (group, body), candidates in found.items():
+        labels = [f"{name} ({body.removesuffix(' triangles')})" for name in candidates]
+        bars.setdefault(group, []).extend(zip(labels, (each.row.ratio for each in candidates.values())))
+    return ratio_bars(bars, height=3.0)

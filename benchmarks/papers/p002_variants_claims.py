@@ -1,7 +1,7 @@
 """The verdicts of ``p002_variants``: each takes a sentence of [GressZachmann2004] and the figures that decide it.
 
-Rules are about order, never about milliseconds: who is faster by more than the noise, who tests less. Ratios are
-geometric means over the bodies.
+Rules are about order, never about milliseconds: which candidate is faster by more than the noise, which tests less.
+Ratios are geometric means over the bodies.
 """
 
 from __future__ import annotations
@@ -117,16 +117,16 @@ def _claim_on_fusing(found: Found) -> Claim:
 
 
 def _claim_on_entry(found: Found) -> Claim:
-    told = []
+    details = []
     for group in ("entry level", "entry level, as published"):
         for share in _entry_names(found, group):
             tests = _tests_ratio(found, group, share, "from the roots")
             time = _ratio(found, group, share, "from the roots")
             by = " as published" if group.endswith("published") else ""
-            told.append(f"{share}{by}: {tests:.4f} of the tests, {time:.3f} of the time")
+            details.append(f"{share}{by}: {tests:.4f} of the tests, {time:.3f} of the time")
     return judged(
         f"Starting where more than half of the node pairs overlap saves box tests (5; here: at least {NOISE:.0%}).",
-        "; ".join(told),
+        "; ".join(details),
         _tests_ratio(found, "entry level", "above 50%", "from the roots") < 1.0 - NOISE,
     )
 
@@ -137,18 +137,18 @@ def _entry_names(found: Found, group: str) -> list[str]:
 
 
 def _claim_on_volumes(found: Found) -> Claim:
-    told = []
+    details = []
     fastest = True
     for volume in ("14-dop", "18-dop"):
         time = _ratio(found, "volume", volume, "aabb")
-        told.append(
+        details.append(
             f"{volume}: {time:.2f} of the time, {_tests_ratio(found, 'volume', volume, 'aabb'):.2f} of the tests"
         )
         fastest &= time > 1.0
     return judged(
         "AABBs suit the scheme and are efficient (4.1); others are left to future work (8; here: against k-DOPs, "
         "refit included).",
-        "; ".join(told),
+        "; ".join(details),
         fastest,
     )
 

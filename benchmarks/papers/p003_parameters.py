@@ -1,6 +1,6 @@
-"""What each parameter of spatial hashing is worth: Figs 3 to 6 of [Teschner2003], and every choice of section 4 and 7.
+"""The parameters of spatial hashing: Figs 3 to 6 of [Teschner2003], and every choice of section 4 and 7.
 
-Protocol   Deforming steps (``p003_steps``); in each group one thing is changed, all candidates are asked in turns at
+Protocol   Deforming steps (``p003_steps``); candidates of a group differ in one parameter and alternate at
            every step, and all find the same contacts.
 Figures    Time over table sizes 99, 199, 299, ... and the primes above them (Fig. 3: D, Fig. 4: A), cells as long as
            the mean edge; time over cell sizes (Fig. 5: D, table of 9973; Fig. 6: A, table of 4999).
@@ -14,10 +14,10 @@ Claims     In ``p003_parameters_claims``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from benchmarks.measure import Sizes
 from benchmarks.papers.experiment import Experiment, Plot, Table
 from benchmarks.papers.p003_parameters_claims import Found, claims
 from benchmarks.papers.p003_scenes import SETUPS, copies, counts, joined, mean_edge, shifted
@@ -27,38 +27,24 @@ from impinge.scenes.registry import Scene
 
 FUNCTIONS = ("paper", "additive", "rotating", "mixed")
 FAR = 1000.0
-"""How far from the origin a scene is whose cells are all positive."""
+"""Offset from the origin of a scene whose cell indices are all positive."""
 
 PROTOCOL = """
 Same protocol; substitute geometry for D. Waves run through all bodies; {steps} steps are timed, after one that is not.
-In each group one thing is changed, and all candidates find the same contacts at every step. Unless stated
+In each group one parameter is changed, and all candidates find the same contacts at every step. Unless stated
 otherwise, the scheme is the one published (``impinge.published``: paper's hash, time stamps, barycentric test, two
 passes, one thread; cells as long as the mean edge at rest; tables of 4999 slots for A, 9973 for D, else the least
 prime above twice the number of vertices). "default" is the production detector, on all threads. The setups are those
 of p003_setups. "Reset" empties all slots in every step.
 
-The figures of the paper have lost their axes, so that ranges are ours. Cells of the default are rounded to powers of
-two. Vertices met are those that a tet finds in the slots of its cells, its own included, each time that it finds them.
+The figures of the paper have lost their axes: ranges are ours. Cells of the default are rounded to powers of
+two. Vertices met are those in the slots of the cells of a tet, its own included, with multiplicity.
 "Around the origin" and "far from it" are the plates of C moved as a whole. Copies are side by side and deform alike.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    table_sizes: tuple[int, ...]
-    cell_factors: tuple[float, ...]
-    hash_tables: tuple[int, ...]
-    """Small, middling, large."""
-    storage_tables: tuple[int, ...]
-    copies: tuple[int, ...]
-    """Of the 8 plates of B."""
-    letters: str
-    """Setups of the groups that have no figure."""
-    figure_letters: str
-    steps: int
-
-
-FULL = _Sizes(
+# hash_tables: small, middling, large; copies: of the 8 plates of B; letters: setups of the groups that have no figure
+FULL = Sizes(
     table_sizes=(
         *range(99, 2000, 100), *range(2999, 10_000, 1000), 19_999, 49_999, 99_999, 499_999, 999_999, 4_999_999,
     ),
@@ -70,7 +56,7 @@ FULL = _Sizes(
     figure_letters="DA",
     steps=9,
 )  # fmt: skip
-QUICK = _Sizes(
+QUICK = Sizes(
     table_sizes=(99, 999, 4999, 9999, 99_999),
     cell_factors=(0.5, 1.0, 2.0),
     hash_tables=(199, 9999),
@@ -86,14 +72,14 @@ QUICK = _Sizes(
 # Each is a function of a scene, the published table size and the sizes of the run.
 
 
-def _table_size(scene: Scene, _: int | None, sizes: _Sizes) -> list[Candidate]:
+def _table_size(scene: Scene, _: int | None, sizes: Sizes) -> list[Candidate]:
     primes = map(next_prime, sizes.table_sizes)
     return [published(f"{n}", scene, table_size=n) for n in sizes.table_sizes] + [
         published(f"{n}, prime", scene, table_size=n) for n in primes
     ]
 
 
-def _cell_size(scene: Scene, table_size: int | None, sizes: _Sizes) -> list[Candidate]:
+def _cell_size(scene: Scene, table_size: int | None, sizes: Sizes) -> list[Candidate]:
     edge = mean_edge(scene)
     return [
         published(f"{factor:g} edges", scene, table_size=table_size, cell_size=factor * edge)
@@ -101,7 +87,7 @@ def _cell_size(scene: Scene, table_size: int | None, sizes: _Sizes) -> list[Cand
     ] + [hashed(f"{factor:g} edges, default", scene, cell_size=factor * edge) for factor in sizes.cell_factors]
 
 
-def _hash_function(scene: Scene, _: int | None, sizes: _Sizes) -> list[Candidate]:
+def _hash_function(scene: Scene, _: int | None, sizes: Sizes) -> list[Candidate]:
     return [
         published(f"{function}, {n} slots", scene, hash=function, table_size=n)
         for n in map(next_prime, sizes.hash_tables)
@@ -109,21 +95,21 @@ def _hash_function(scene: Scene, _: int | None, sizes: _Sizes) -> list[Candidate
     ]
 
 
-def _inside_test(scene: Scene, table_size: int | None, _: _Sizes) -> list[Candidate]:
+def _inside_test(scene: Scene, table_size: int | None, _: Sizes) -> list[Candidate]:
     return [
         published("barycentric", scene, table_size=table_size),
         published("half_space", scene, table_size=table_size, inside_test="half_space"),
     ]
 
 
-def _passes(scene: Scene, table_size: int | None, _: _Sizes) -> list[Candidate]:
+def _passes(scene: Scene, table_size: int | None, _: Sizes) -> list[Candidate]:
     return [
         published("two passes", scene, table_size=table_size),
         published("one pass", scene, table_size=table_size, passes=1),
     ]
 
 
-def _storage(scene: Scene, _: int | None, sizes: _Sizes) -> list[Candidate]:
+def _storage(scene: Scene, _: int | None, sizes: Sizes) -> list[Candidate]:
     return [
         published(f"{storage.replace('_', ' ')}, {n} slots", scene, table_size=n, storage=storage)
         for n in sizes.storage_tables
@@ -131,7 +117,7 @@ def _storage(scene: Scene, _: int | None, sizes: _Sizes) -> list[Candidate]:
     ]
 
 
-def _edges(scene: Scene, table_size: int | None, _: _Sizes) -> list[Candidate]:
+def _edges(scene: Scene, table_size: int | None, _: Sizes) -> list[Candidate]:
     return [
         published("vertices only", scene, table_size=table_size),
         published("edges too", scene, table_size=table_size, edges=True),
@@ -140,7 +126,7 @@ def _edges(scene: Scene, table_size: int | None, _: _Sizes) -> list[Candidate]:
     ]
 
 
-def _object_count(scene: Scene, table_size: int | None, _: _Sizes) -> list[Candidate]:
+def _object_count(scene: Scene, table_size: int | None, _: Sizes) -> list[Candidate]:
     one = joined(scene)
     return [
         published("many bodies", scene, table_size=table_size),
@@ -150,11 +136,11 @@ def _object_count(scene: Scene, table_size: int | None, _: _Sizes) -> list[Candi
     ]
 
 
-def _tet_count(scene: Scene, _: int | None, __: _Sizes) -> list[Candidate]:
+def _tet_count(scene: Scene, _: int | None, __: Sizes) -> list[Candidate]:
     return [published("as published", scene), hashed("default", scene)]
 
 
-GROUPS: dict[str, Callable[[Scene, int | None, _Sizes], list[Candidate]]] = {
+GROUPS: dict[str, Callable[[Scene, int | None, Sizes], list[Candidate]]] = {
     "table size": _table_size,
     "cell size": _cell_size,
     "hash function": _hash_function,
@@ -167,7 +153,7 @@ GROUPS: dict[str, Callable[[Scene, int | None, _Sizes], list[Candidate]]] = {
 }
 
 
-def _scenes(group: str, sizes: _Sizes) -> list[tuple[str, Callable[[], Scene], int | None]]:
+def _scenes(group: str, sizes: Sizes) -> list[tuple[str, Callable[[], Scene], int | None]]:
     """Names, makers and published table sizes of the scenes of a group."""
     if group == "number of tets":
         block = SETUPS["B"].scene()
@@ -231,7 +217,7 @@ BARS = ("hash function", "inside test", "passes", "storage", "edges", "number of
 
 
 def _plot(found: Found, tets: dict[str, int]) -> Plot:
-    """Figs 3 to 6 above, then time per tet and bars of what else was changed."""
+    """Figs 3 to 6 above, then time per tet and bars of the other parameters."""
     figures = [key for key in found if key[0] in ("table size", "cell size")]
     columns = 4
     panels_needed = len(figures) + 1 + len(BARS)

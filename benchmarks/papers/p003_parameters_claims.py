@@ -1,7 +1,7 @@
 """The verdicts of ``p003_parameters``: each takes a sentence of [Teschner2003] and the figures that decide it.
 
 Rules are about order and growth, never about milliseconds, but for the paper's 15 Hz. Times are those of the scheme as
-published; what the default does is told beside it. Ratios are those of least times, and geometric means over scenes.
+published; the default is reported beside it. Ratios are those of least times, and geometric means over scenes.
 """
 
 from __future__ import annotations
@@ -96,23 +96,23 @@ def _near(times: dict[float, float], middle: float) -> list[float]:
 
 
 def _claim_on_mean_edge(found: Found) -> Claim:
-    told, best = [], []
+    details, best = [], []
     for scene, each in _of(found, "cell size").items():
         times, default = _times(each), _times(each, ending="default")
         best.append(min(times, key=times.__getitem__))
-        told.append(
+        details.append(
             f"{scene}: best at {best[-1]:g} mean edges, one mean edge takes {times[1.0] / min(times.values()):.2f} "
             f"times the best; the default is best at {min(default, key=default.__getitem__):g}"
         )
     return judged(
         f"A cell as long as the mean edge is optimal (4.3; here: the best is within {AROUND:g} times of it).",
-        "; ".join(told),
+        "; ".join(details),
         all(1.0 / AROUND <= at <= AROUND for at in best),
     )
 
 
 def _claim_on_cell_size(found: Found) -> Claim:
-    told, holds = [], []
+    details, holds = [], []
     tables, hashes = _of(found, "table size"), _of(found, "hash function")
     for scene, each in _of(found, "cell size").items():
         sizes = _times(tables[scene])
@@ -120,7 +120,7 @@ def _claim_on_cell_size(found: Found) -> Claim:
         cell = _swing(_near(_times(each), 1.0))
         table = _swing(_near(sizes, published))
         function = _swing(other.row.min_ms for other in _in_table(hashes[scene], _slots(hashes[scene])[-1]).values())
-        told.append(
+        details.append(
             f"{scene}: {cell:.2f} times by cell size, {table:.2f} by table size, {function:.2f} by hash function; by "
             f"the whole range of cells {_swing(_times(each).values()):.1f}, of tables {_swing(sizes.values()):.1f}"
         )
@@ -128,7 +128,7 @@ def _claim_on_cell_size(found: Found) -> Claim:
     return judged(
         "The cell size has more impact than table size or hash function (4.3; here: most over least time from half to "
         "twice the published sizes; functions at the largest table).",
-        "; ".join(told),
+        "; ".join(details),
         all(holds),
     )
 
@@ -139,23 +139,23 @@ def _claim_on_cell_size(found: Found) -> Claim:
 def _claim_on_larger_tables(found: Found) -> Claim:
     ratios = {scene: _times(each) for scene, each in _of(found, "table size").items()}
     gains = {scene: times[min(times)] / min(times.values()) for scene, times in ratios.items()}
-    told = "; ".join(
+    details = "; ".join(
         f"{scene}: {min(times):.0f} slots take {gains[scene]:.1f} times as long as the best, "
         f"{min(times, key=times.__getitem__):.0f}"
         for scene, times in ratios.items()
     )
-    return judged("Larger tables are generally faster (4.2).", told, min(gains.values()) > 1.0 + NOISE)
+    return judged("Larger tables are generally faster (4.2).", details, min(gains.values()) > 1.0 + NOISE)
 
 
 def _claim_on_oversized_tables(found: Found) -> Claim:
-    ratios, told = [], []
+    ratios, details = [], []
     for scene, each in _of(found, "table size").items():
         times = _times(each)
         ratios.append(times[max(times)] / min(times.values()))
-        told.append(f"{scene}: {max(times):.0f} slots take {ratios[-1]:.2f} times the best")
+        details.append(f"{scene}: {max(times):.0f} slots take {ratios[-1]:.2f} times the best")
     return judged(
         f"Tables that are too large are slightly slower (4.2; here: by {NOISE:.0%} to {SLIGHTLY - 1.0:.0%}).",
-        "; ".join(told),
+        "; ".join(details),
         all(1.0 + NOISE < ratio <= SLIGHTLY for ratio in ratios),
     )
 
@@ -205,32 +205,32 @@ def _in_table(candidates: dict[str, Measured], slots: int) -> dict[str, Measured
 
 
 def _claim_on_hash_quality(found: Found) -> Claim:
-    told, holds = [], []
+    details, holds = [], []
     for scene, each in _of(found, "hash function").items():
         tables = {n: _in_table(each, n) for n in _slots(each)}
         met = [_swing(one.met for one in same.values()) for same in tables.values()]
         time = [_swing(one.row.min_ms for one in same.values()) for same in tables.values()]
         shown = [f"{t:.2f} ({m:.2f}) with {n} slots" for n, t, m in zip(tables, time, met)]
-        told.append(f"{scene}: {', '.join(shown)}")
+        details.append(f"{scene}: {', '.join(shown)}")
         holds.append(time[-1] < time[0] and time[-1] <= 1.0 + SAME)
     return judged(
         "The quality of the hash function is less important for larger tables (4.1, 4.2; here: times of the four "
         f"functions differ less in the largest table than in the smallest, and by at most {SAME:.0%}).",
-        f"most over least time (vertices met): {'; '.join(told)}",
+        f"most over least time (vertices met): {'; '.join(details)}",
         all(holds),
     )
 
 
 def _claim_on_papers_hash(found: Found) -> Claim:
-    told, ratios = [], []
+    details, ratios = [], []
     for scene, each in _of(found, "hash function").items():
         same = _in_table(each, _slots(each)[0])
         ratios.append(same["paper"].met / min(one.met for one in same.values()))
-        told.append(f"{scene} {ratios[-1]:.2f}")
+        details.append(f"{scene} {ratios[-1]:.2f}")
     return judged(
         "The function makes comparatively few hash collisions in small tables (4.1; here: it meets at most "
         f"{SAME:.0%} more vertices than the best of the four in the smallest).",
-        f"times the vertices of the best: {', '.join(told)}",
+        f"times the vertices of the best: {', '.join(details)}",
         max(ratios) <= 1.0 + SAME,
     )
 
@@ -238,16 +238,16 @@ def _claim_on_papers_hash(found: Found) -> Claim:
 def _claim_on_sign_symmetry(found: Found) -> Claim:
     """Ours, not the paper's: around the origin its function maps (i, j, k) and (i, -j, -k) to one slot, often."""
     centred, far = (found["hash function", f"C {where} the origin"] for where in ("around", "far from"))
-    told, excess = [], 0.0
+    details, excess = [], 0.0
     for n in _slots(centred):
         here, there = _in_table(centred, n), _in_table(far, n)
         over = {name: here[name].met / there[name].met for name in ("paper", "mixed")}
         excess = over["paper"] / over["mixed"]
-        told.append(f"{n} slots: paper {over['paper']:.2f}, mixed {over['mixed']:.2f}")
+        details.append(f"{n} slots: paper {over['paper']:.2f}, mixed {over['mixed']:.2f}")
     return judged(
         "Hash values should be uniformly distributed (4.1; here: around the origin, where mirrored cells share slots, "
         f"the paper's function meets at most {SAME:.0%} more vertices in the largest table than far from it).",
-        f"vertices met around over far: {'; '.join(told)}",
+        f"vertices met around over far: {'; '.join(details)}",
         excess <= 1.0 + SAME,
     )
 
@@ -293,17 +293,17 @@ def _claim_on_edges(found: Found) -> Claim:
 
 def _claim_on_linearity(found: Found, tets: dict[str, int]) -> Claim:
     scenes = _of(found, "number of tets")
-    exponent, told = {}, []
+    exponent, details = {}, []
     for name in ("as published", "default"):
         points = [(tets[scene], each[name].row.min_ms) for scene, each in scenes.items()]
         slope, _ = statistics.linear_regression([math.log(n) for n, _ in points], [math.log(ms) for _, ms in points])
         exponent[name] = slope
         per_tet = [1e6 * ms / n for n, ms in points]
-        told.append(f"{name}: n^{slope:.2f}, {', '.join(f'{ns:.0f}' for ns in per_tet)} ns per tet")
+        details.append(f"{name}: n^{slope:.2f}, {', '.join(f'{ns:.0f}' for ns in per_tet)} ns per tet")
     return judged(
         "Time is linear in the number of primitives (5; here: at constant density, it grows with a power of at most "
         f"{MOST_EXPONENT:g}).",
-        f"{'; '.join(told)} for {', '.join(f'{tets[scene]:,}' for scene in scenes)} tets",
+        f"{'; '.join(details)} for {', '.join(f'{tets[scene]:,}' for scene in scenes)} tets",
         exponent["as published"] <= MOST_EXPONENT,
     )
 

@@ -17,14 +17,14 @@ from impinge.mesh.tet_mesh import TetMesh
 from impinge.scenes.registry import Scene
 
 GAP = 1.0
-"""Between the boxes of copies, besides what the waves need."""
+"""Gap between the boxes of copies, in addition to the amplitude of the waves."""
 SWING = 0.1
-"""How far waves move a vertex along each axis, in all setups."""
+"""Amplitude of the waves along each axis, in all setups."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A row of Table 1 and of Table 2, and what stands for it here."""
+    """A row of Table 1 and of Table 2, and its scene here."""
 
     letter: str
     objects: int
@@ -33,12 +33,12 @@ class Setup:
     paper_ms: tuple[float, float, float, float]
     """Average, minimum, maximum and deviation over 1000 steps on a Pentium 4, 1.8 GHz."""
     table_size: int | None = None
-    """Where the paper tells it (Figs 5 and 6)."""
+    """Where the paper gives it (Figs 5 and 6)."""
     ours: tuple[int, int, int] | None = None
     """Objects, tets and vertices of a substitute; None if they are the paper's."""
 
     def scene(self) -> Scene:
-        """The bodies, of one's own; refused if they have other counts."""
+        """New bodies; raises if their counts are not those of the table."""
         scene = scenes.get(f"hashing_setup_{self.letter.lower()}")
         found = counts(scene)
         expected = self.ours or (self.objects, self.tets, self.vertices)
@@ -68,7 +68,7 @@ def counts(scene: Scene) -> tuple[int, int, int]:
 
 
 def mean_edge(scene: Scene) -> float:
-    """The mean edge length over all tets as they are now."""
+    """The mean edge length over all tets at their current positions."""
     lengths = []
     for body in tet_bodies(scene):
         corners = body.vertices[body.tets]
@@ -81,7 +81,7 @@ def mean_edge(scene: Scene) -> float:
 
 
 def joined(scene: Scene) -> Scene:
-    """All bodies as one: the same tets at the same places, so that every contact is a self-collision."""
+    """All bodies as one: the same tets at the same places; every contact is a self-collision."""
 
     def build() -> list[TetMesh]:
         bodies = tet_bodies(scene)
@@ -96,13 +96,13 @@ def joined(scene: Scene) -> Scene:
 
 
 def shifted(scene: Scene, centre: tuple[float, float, float]) -> Scene:
-    """All bodies moved, so that the box around them has its centre at that place."""
+    """All bodies translated: the centre of their bounding box is at that point."""
     x = np.concatenate(scene.rest_positions)
     return _moved_copies(scene, [np.asarray(centre) - (x.min(axis=0) + x.max(axis=0)) / 2.0])
 
 
 def copies(scene: Scene, count: int) -> Scene:
-    """Copies side by side, too far apart to meet, which deform alike: contacts per tet stay what they are."""
+    """Copies side by side, too far apart for contact, which deform alike: contacts per tet are constant."""
     x = np.concatenate(scene.rest_positions)
     period = x.max(axis=0) - x.min(axis=0) + 2.0 * SWING + GAP
     side = math.ceil(round(count ** (1.0 / 3.0), 9))

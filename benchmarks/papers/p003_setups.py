@@ -1,7 +1,7 @@
 """Time of a step over 1000 deforming steps: Tables 1 and 2 of [Teschner2003], section 6.
 
 Protocol   Bodies of setups A to E deform in every step; the time to find all collisions and self-collisions is taken
-           at each of 1000 steps, and its average, minimum, maximum and standard deviation are told.
+           at each of 1000 steps, with average, minimum, maximum and standard deviation.
 Bodies     Those of ``p003_scenes``: exact for A, B, C and E, their counts asserted; tubes for the vessels of D.
 Candidates The scheme as published, on one thread, and our default. They find the same contacts at every step.
 Claims     Real time at 20k tets; time depends on the number of primitives only; it varies slightly from step to step.
@@ -21,7 +21,7 @@ PUBLISHED, DEFAULT = "as published", "default"
 STEPS, STEPS_QUICK = 1000, 3
 SETUPS_QUICK = "ABD"
 STEP = 0.02
-"""Of time; a wave takes pi, so that 1000 steps see six of them."""
+"""Time step; the period of a wave is pi: 1000 steps cover six."""
 REAL_TIME_MS = 1000.0 / 15.0
 """The paper's 15 Hz."""
 MOST_SPREAD = 1.5
@@ -30,15 +30,15 @@ MOST_DEVIATION = 0.1
 """Of the average, for "slightly"; the paper's own go up to 0.056."""
 
 PROTOCOL = """
-Same protocol; substitute geometry for D. Waves run through all bodies, each at a time of its own, by {step:g} per step;
+Same protocol; substitute geometry for D. Waves deform all bodies, each with a phase of its own, by {step:g} per step;
 {steps} steps are timed, after one that is not. The time of a step is that of the query: cells, hashing, tests, sorted
 contacts. New positions are in place before it, as they are in the paper's simulation. Setups A, B, C and E have the
-objects, tets and vertices of Table 1, asserted; how they lie is ours, since the paper shows pictures only. Two tubes
-stand in for the vessels of D.
+objects, tets and vertices of Table 1, asserted; their arrangement is ours, since the paper shows pictures only. Two
+tubes stand in for the vessels of D.
 
 "{published}": ``impinge.published.spatial_hash``. The paper's hash function, cells as long as the mean edge at rest,
 time stamps, barycentric test, one thread.
-The table has 4999 slots for A and 9973 for D, as in Figs 5 and 6; for the others, of which the paper tells nothing, the
+The table has 4999 slots for A and 9973 for D, as in Figs 5 and 6; for the others, which the paper does not give, the
 least prime above twice the number of vertices. Contacts are exact, which the paper's are not, and sorted.
 "{default}": the production detector, on all threads. Both find the same contacts at every step.
 """
@@ -126,24 +126,24 @@ def _claims(found: Found) -> list[Claim]:
 
 def _claim_on_real_time(found: Found) -> Claim:
     means = {name: statistics.fmean(each.ms) for name, each in found["D"].items()}
-    told = ", ".join(f"{name} {ms:.2f} ms ({1e3 / ms:.0f} Hz)" for name, ms in means.items())
+    details = ", ".join(f"{name} {ms:.2f} ms ({1e3 / ms:.0f} Hz)" for name, ms in means.items())
     return judged(
         "All collisions and self-collisions of up to 20k tets and 6k vertices are found at 15 Hz (6).",
-        f"setup D on average: {told}",
+        f"setup D on average: {details}",
         means[PUBLISHED] <= REAL_TIME_MS,
     )
 
 
 def _claim_on_primitives(found: Found) -> Claim:
     spread = {name: _spread(found, name) for name in (PUBLISHED, DEFAULT)}
-    told = "; ".join(
+    details = "; ".join(
         f"{name} {min(ns):.0f} to {max(ns):.0f} ns per primitive, {max(ns) / min(ns):.2f} times"
         for name, ns in spread.items()
     )
     return judged(
         "Performance does not depend on the number of objects, only on that of primitives (6; here: average times per "
         f"primitive of all setups within {MOST_SPREAD:g} times, as published).",
-        told,
+        details,
         max(spread[PUBLISHED]) / min(spread[PUBLISHED]) <= MOST_SPREAD,
     )
 

@@ -1,10 +1,9 @@
-"""Deforming steps of [Teschner2003], section 6: all bodies move, then every candidate is asked, in turns.
+"""Deforming steps of [Teschner2003], section 6: all bodies move, then every candidate is queried, alternately.
 
 A step moves the bodies of all scenes, untimed, and then times the query of each candidate: hashing of vertices and
-tets, all tests, sorted contacts. Another candidate is the first at each step, and finds the positions in no cache. The
-first step is taken once beforehand, untimed, since it may compile. At every step all contacts of all candidates on one
-scene are compared; of candidates on other scenes (the same tets as one body) their number. If any differ, no time is
-returned.
+tets, all tests, sorted contacts. Another candidate is the first at each step, with cold caches. The first step runs
+once before, untimed, since it may compile. At every step all contacts of all candidates on one scene are compared;
+of candidates on other scenes (the same tets as one body) their number. A difference raises and no time is returned.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Candidate as TimedCandidate
+from benchmarks.measure import Row, interleave, row_of
 from benchmarks.papers.p003_scenes import tet_bodies
 from impinge.detect.common.results import VertexContacts
 from impinge.detect.spatial_hash.detector import SpatialHash
@@ -29,12 +28,12 @@ from impinge.scenes.registry import Scene
 Contacts: TypeAlias = VertexContacts | Collisions
 
 COUNTERS = {"vertices_met": "vertices met", "inside_tests": "inside tests"}
-"""What the published scheme counts, and its label."""
+"""Counters of the published scheme, with labels."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Who is asked, and about what."""
+    """A query by name, and its scene."""
 
     name: str
     scene: Scene
@@ -74,49 +73,41 @@ class Measured:
 
     @property
     def met(self) -> float:
-        """Vertices that tets met in their slots, per step."""
+        """Vertices in the slots of tets, per step."""
         return self.counters["vertices_met"]
 
 
 def measure(label: str, candidates: Sequence[Candidate], times: Sequence[float]) -> dict[str, Measured]:
-    """Time all candidates at all of these times, in turns; by name."""
-    _step(label, candidates, times[0], first=0)
-    steps = [_step(label, candidates, t, first=n % len(candidates)) for n, t in enumerate(times)]
-    base = min(step[0][0] for step in steps)
+    """Time all candidates at all of these times, alternately; by name."""
+    scenes = {id(each.scene): each.scene for each in candidates}.values()
+    timed = [TimedCandidate(each.name, partial(_query, each)) for each in candidates]
+    counts: list[list[int]] = [[] for _ in candidates]
+    counters: list[list[dict[str, int]]] = [[] for _ in candidates]
+
+    def move(t: float) -> None:
+        for scene in scenes:
+            scene.move(t)
+
+    loop = interleave(timed, times, rounds=len(times), before=move)
+    for t, samples in zip(times, loop):
+        answers = [sample.answer for (sample,) in samples]
+        _check_agreement(f"{label}, time {t:g}", candidates, answers)
+        for n, (sample,) in enumerate(samples):  # all contacts of thousands of steps would not fit into memory
+            timed[n].times.append(sample.ms)
+            counts[n].append(len(sample.answer))
+            counters[n].append(_counters(sample.answer))
     found = {}
-    for n, candidate in enumerate(candidates):
-        ms, contacts = [step[n][0] for step in steps], [len(step[n][1]) for step in steps]
-        counted = [step[n][1].counters for step in steps]
-        counters = {name: statistics.fmean(each[name] for each in counted) for name in counted[0]}
-        told = [f"{statistics.fmean(contacts):,.1f} contacts"]
-        told += [f"{count:,.0f} {COUNTERS[name]}" for name, count in counters.items()]
-        row = Row(label, candidate.name, min(ms), statistics.median(ms), min(ms) / base, "; ".join(told))
-        found[candidate.name] = Measured(row, ms, contacts, counters)
+    for each, contacts, counted in zip(timed, counts, counters):
+        means = {name: statistics.fmean(step[name] for step in counted) for name in counted[0]}
+        notes = [f"{statistics.fmean(contacts):,.1f} contacts"]
+        notes += [f"{count:,.0f} {COUNTERS[name]}" for name, count in means.items()]
+        row = row_of(label, each.name, each.times, min(timed[0].times), "; ".join(notes))
+        found[each.name] = Measured(row, each.times, contacts, means)
     return found
 
 
-def _step(label: str, candidates: Sequence[Candidate], t: float, *, first: int) -> list[tuple[float, _Answer]]:
-    for scene in {id(each.scene): each.scene for each in candidates}.values():
-        scene.move(t)
-    answers: dict[int, tuple[float, Contacts]] = {}
-    for n in (*range(first, len(candidates)), *range(first)):
-        began = perf_counter()
-        contacts = candidates[n].query()
-        answers[n] = 1e3 * (perf_counter() - began), contacts
-    in_order = [answers[n] for n in range(len(candidates))]
-    _check_agreement(f"{label}, time {t:g}", candidates, [contacts for _, contacts in in_order])
-    return [(ms, _Answer(len(contacts), _counters(contacts))) for ms, contacts in in_order]
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What is kept of a step: thousands of contacts times thousands of steps would be too much."""
-
-    count: int
-    counters: dict[str, int]
-
-    def __len__(self) -> int:
-        return self.count
+def _query(candidate: Candidate, _: float) -> Contacts:
+    return candidate.query()
 
 
 def _counters(contacts: Contacts) -> dict[str, int]:
@@ -133,5 +124,5 @@ def _check_agreement(where: str, candidates: Sequence[Candidate], answers: Seque
         if not agrees:
             raise AssertionError(
                 f"{where}: {candidate.name} finds {len(found)} contacts and {candidates[0].name} {len(answers[0])}, "
-                "or others, so that no time counts"
+                "or others: no time counts"
             )

@@ -1,8 +1,8 @@
-"""The test objects of [Heidelberger2003], Tables 1 and 2, and what stands for them here.
+"""The test objects of [Heidelberger2003], Tables 1 and 2, and their substitutes.
 
 Knot, Rabbit, Reptile, Santa and Dragon were never published. Tubes along torus knots and spheres of the same numbers of
-faces stand in for them: knots for what is folded many times, spheres for what is not. Depth complexities are told as
-they come out. Each size is one shape more finely cut, so that its cost can be told from that of the shape.
+faces stand in for them: knots for what is folded many times, spheres for what is not. Depth complexities are
+reported as measured. Each size is a refinement of one shape: cost of size and cost of shape are separate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PairRow:
     figure: int
 
     def scene(self) -> Scene:
-        """The bodies, of one's own; refused if they have other counts."""
+        """New bodies; raises if their counts are not those of the table."""
         scene = scenes.get(self.scene_name)
         found = tuple(len(surface) for surface in scene.surfaces)
         if found != self.faces:
@@ -64,7 +64,7 @@ class ObjectRow:
     points_ms: float
     """Stage 3b: 100,000 points."""
     knot: tuple[int, int, int, int]
-    """p, q, rings and sides of the tube that stands for it."""
+    """p, q, rings and sides of its substitute."""
     sphere: tuple[int, int]
     """Meridians and bands of the sphere of as many faces."""
 
@@ -79,11 +79,11 @@ TABLE_2 = (
 
 
 HEIGHT = 4.0
-"""How far knots are drawn out: rays along their shortest side cross them as often as the paper's objects."""
+"""Stretch of knots: rays along their shortest side cross them as often as the paper's objects."""
 
 
 def knot_of(row: ObjectRow) -> TriMesh:
-    """The tube that stands for an object."""
+    """The tube that substitutes an object."""
     knot = _counted(shapes.torus_knot(*row.knot), row.faces)
     knot.update(knot.vertices * (1.0, 1.0, HEIGHT))
     return knot
@@ -103,7 +103,7 @@ def _counted(body: TriMesh, faces: int) -> TriMesh:
 def stack(layers: int, faces: int) -> TriMesh:
     """Flat spheres above each other, which rays along z cross twice each, and two specks that keep the window as it is.
 
-    The more spheres the narrower they are, so that an image has as many fragments and, up to rounding, ``faces``
+    The more spheres the narrower they are: an image has as many fragments and, up to rounding, ``faces``
     in all, but in deeper pixels.
     """
     bands = max(3, round((faces / layers / 2.0) ** 0.5))

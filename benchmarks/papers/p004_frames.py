@@ -2,23 +2,21 @@
 
 Every candidate has bodies of its own, moved alike and untimed; the order changes from frame to frame. Candidates are
 the production detector and the paper as written (``impinge.published.layered_depth``) on the same rays. Times are
-those of the stages: 1 and 2, bounds, region and both images; 3a, the spans that both share; and the look-up of all
-vertices of both, 3b, which the paper has no times of for pairs. All candidates must find the same volume up to
+those of the stages: 1 and 2, bounds, region and both images; 3a, the spans that both share; 3b, the classification of
+all vertices of both, for which the paper has no times of pairs. All candidates must find the same volume up to
 ``AGREEMENT``, or no time is returned: production snaps vertices to 2^-16 of a pixel, the published form does not. The
-first frame is taken once beforehand, since it may compile.
+first frame runs once untimed, since it may compile.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
-from time import perf_counter
+from functools import partial
 
-from benchmarks.measure import Row
-from impinge.backend.stages import time_stages
+from benchmarks.measure import Candidate as TimedCandidate
+from benchmarks.measure import Row, interleave, row_of, stages_timed, timed
 from impinge.detect.layered_depth.detector import LayeredDepth
 from impinge.published import layered_depth
 from impinge.scenes.registry import Scene
@@ -31,7 +29,7 @@ AGREEMENT = 1e-5
 
 @dataclass(frozen=True)
 class Answer:
-    """What one query found, and the milliseconds of its stages."""
+    """The answer of one query, and the milliseconds of its stages."""
 
     volume: float
     depth: tuple[int, int]
@@ -86,24 +84,30 @@ def published(name: str, scene: Scene, *, rendering: layered_depth.Rendering) ->
     """The paper as written, on the rays of the production detector: those between the nearest outside faces."""
     a, b = scene.surfaces[:2]
 
-    def query() -> Answer:
-        times = [perf_counter()]
+    def images() -> list[layered_depth.LayeredDepthImage]:
         voi = layered_depth.volume_of_interest(layered_depth.aabb(a), layered_depth.aabb(b), outside_faces="shortest")
         if voi is None:
-            return Answer(0.0, (0, 0), 0, 1e3 * (perf_counter() - times[0]), 0.0, 0.0)
-        ldi_a, ldi_b = (
+            return []
+        return [
             layered_depth.layered_depth_image(body, voi, from_low=from_low, resolution=RESOLUTION, rendering=rendering)
             for body, from_low in ((a, voi.a_from_low), (b, not voi.a_from_low))
+        ]
+
+    def query() -> Answer:
+        images_ms, drawn = timed(images)
+        if not drawn:
+            return Answer(0.0, (0, 0), 0, images_ms, 0.0, 0.0)
+        ldi_a, ldi_b = drawn
+        spans_ms, found = timed(lambda: layered_depth.intersection_volume(ldi_a, ldi_b))
+        vertices_ms, _ = timed(
+            lambda: (
+                layered_depth.vertices_in_volume(ldi_b, a.vertices),
+                layered_depth.vertices_in_volume(ldi_a, b.vertices),
+            )
         )
-        times.append(perf_counter())
-        volume = layered_depth.intersection_volume(ldi_a, ldi_b).volume
-        times.append(perf_counter())
-        layered_depth.vertices_in_volume(ldi_b, a.vertices)
-        layered_depth.vertices_in_volume(ldi_a, b.vertices)
-        times.append(perf_counter())
         fragments = int(ldi_a.n_p.sum() + ldi_b.n_p.sum())
-        stages = [1e3 * (end - begin) for begin, end in pairwise(times)]
-        return Answer(volume, (ldi_a.n_max, ldi_b.n_max), fragments, *stages)
+        depth = (ldi_a.n_max, ldi_b.n_max)
+        return Answer(found.volume, depth, fragments, images_ms, spans_ms, vertices_ms)
 
     return Candidate(name, scene, query)
 
@@ -135,28 +139,35 @@ class Measured:
         return min(self.spans_ms)
 
 
-@contextmanager
-def stages_timed() -> Iterator[None]:
-    """Let queries tell the times of their stages meanwhile."""
-    time_stages(True)
-    try:
-        yield
-    finally:
-        time_stages(False)
-
-
 Group = tuple[str, Sequence[Candidate]]
 """A label, and candidates that find the same volume."""
 
 
 def measure(groups: Sequence[Group], times: Sequence[float]) -> list[dict[str, Measured]]:
-    """Time all candidates of all groups at all of these times, in turns; by name, for each group."""
+    """Time all candidates of all groups at all of these times, alternately; by name, for each group."""
     frames: list[list[list[Answer]]] = [[] for _ in groups]
     with stages_timed():
-        for n, t in enumerate([times[0], *times]):
-            for kept, (label, candidates) in zip(frames, groups):
-                kept.append(_frame(label, candidates, t, first=n % len(candidates)))
-    return [_measured(*group, kept[1:]) for group, kept in zip(groups, frames)]
+        for t, *rounds in zip(times, *(_frames(candidates, times) for _, candidates in groups)):
+            for kept, answers, (label, candidates) in zip(frames, rounds, groups):
+                _check_agreement(f"{label}, time {t:g}", candidates, answers)
+                kept.append(answers)
+    return [_measured(*group, kept) for group, kept in zip(groups, frames)]
+
+
+def _frames(candidates: Sequence[Candidate], times: Sequence[float]) -> Iterator[list[Answer]]:
+    """Answers of all candidates, frame by frame."""
+
+    def move(t: float) -> None:
+        for each in candidates:
+            each.scene.move(t)
+
+    timed_candidates = [TimedCandidate(each.name, partial(_query, each)) for each in candidates]
+    loop = interleave(timed_candidates, times, rounds=len(times), before=move)
+    return ([sample.answer for (sample,) in samples] for samples in loop)
+
+
+def _query(candidate: Candidate, _: float) -> Answer:
+    return candidate.query()
 
 
 def _measured(label: str, candidates: Sequence[Candidate], frames: list[list[Answer]]) -> dict[str, Measured]:
@@ -169,7 +180,7 @@ def _measured(label: str, candidates: Sequence[Candidate], frames: list[list[Ans
         fragments = statistics.fmean(answer.fragments for answer in answers)
         note = f"depth complexity {depth[0]} / {depth[1]}; {fragments:,.0f} fragments; volume {answers[0].volume:.4g}"
         found[candidate.name] = Measured(
-            row=Row(label, candidate.name, min(total), statistics.median(total), min(total) / base, note),
+            row=row_of(label, candidate.name, total, base, note),
             images_ms=[answer.images_ms for answer in answers],
             spans_ms=[answer.spans_ms for answer in answers],
             vertices_ms=[answer.vertices_ms for answer in answers],
@@ -180,15 +191,10 @@ def _measured(label: str, candidates: Sequence[Candidate], frames: list[list[Ans
     return found
 
 
-def _frame(label: str, candidates: Sequence[Candidate], t: float, *, first: int) -> list[Answer]:
-    for candidate in candidates:
-        candidate.scene.move(t)
-    found = {n: candidates[n].query() for n in (*range(first, len(candidates)), *range(first))}
-    answers = [found[n] for n in range(len(candidates))]
+def _check_agreement(where: str, candidates: Sequence[Candidate], answers: Sequence[Answer]) -> None:
     for candidate, answer in zip(candidates, answers):
         if abs(answer.volume - answers[0].volume) > AGREEMENT * answers[0].volume:
             raise AssertionError(
-                f"{label}, time {t:g}: {candidate.name} finds the volume {answer.volume!r} and {candidates[0].name} "
+                f"{where}: {candidate.name} finds the volume {answer.volume!r} and {candidates[0].name} "
                 f"{answers[0].volume!r}, which differ: no time counts"
             )
-    return answers

@@ -1,31 +1,29 @@
 """Particles fall on a deforming body: Fig. 11 of [Heidelberger2003].
 
-Scene      ``scenes.particles``: 20,000 particles over a knot of 10,000 faces, which waves run through, and a floor that
-           stands still. (The paper has a Santa of 10k faces, and no floor.)
+Scene      ``scenes.particles``: 20,000 particles over a knot of 10,000 faces, which waves deform, and a fixed
+           floor. (The paper has a Santa of 10k faces, and no floor.)
 Frame      1. Deform. The knot gets new vertices.
            2. Move.   Particles fall by a time step.
-           3. Detect. The knot is drawn anew and all particles are looked up, and so they are in the floor, whose image
-              is kept (``points_inside`` with a resolution). The paper as written (``published.layered_depth``) searches
-              for the same particles, timed apart.
-           4. Respond. Each particle inside is put on the nearest point of the surface and leaps off it, relative to how
-              the surface moves.
-Checked    Every few frames, untimed: particles that the image tells wrongly, against the exact answer, before the
-           response; and how deep the deepest is after it.
+           3. Detect. The image of the knot is redrawn and all particles are looked up in it, and in that of the floor,
+              which is kept (``points_inside`` with a resolution). The paper as written (``published.layered_depth``)
+              searches for the same particles, timed apart.
+           4. Respond. Each particle inside is projected to the closest point of the surface and bounces off, relative
+              to the velocity of the surface.
+Checked    Every few frames, untimed: particles that the image classifies wrongly, by the exact answer, before the
+           response; and the largest depth after it.
 Claims     29 frames per second, the paper's, which includes drawing; here nothing is drawn.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Row, Sizes, timed
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_frames import RESOLUTION
 from impinge.checks import Bools, Floats
@@ -46,38 +44,30 @@ MARK = 0.015
 
 PROTOCOL = """
 Same protocol; substitute geometry. {count:,} particles rain on a tube of 10,000 faces along a knot, which waves deform,
-and on a floor that stands still; {frames} frames of 1/60 s, after {warm} that are not timed, so that particles are
-everywhere. A frame is the new shape of the body, the motion of the particles, the search for those inside ({resolution}
-x {resolution} pixels) and the response: each is put on the nearest point of the surface and leaps off it. Drawing is
-not timed; the paper's frames include it. "{published}" is the search by the paper as written
-(`impinge.published.layered_depth`), a pass per layer on one thread, for the same particles; it is no part of a frame.
+and on a fixed floor; {frames} frames of 1/60 s, after {warm} that are not timed. A frame is the new shape of the body,
+the motion of the particles, the search for those inside ({resolution} x {resolution} pixels) and the response: each is
+projected to the closest point of the surface and bounces off. Drawing is not timed; the paper's frames include it.
+"{published}" is the search by the paper as written (`impinge.published.layered_depth`), a pass per layer on one thread,
+for the same particles; it is no part of a frame.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    particles: int
-    warm: int
-    frames: int
-    check_every: int
-
-
-FULL = _Sizes(COUNT, 150, 300, 30)
-QUICK = _Sizes(1000, 60, 4, 2)
+FULL = Sizes(particles=COUNT, warm=150, frames=300, check_every=30)
+QUICK = Sizes(particles=1000, warm=60, frames=4, check_every=2)
 
 
 @dataclass
 class Run:
-    """What the frames left behind."""
+    """Figures of all frames."""
 
     ms: dict[str, list[float]] = field(default_factory=lambda: {stage: [] for stage in STAGES})
     contacts: list[int] = field(default_factory=list)
     wrong: list[float] = field(default_factory=list)
-    """Share of particles that the image tells wrongly."""
+    """Share of particles that the image classifies wrongly."""
     farthest: list[float] = field(default_factory=list)
-    """How far from the surface the farthest of these was, in diagonals of a pixel."""
+    """Largest distance of these from the surface, in diagonals of a pixel."""
     depth: list[float] = field(default_factory=list)
-    """How deep in the body a particle was after the response, the deepest."""
+    """Largest depth of a particle after the response."""
     published_ms: list[float] = field(default_factory=list)
     """The search by the paper as written."""
     published_wrong: list[float] = field(default_factory=list)
@@ -113,7 +103,7 @@ class Rain:
         self._floor_image = _published_image(self.floor)  # of a rigid object: computed once (Table 2)
 
     def deform(self) -> None:
-        """Give the body its next shape."""
+        """Deform the body for the next frame."""
         self._before = self.body.vertices.copy()
         self.time += DT
         self.scene.move(self.time)
@@ -137,7 +127,7 @@ class Rain:
         return inside, layered_depth.vertices_in_volume(self._floor_image, x)
 
     def respond(self, inside: Bools, below: Bools) -> int:
-        """Bring them out; returns how many there were."""
+        """Project particles out of both; return their number."""
         velocity = (self.body.vertices - self._before) / DT
         self._leap(self.body, inside, velocity)
         self._leap(self.floor, below, np.zeros_like(self.floor.vertices))
@@ -158,18 +148,23 @@ class Rain:
 
     def frame(self, run: Run | None = None, *, check: bool = False) -> None:
         """One frame; its times go to ``run``."""
-        timed = run if run is not None else Run()
-        _timed(timed.ms["deform"], self.deform)
-        _timed(timed.ms["move"], self.move)
-        inside, below = _timed(timed.ms["detect"], self.detect)
-        published, _ = _timed(timed.published_ms, self.detect_as_published)
+        run = run if run is not None else Run()
+        ms = {}
+        ms["deform"], _ = timed(self.deform)
+        ms["move"], _ = timed(self.move)
+        ms["detect"], (inside, below) = timed(self.detect)
+        published_ms, (published, _) = timed(self.detect_as_published)
+        run.published_ms.append(published_ms)
         if check:
-            self._check_detection(timed, inside, published)
-        timed.contacts.append(_timed(timed.ms["respond"], partial(self.respond, inside, below)))
+            self._check_detection(run, inside, published)
+        ms["respond"], contacts = timed(partial(self.respond, inside, below))
+        run.contacts.append(contacts)
+        for stage, taken in ms.items():
+            run.ms[stage].append(taken)
         if check:
             ids = np.flatnonzero(inside)
             left = closest_points(self.body, self.particles.position[ids])
-            timed.depth.append(float(left.distance[np.asarray(left.inside)].max(initial=0.0)))
+            run.depth.append(float(left.distance[np.asarray(left.inside)].max(initial=0.0)))
 
     def _check_detection(self, run: Run, inside: Bools, published: Bools) -> None:
         exact = closest_points(self.body, self.particles.position)
@@ -192,15 +187,8 @@ def _published_image(body: TriMesh) -> layered_depth.LayeredDepthImage:
     return layered_depth.layered_depth_image(body, voi, from_low=True, resolution=RESOLUTION)
 
 
-def _timed(ms: list[float], step: Callable[[], Any]) -> Any:
-    began = perf_counter()
-    answer = step()
-    ms.append(1e3 * (perf_counter() - began))
-    return answer
-
-
 def run(*, quick: bool = False) -> Experiment:
-    """Let it rain; ``quick`` takes few particles and frames."""
+    """Run all frames; ``quick`` takes few particles and frames."""
     sizes = QUICK if quick else FULL
     rain = Rain(sizes.particles)
     for _ in range(sizes.warm):
@@ -226,7 +214,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _rows(found: Run, sizes: _Sizes) -> list[Row]:
+def _rows(found: Run, sizes: Sizes) -> list[Row]:
     scene = f"{sizes.particles:,} particles, a body of 10,000 faces"
     base = min(found.frame_ms)
     note = f"{found.fps:.0f} frames per second; {statistics.fmean(found.contacts):,.0f} contacts per frame"
@@ -264,9 +252,9 @@ def claims(found: Run) -> list[Claim]:
             min(found.fps, found.published_fps) >= PAPER_FPS,
         ),
         judged(
-            "Vertices in a volume can be told from its image (3.3; here: particles told wrongly are within 1 / √2 of a "
+            "Vertices in a volume can be classified by its image (3.3; here: wrong particles are within 1 / √2 of a "
             "pixel's diagonal of the surface, and as published within half a diagonal).",
-            f"{statistics.fmean(found.wrong):.3%} told wrongly, at most {max(found.farthest):.2f} diagonals away; as "
+            f"{statistics.fmean(found.wrong):.3%} wrong, at most {max(found.farthest):.2f} diagonals away; as "
             f"published {statistics.fmean(found.published_wrong):.3%}, at most {max(found.published_farthest):.2f}",
             max(found.farthest) <= 0.5**0.5 * (1.0 + 2.0**-12)
             and max(found.published_farthest) <= 0.5 * (1.0 + 2.0**-12),
@@ -293,14 +281,15 @@ def _plot(found: Run, rain: Rain) -> Plot:
 
 def picture_of(rain: Rain) -> Any:
     """Pixels of the scene as it is, recent contact in colour."""
-    from impinge.view.picture import HIT_COLOURS, Part, draw_parts, marks
+    from impinge.view.picture import HIT_COLOURS, markers
+    from impinge.view.rendering import DrawItem, render
 
     recent = rain.particles.recent(RECENT)
     x = rain.particles.position
-    parts = [
-        Part("the deforming body, 10,000 triangles", rain.body.vertices[rain.body.faces], "#7fb2d9", 1.0, False),
-        Part("the floor", rain.floor.vertices[rain.floor.faces], "#9aa3ad", 1.0, False),
-        Part(f"{int((~recent).sum()):,} particles", marks(x[~recent], MARK), "#4a5a6a", 1.0, False),
-        Part(f"{int(recent.sum()):,} in recent contact", marks(x[recent], 2.0 * MARK), HIT_COLOURS[0], 1.0, False),
+    items = [
+        DrawItem("the deforming body, 10,000 triangles", rain.body.vertices[rain.body.faces], "#7fb2d9", 1.0, False),
+        DrawItem("the floor", rain.floor.vertices[rain.floor.faces], "#9aa3ad", 1.0, False),
+        DrawItem(f"{int((~recent).sum()):,} particles", markers(x[~recent], MARK), "#4a5a6a", 1.0, False),
+        DrawItem(f"{int(recent.sum()):,} in contact", markers(x[recent], 2.0 * MARK), HIT_COLOURS[0], 1.0, False),
     ]
-    return draw_parts([part for part in parts if len(part.corners)], f"{len(x):,} particles on a deforming body")
+    return render([item for item in items if len(item.corners)], f"{len(x):,} particles on a deforming body")

@@ -2,25 +2,24 @@
 
 Protocol   A body deforms in every frame; its whole image is drawn (stages 1 and 2), then 100,000 random points of its
            box are looked up (stage 3b).
-Bodies     A tube along a torus knot for each object of the paper (``p004_bodies``), and spheres of as many faces, which
-           differ in nothing but how finely they are cut.
+Bodies     A tube along a torus knot for each object of the paper (``p004_bodies``), and spheres of as many faces, of
+           different refinement.
 Candidates The production detector, which draws in one pass, and the paper as written (``published.layered_depth``), a
            pass per layer or lists per pixel; the look-up of each.
-Checked    Some points against the exact answer: those told wrongly, and how far they are from the surface.
+Checked    Some points against the exact answer: those classified wrongly, and their distance from the surface.
 Claims     The look-up does not depend on the body; images grow with faces and layers; rigid bodies keep their image.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row
+from benchmarks.measure import Candidate, Row, Sizes, interleave, row_of, timed
 from benchmarks.papers.experiment import NOISE, Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_bodies import TABLE_2, ObjectRow, knot_of, sphere_of
 from benchmarks.papers.p004_frames import RESOLUTION
@@ -42,9 +41,9 @@ KNOTS, SPHERES = "knot", "sphere"
 
 PROTOCOL = """
 Same protocol; substitute geometry. A tube along a torus knot of exactly as many faces stands in for each object of the
-paper, so that depth complexities differ; and a sphere of as many faces, so that sizes can be compared that differ in
-nothing else. {resolution} x {resolution} pixels over the box of the body; waves run through it; all bodies take turns,
-{frames} frames each are timed, after one that is not. {points:,} random points of the box are looked up.
+paper: depth complexities differ; and a sphere of as many faces, for sizes that differ in nothing else.
+ {resolution} x {resolution} pixels over the box of the body; waves run through it; timing is interleaved over all
+bodies, {frames} frames each are timed, after one that is not. {points:,} random points of the box are looked up.
 
 "{single}", "{peeling}" and "{lists}": stages 1 and 2, bounds and the whole image, drawn in one pass by the production
 detector, and by the paper as written (`impinge.published.layered_depth`) once per layer or in two passes that write
@@ -54,17 +53,9 @@ detector runs on all threads, the paper as written on one.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    objects: tuple[ObjectRow, ...]
-    points: int
-    checked: int
-    """How many points are compared with the exact answer."""
-    frames: int
-
-
-FULL = _Sizes(TABLE_2, 100_000, 5000, 20)
-QUICK = _Sizes(TABLE_2[:3], 2000, 500, 2)
+# checked: points that are compared with the exact answer
+FULL = Sizes(objects=TABLE_2, points=100_000, checked=5000, frames=20)
+QUICK = Sizes(objects=TABLE_2[:3], points=2000, checked=500, frames=2)
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ class Measured:
     depth: int
     image_bytes: int
     wrong: float
-    """Share of points told wrongly."""
+    """Share of points that are classified wrongly."""
     farthest: float
     """Distance of these from the surface in diagonals of a pixel, the largest."""
     is_same_image: bool
@@ -100,9 +91,11 @@ def run(*, quick: bool = False) -> Experiment:
         for shape, make in makers.items()
         for row in sizes.objects
     }
-    for frame in range(1 + sizes.frames):
-        for body in bodies.values():
-            body.take(frame)
+    candidates = [Candidate(body.label, body.take) for body in bodies.values()]
+    for samples in interleave(candidates, range(sizes.frames), rounds=sizes.frames):
+        for body, (sample,) in zip(bodies.values(), samples):
+            for name, ms in sample.answer.items():
+                body.ms[name].append(ms)
     found = {key: body.measured() for key, body in bodies.items()}
     return Experiment(
         name="p004_points",
@@ -128,40 +121,31 @@ def run(*, quick: bool = False) -> Experiment:
 class _Body:
     """One body, its points, and the milliseconds of all frames by candidate."""
 
-    def __init__(self, label: str, body: TriMesh, sizes: _Sizes) -> None:
+    def __init__(self, label: str, body: TriMesh, sizes: Sizes) -> None:
         self.label, self.body, self.checked = label, body, sizes.checked
         self.rest = body.vertices.copy()
         low, high = body.bounds
         self.points = np.random.default_rng(10).uniform(low, high, (sizes.points, 3))
         self.ms: dict[str, list[float]] = {name: [] for name in CANDIDATES}
 
-    def take(self, frame: int) -> None:
-        """Draw and look up once."""
+    def take(self, frame: int) -> dict[str, float]:
+        """Render and look up once; milliseconds by candidate."""
         self.body.update(WAVE(self.rest, STEP * frame))
-        began = perf_counter()
-        image_of(self.body)
-        self.ms[SINGLE].append(1e3 * (perf_counter() - began))
-        began = perf_counter()
-        points_inside_sampled(self.body, self.points, RESOLUTION)  # finds the image that was drawn
-        self.ms[LOOKUP].append(1e3 * (perf_counter() - began))
+        ms = {}
+        ms[SINGLE], _ = timed(lambda: image_of(self.body))
+        ms[LOOKUP], _ = timed(lambda: points_inside_sampled(self.body, self.points, RESOLUTION))  # reuses the image
         for name, rendering in RENDERINGS.items():
-            began = perf_counter()
-            ldi = published_image_of(self.body, rendering)
-            self.ms[name].append(1e3 * (perf_counter() - began))
-        began = perf_counter()
-        layered_depth.vertices_in_volume(ldi, self.points)
-        self.ms[PUBLISHED_LOOKUP].append(1e3 * (perf_counter() - began))
+            ms[name], ldi = timed(partial(published_image_of, self.body, rendering))
+        ms[PUBLISHED_LOOKUP], _ = timed(lambda: layered_depth.vertices_in_volume(ldi, self.points))
+        return ms
 
     def measured(self) -> Measured:
-        """All frames but the first."""
+        """Rows of all frames, and the accuracy at the last."""
         image = image_of(self.body)
-        base = min(self.ms[SINGLE][1:])
+        base = min(self.ms[SINGLE])
         depth = int(np.diff(image.pixel_start).max())
         note = f"depth complexity {depth}; {image.count:,} fragments"
-        rows = {
-            name: Row(self.label, name, min(taken[1:]), statistics.median(taken[1:]), min(taken[1:]) / base, note)
-            for name, taken in self.ms.items()
-        }
+        rows = {name: row_of(self.label, name, taken, base, note) for name, taken in self.ms.items()}
         points = self.points[: self.checked]
         exact = closest_points(self.body, points)
         accuracy = []
@@ -203,10 +187,10 @@ def _table_2(found: Found, objects: tuple[ObjectRow, ...]) -> Table:
         for shape in (KNOTS, SPHERES):
             each = found[shape, row.name]
             ms = [each.rows[name].median_ms for name in (SINGLE, PEELING, LOOKUP)]
-            told = (f"{each.wrong:.2%}", each.farthest, each.image_bytes // 1024)
+            details = (f"{each.wrong:.2%}", each.farthest, each.image_bytes // 1024)
             published = [each.rows[name].median_ms for name in (LISTS, PUBLISHED_LOOKUP)]
             wrong = (f"{each.published_wrong:.2%}", each.published_farthest)
-            rows.append((row.name, row.faces, shape, each.depth, *ms, *told, *published, *wrong))
+            rows.append((row.name, row.faces, shape, each.depth, *ms, *details, *published, *wrong))
     columns = (
         "object", "faces", "who", "depth complexity", "1 + 2 ms", "1 + 2 ms, a pass per layer", "3b ms",
         "points told wrongly", "farthest of these, pixel diagonals", "image, KiB", "1 + 2 ms, lists per pixel",
@@ -252,20 +236,20 @@ def _least(found: Found, shape: str, objects: tuple[ObjectRow, ...], name: str) 
 
 
 def _claim_on_lookup(found: Found, objects: tuple[ObjectRow, ...]) -> Claim:
-    spread, told = {}, []
+    spread, details = {}, []
     for shape in (SPHERES, KNOTS):
         ms = _least(found, shape, objects, LOOKUP)
         spread[shape] = max(ms) / min(ms)
-        told.append(f"{shape}s {', '.join(f'{each:.2f}' for each in ms)} ms, spread {spread[shape]:.2f}")
+        details.append(f"{shape}s {', '.join(f'{each:.2f}' for each in ms)} ms, spread {spread[shape]:.2f}")
         published = _least(found, shape, objects, PUBLISHED_LOOKUP)
-        told.append(
+        details.append(
             f"as published {', '.join(f'{each:.2f}' for each in published)} ms, "
             f"spread {max(published) / min(published):.2f}"
         )
     return judged(
         "Stage 3b takes 26 to 28 ms for 100,000 points, whatever the body (Table 2; here: least times of all knots "
         f"within {MOST_SPREAD:g} times, and those of all spheres, by the production detector).",
-        "; ".join(told),
+        "; ".join(details),
         max(spread.values()) <= MOST_SPREAD,
     )
 
@@ -286,28 +270,28 @@ def _claim_on_faces(found: Found, objects: tuple[ObjectRow, ...]) -> Claim:
 def _claim_on_layers(found: Found, objects: tuple[ObjectRow, ...]) -> Claim:
     rows = [found[KNOTS, row.name] for row in objects]
     ratios = [each.rows[PEELING].min_ms / each.rows[LISTS].min_ms for each in rows]
-    told = ", ".join(f"depth {each.depth}: {ratio:.1f} times two passes" for each, ratio in zip(rows, ratios))
+    details = ", ".join(f"depth {each.depth}: {ratio:.1f} times two passes" for each, ratio in zip(rows, ratios))
     flat = [found[SPHERES, row.name] for row in objects]
     flat_ratios = [each.rows[PEELING].min_ms / each.rows[LISTS].min_ms for each in flat]
     return judged(
         "The images depend on the depth complexity, since bodies are rendered n_max times (3.2; here: a pass per layer "
         "costs more over the two passes of lists per pixel for every knot than for the sphere of as many faces, which "
         "has depth 2).",
-        f"knots of {told}; spheres of depth 2: {', '.join(f'{ratio:.1f}' for ratio in flat_ratios)}",
+        f"knots of {details}; spheres of depth 2: {', '.join(f'{ratio:.1f}' for ratio in flat_ratios)}",
         all(knot > (1.0 + NOISE) * sphere for knot, sphere in zip(ratios, flat_ratios)),
     )
 
 
 def _claim_on_accuracy(found: Found) -> Claim:
-    told = ", ".join(
+    details = ", ".join(
         f"{shape} for {name} {each.wrong:.2%}, at most {each.farthest:.2f} (as published {each.published_wrong:.2%}, "
         f"{each.published_farthest:.2f})"
         for (shape, name), each in found.items()
     )
     return judged(
-        "Accuracy across the rays is that of the image's resolution (3.2; here: points told wrongly are within 1 / √2 "
+        "Accuracy across the rays is that of the image's resolution (3.2; here: wrong points are within 1 / √2 "
         "of a pixel's diagonal, which is the width of a square pixel, and as published within half a diagonal).",
-        f"share told wrongly, and how far from the surface in diagonals: {told}",
+        f"share of wrong points, and their distance from the surface in diagonals: {details}",
         all(
             each.farthest <= 0.5**0.5 * (1.0 + 2.0**-12) and each.published_farthest <= 0.5 * (1.0 + 2.0**-12)
             for each in found.values()
@@ -320,8 +304,7 @@ def _claim_on_rigid_bodies(found: Found) -> Claim:
         each.rows[LOOKUP].min_ms / (each.rows[LOOKUP].min_ms + each.rows[SINGLE].min_ms) for each in found.values()
     ]
     return judged(
-        "For rigid bodies stages 1 and 2 can be computed beforehand (Table 2; here: a body that stands still is not "
-        "drawn again).",
+        "For rigid bodies stages 1 and 2 can be precomputed (Table 2; here: a body at rest is not drawn again).",
         f"then a query costs {min(share):.0%} to {max(share):.0%} of that of a deforming body",
         all(each.is_same_image for each in found.values()),
     )

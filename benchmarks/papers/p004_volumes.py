@@ -1,14 +1,14 @@
-"""The volume that two bodies share: Table 1 and Figs 7 to 9 of [Heidelberger2003], and what an image costs.
+"""The overlap volume of two bodies: Table 1 and Figs 7 to 9 of [Heidelberger2003], and the cost of an image.
 
-Protocol   Pairs deform in every frame (``p004_frames``); times of stages 1 and 2, and of 3a, are told apart.
+Protocol   Pairs deform in every frame (``p004_frames``); times of stages 1 and 2, and of 3a, are separate.
 Bodies     Those of ``p004_bodies``: spheres that share a lens for the simple pairs of Fig. 7, knots through each other
            for the complex ones of Fig. 8 and for Fig. 9.
 Candidates The production detector: one pass over all triangles. The paper as written (``published.layered_depth``): one
            pass per layer, or two passes that write lists per pixel.
-Growth     Faces: pairs of spheres of 12k to 520k faces each, alike but for how finely they are cut. Layers: the same
+Growth     Faces: pairs of spheres of 12k to 520k faces each, of different refinement. Layers: the same
            number of faces and fragments in one, two, four, ... flat spheres above each other.
 Faces      Outside faces as published, eligible ones first, beside the shortest way through.
-Claims     What a frame, an image and the combination cost, and grow with; a body inside another.
+Claims     Cost and growth of a frame, an image and the combination; a body inside another.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 from typing import Any, Literal
 
+from benchmarks.measure import Sizes, timed
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_bodies import FIGURE_9, TABLE_1, TABLE_2, PairRow, stack
 from benchmarks.papers.p004_frames import RESOLUTION, Group, Measured, measure, production, published
@@ -32,42 +32,36 @@ from impinge.scenes.registry import Scene
 
 SINGLE, PEELING, LISTS = "one pass", "a pass per layer", "lists per pixel"
 STEP = 0.1
-"""Of time, between frames."""
+"""Time between frames."""
 MOST_SPREAD = 1.5
-"""Times that differ by less than this factor do not depend on what was changed."""
+"""Times within this factor count as independent of the parameter."""
 LINEAR = 0.25
 """Time grows linearly if its exponent is this near to one."""
 MOST_RESIDUAL = 0.2
 """Times fit a straight line if none is farther from it, as a share."""
 RULES: tuple[OutsideFaces, ...] = ("eligible", "shortest")
 MOST_SETUP = 2.0
-"""The first query costs no more frames than these, if there is no setup to speak of."""
+"""Frames that the first query may cost for "no setup"."""
 
 PROTOCOL = """
 Same protocol; substitute geometry. The objects of the paper were never published: spheres and tubes along torus knots
-of exactly as many faces stand in for them, so that depth complexities differ; they are told beside. {resolution} x
+of exactly as many faces stand in for them: depth complexities differ, and are reported. {resolution} x
 {resolution} pixels; waves run through all bodies; {frames} frames are timed, after one that is not. Times are those of
 a frame's stages: 1 and 2 (bounds, volume of interest, both images) and 3a (the spans that both share). All candidates
 look along the same rays and find the same volume, up to 1e-5 of it, in every frame.
 
 "{single}": the production detector, on all threads. "{peeling}": the paper as written
-(`impinge.published.layered_depth`), on one thread; each body is drawn as often as its depth complexity says, and each
+(`impinge.published.layered_depth`), on one thread; each body is drawn once per layer of its depth complexity, and each
 pass keeps the next fragment of every pixel, as the paper's stencil test does. "{lists}": the same code, but two passes
 count and write the fragments of all layers.
 """
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    pairs: tuple[PairRow, ...]
-    spheres: tuple[tuple[int, int], ...]
-    layers: tuple[int, ...]
-    layer_faces: int
-    frames: int
-
-
-FULL = _Sizes((*TABLE_1, FIGURE_9), tuple(row.sphere for row in TABLE_2), (1, 2, 4, 8), 100_000, 40)
-QUICK = _Sizes(TABLE_1[:2], ((20, 11), (40, 21), (60, 31)), (1, 2, 4), 1000, 2)
+FULL = Sizes(
+    pairs=(*TABLE_1, FIGURE_9), spheres=tuple(row.sphere for row in TABLE_2), layers=(1, 2, 4, 8), layer_faces=100_000,
+    frames=40,
+)  # fmt: skip
+QUICK = Sizes(pairs=TABLE_1[:2], spheres=((20, 11), (40, 21), (60, 31)), layers=(1, 2, 4), layer_faces=1000, frames=2)
 
 Found = dict[str, Measured]
 """By candidate."""
@@ -86,7 +80,7 @@ class View:
 
 @dataclass(frozen=True)
 class Figures:
-    """All that was measured."""
+    """All figures."""
 
     pairs: dict[PairRow, Found]
     faces: dict[int, Found]
@@ -120,7 +114,7 @@ def run(*, quick: bool = False) -> Experiment:
     )
 
 
-def _figures(sizes: _Sizes) -> Figures:
+def _figures(sizes: Sizes) -> Figures:
     times = [STEP * n for n in range(sizes.frames)]
     face_counts = [2 * nu * (nv - 1) for nu, nv in sizes.spheres]
     pairs = measure([_candidates(_label(row), row.scene) for row in sizes.pairs], times)
@@ -173,7 +167,7 @@ def _lens(nu: int, nv: int) -> Scene:
 
 
 def _stacked(layers: int, faces: int) -> Scene:
-    """Breathing, so that every frame is another one and no sphere meets its neighbour."""
+    """A stack that breathes: every frame differs, and no sphere touches its neighbour."""
     return Scene(
         "stack",
         "Flat spheres stand above each other in a box.",
@@ -202,11 +196,9 @@ def _fragments_by_axis(scene: Scene) -> list[int]:
 
 
 def _first_ms(scene: Scene) -> float:
-    """Everything that a detector needs to answer for the first time, bodies being there and kernels compiled."""
+    """Milliseconds of the first query, construction of the detector included; kernels are compiled."""
     a, b = scene.surfaces[:2]
-    began = perf_counter()
-    LayeredDepth(a, b, resolution=RESOLUTION).query()
-    return 1e3 * (perf_counter() - began)
+    return timed(lambda: LayeredDepth(a, b, resolution=RESOLUTION).query())[0]
 
 
 # Tables and picture -------------------------------------------------------------------------------------------
@@ -216,8 +208,10 @@ def _table_1(pairs: Mapping[PairRow, Found]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for row, found in pairs.items():
         faces = " / ".join(f"{count:,}" for count in row.faces)
-        told = [" / ".join(map(str, row.depth)), *("" if ms is None else ms for ms in (row.images_ms, row.spans_ms))]
-        rows.append((row.objects, faces, row.figure, "the paper (Pentium 4, GeForce 4 Ti 4600)", *told, row.total_ms))
+        details = [" / ".join(map(str, row.depth)), *("" if ms is None else ms for ms in (row.images_ms, row.spans_ms))]
+        rows.append(
+            (row.objects, faces, row.figure, "the paper (Pentium 4, GeForce 4 Ti 4600)", *details, row.total_ms)
+        )
         for name, each in found.items():
             figures = (*map(statistics.median, (each.images_ms, each.spans_ms)), each.row.median_ms)
             rows.append((row.scene_name, faces, row.figure, name, " / ".join(map(str, each.depth)), *figures))
@@ -299,7 +293,7 @@ def claims(figures: Figures) -> list[Claim]:
 
 
 def _claim_on_frames(pairs: Mapping[PairRow, Found]) -> Claim:
-    told = [
+    details = [
         f"{row.scene_name} {pairs[row][PEELING].row.median_ms:.1f} ms a pass per layer, "
         f"{pairs[row][SINGLE].row.median_ms:.1f} ms in one pass (the paper: {row.total_ms:g})"
         for row in pairs
@@ -307,7 +301,7 @@ def _claim_on_frames(pairs: Mapping[PairRow, Found]) -> Claim:
     return judged(
         "Volumes of deforming bodies are found at interactive rates up to very complex geometry (5, 6; here: no frame "
         "takes longer than the paper's, on median, drawn as the paper does).",
-        "; ".join(told),
+        "; ".join(details),
         all(found[PEELING].row.median_ms <= row.total_ms for row, found in pairs.items()),
     )
 
@@ -315,11 +309,11 @@ def _claim_on_frames(pairs: Mapping[PairRow, Found]) -> Claim:
 def _claim_on_spans(faces: Mapping[int, Found]) -> Claim:
     times = {count: found[SINGLE].least_spans_ms for count, found in faces.items()}
     spread = max(times.values()) / min(times.values())
-    told = ", ".join(f"{count:,} faces {ms:.3f} ms" for count, ms in times.items())
+    details = ", ".join(f"{count:,} faces {ms:.3f} ms" for count, ms in times.items())
     return judged(
         "Stage 3a takes 1 ms for every pair of Table 1: it does not depend on the number of faces (here: least times "
         f"within {MOST_SPREAD:g} times).",
-        f"{told}; spread {spread:.2f}",
+        f"{details}; spread {spread:.2f}",
         spread <= MOST_SPREAD,
     )
 
@@ -335,16 +329,16 @@ def straight_line(x: list[float], y: list[float]) -> tuple[float, float, float]:
 
 
 def _claim_on_faces(faces: Mapping[int, Found]) -> Claim:
-    told, residuals = [], []
+    details, residuals = [], []
     for name in (SINGLE, PEELING):
         ms = [found[name].least_images_ms for found in faces.values()]
         constant, slope, residual = straight_line([2.0 * count for count in faces], ms)
-        told.append(f"{name} {constant:.2f} ms + {1e6 * slope:.1f} ns per face, off by {residual:.0%} at most")
+        details.append(f"{name} {constant:.2f} ms + {1e6 * slope:.1f} ns per face, off by {residual:.0%} at most")
         residuals.append(residual)
     return judged(
         "The images depend on the geometric complexity (3.2; here: a constant and a term linear in the faces, off by "
         f"{MOST_RESIDUAL:.0%} at most, in one pass).",
-        "; ".join(told),
+        "; ".join(details),
         residuals[0] <= MOST_RESIDUAL,
     )
 
@@ -356,15 +350,15 @@ def _claim_on_layers(layers: Mapping[int, Found]) -> Claim:
         / math.log(most / least)
         for name in (SINGLE, PEELING)
     }
-    told = "; ".join(
+    details = "; ".join(
         f"{name}: "
         + ", ".join(f"{2 * n} crossings {found[name].least_images_ms:.2f} ms" for n, found in layers.items())
         for name in (SINGLE, PEELING)
     )
     return judged(
-        "Bodies are rendered n_max times, so that images cost O(n_max) (3.2; here: the exponent is within "
+        "Bodies are rendered n_max times: images cost O(n_max) (3.2; here: the exponent is within "
         f"{LINEAR:g} of one, a pass per layer; one pass does not pay that).",
-        f"exponents {exponent[PEELING]:.2f} and in one pass {exponent[SINGLE]:.2f}; {told}",
+        f"exponents {exponent[PEELING]:.2f} and in one pass {exponent[SINGLE]:.2f}; {details}",
         abs(exponent[PEELING] - 1.0) <= LINEAR,
     )
 
@@ -373,25 +367,25 @@ def _claim_on_depth(pairs: Mapping[PairRow, Found]) -> Claim:
     simple = [found[PEELING] for row, found in pairs.items() if row.figure == 7]
     complicated = [found[PEELING] for row, found in pairs.items() if row.figure == 8]
     slower = [b.least_images_ms / a.least_images_ms for a, b in zip(simple, complicated)]
-    told = ", ".join(
+    details = ", ".join(
         f"depth {' / '.join(map(str, b.depth))} takes {ratio:.1f} times as long as {' / '.join(map(str, a.depth))}"
         for ratio, a, b in zip(slower, simple, complicated)
     )
     return judged(
         "Of two pairs with as many faces the one with deeper images takes longer (Table 1, where Rabbit / Reptile, 4 / "
-        "2 in 48 ms and 7 / 5 in 36, says the contrary; here: stages 1 and 2, a pass per layer).",
-        told,
+        "2 in 48 ms and 7 / 5 in 36, shows the contrary; here: stages 1 and 2, a pass per layer).",
+        details,
         all(ratio > 1.0 for ratio in slower),
     )
 
 
 def _claim_on_the_shortest_way(fragments: Mapping[PairRow, list[int]]) -> Claim:
     least = sum(counts[0] == min(counts) for counts in fragments.values())
-    told = "; ".join(f"{row.scene_name} {', '.join(f'{n:,}' for n in counts)}" for row, counts in fragments.items())
+    details = "; ".join(f"{row.scene_name} {', '.join(f'{n:,}' for n in counts)}" for row, counts in fragments.items())
     return judged(
         "To look along the shortest way between outside faces is a heuristic for few layers (3.1; here: fewest "
         "crossings of all axes for more than half of the pairs).",
-        f"crossings along the shortest and the other axes: {told}",
+        f"crossings along the shortest and the other axes: {details}",
         2 * least > len(fragments),
     )
 
@@ -417,10 +411,10 @@ def _claim_on_setup(figures: Figures) -> Claim:
         for row, each in frames.items()
     }
     ratios = {row: figures.setup[row] / whole[row] for row in whole}
-    told = ", ".join(f"{row.scene_name} {ratio:.1f} frames" for row, ratio in ratios.items())
+    details = ", ".join(f"{row.scene_name} {ratio:.1f} frames" for row, ratio in ratios.items())
     return judged(
         "There is no expensive setup (1, 6; here: the first query of new bodies takes no longer than "
         f"{MOST_SETUP:g} frames; ours checks once per topology that bodies are closed; the paper trusts that).",
-        f"the first query takes {told}",
+        f"the first query takes {details}",
         max(ratios.values()) <= MOST_SETUP,
     )

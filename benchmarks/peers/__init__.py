@@ -1,7 +1,7 @@
-"""What a user could install instead: one adapter for each, so that all can be asked the same question.
+"""Other libraries for the same task: one adapter each, with a common interface.
 
-An adapter offers a peer at its best: it keeps what can be kept between frames, refits where the peer can refit and
-builds anew where it cannot, and asks for detection only. Peers are optional packages (``pip install impinge[bench]``),
+An adapter uses a peer at its best: it reuses everything that frames have in common, refits where the peer has a refit,
+rebuilds where it has none, and requests detection only. Peers are optional packages (``pip install impinge[bench]``),
 imported when they are used. Not all of them are free for every purpose: MeshLib's licence excludes commercial use.
 """
 
@@ -23,22 +23,22 @@ MODULES = ("embree", "meshlib", "igl", "coal", "fcl", "warp", "ipctk")
 
 
 class Peer:
-    """One peer, asked about two bodies or, where it can, about one with itself.
+    """One peer: pairs of two bodies or, where supported, of one with itself.
 
     Call ``prepare`` once, then ``update`` and ``query`` (or ``self_query``) for each frame.
     """
 
     name: ClassVar[str]
     package: ClassVar[str]
-    """As pip knows it."""
+    """Distribution name, for pip."""
     module: ClassVar[str]
-    """As Python imports it."""
+    """Module name, for import."""
     how: ClassVar[str]
-    """What happens in a frame, a few words."""
+    """Steps of a frame, a few words."""
     has_self_query: ClassVar[bool] = False
 
     def available(self) -> str | None:
-        """Why the peer cannot be asked here, one sentence; None if it can."""
+        """The reason why the peer cannot run here, one sentence; None if it can."""
         if importlib.util.find_spec(self.module.partition(".")[0]) is None:
             return f"{self.name} is not installed; pip install {self.package}"
         try:
@@ -52,19 +52,19 @@ class Peer:
         return importlib.metadata.version(self.package)
 
     def threads(self) -> int:
-        """How many threads it uses; one unless the adapter says otherwise."""
+        """Number of threads; one by default."""
         return 1
 
     def prepare(self, a: TriMesh, b: TriMesh | None = None) -> None:
-        """Take over faces and first positions; without ``b`` only ``self_query`` can be asked."""
+        """Set faces and first positions; without ``b`` only ``self_query`` is defined."""
         raise NotImplementedError
 
     def update(self, xa: Floats, xb: Floats | None = None) -> None:
-        """Take new positions; ``None`` only where there is no ``b``."""
+        """Set new positions; ``None`` only where there is no ``b``."""
         raise NotImplementedError
 
     def query(self) -> Ints | bool:
-        """Pairs of intersecting triangles, shape (k, 2), in any order; True or False from a peer that tells no more."""
+        """Pairs of intersecting triangles, shape (k, 2), in any order; a boolean from a peer without pairs."""
         raise NotImplementedError
 
     def self_query(self) -> Ints:
@@ -88,5 +88,5 @@ def as_pairs(rows: Any) -> Ints:
 
 
 def cores() -> int:
-    """Threads of a peer that takes all there are."""
+    """Threads of a peer that uses all cores."""
     return os.cpu_count() or 1

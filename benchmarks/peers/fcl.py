@@ -1,4 +1,4 @@
-"""FCL through python-fcl: no refit is bound, so that every frame builds both trees anew."""
+"""FCL through python-fcl: the binding has no refit; every frame rebuilds both trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IPC Toolkit: it tells whether a mesh intersects itself, not where, so that both bodies go in as one mesh."""
+"""IPC Toolkit: a boolean self-intersection test; both bodies are passed as one mesh."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Adapter(Peer):
     how = "stateless, boolean only"
 
     def threads(self) -> int:
-        """As it says."""
+        """The number that it reports."""
         import ipctk
 
         return int(ipctk.get_num_threads())
@@ -31,7 +31,7 @@ class Adapter(Peer):
         self._mesh = ipctk.CollisionMesh(self._x, ipctk.edges(faces), faces)
 
     def update(self, xa: Floats, xb: Floats | None = None) -> None:
-        """Join the positions, column by column as it wants them."""
+        """Concatenate the positions in column-major order."""
         assert xb is not None
         self._x = np.asfortranarray(np.concatenate([xa, xb]))
 

@@ -1,4 +1,4 @@
-"""MeshLib, with its refit (``updateCaches``): half the time of building its trees anew."""
+"""MeshLib, with its refit (``updateCaches``): half the time of a rebuild."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Warp on the CPU: its mesh tree, refitted, and a triangle test of ours.
 
-Its own ``intersect_tri_tri`` finds pairs that do not meet and misses some that do, so that its time would not count.
+Its own ``intersect_tri_tri`` reports disjoint pairs and misses intersecting ones: its time would not count.
 Boxes are floats: positions must be floats too, or pairs may be missed.
 """
 
@@ -17,7 +17,7 @@ from impinge.mesh.tri_mesh import TriMesh
 
 
 class Adapter(Peer):
-    """A tree of the first body; each triangle of the second asks it. One thread: Warp's CPU device has no more."""
+    """A tree of the first body; each triangle of the second queries it. One thread: Warp's CPU device has one."""
 
     name, package, module = "warp (CPU, our test)", "warp-lang", "warp"
     how = "refit, query"

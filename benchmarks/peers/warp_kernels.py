@@ -1,6 +1,6 @@
 """Kernels for Warp on the CPU: its tree of boxes, with a triangle test of ours, since its own is wrong on many pairs.
 
-Imported only where Warp is installed. Warp reads the types from annotations, so that they cannot be postponed.
+Imported only where Warp is installed. Warp reads the types from annotations, which cannot be postponed.
 """
 
 # mypy: ignore-errors

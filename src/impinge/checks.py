@@ -21,7 +21,7 @@ Number = TypeVar("Number", bound=np.generic)
 Choice = TypeVar("Choice")
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """What ``to_dict`` of a result holds, ready for ``json.dumps``."""
-Stats: TypeAlias = dict[str, int | float | str | list[int]]
+Stats: TypeAlias = dict[str, Any]
 """Counters of the work done and milliseconds per stage, for people; no code takes decisions from them."""
 
 
@@ -242,19 +242,22 @@ def as_number(
     *,
     least: float = -np.inf,
     most: float = np.inf,
-    above: float = -np.inf,
-    below: float = np.inf,
+    above: float | None = None,
+    below: float | None = None,
 ) -> float:
-    """Convert ``x`` to a float within ``[least, most]`` and ``(above, below)``; NaN and bool are refused.
+    """Convert ``x`` to a float with ``least <= x <= most`` and ``above < x < below``; NaN and bool are refused.
 
-    ``expected`` completes the message "{name} is {x}, expected ...".
+    ``expected`` completes the message "{name} is {x}, expected ...". An integer beyond the range of doubles counts as
+    infinite.
     """
-    try:
-        is_number = isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool)
-        if is_number and least <= x <= most and above < x < below:
-            return float(x)
-    except OverflowError:
-        pass
+    if isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool):
+        try:
+            number = float(x)
+        except OverflowError:
+            number = np.inf if x > 0 else -np.inf
+        in_range = least <= number <= most
+        if in_range and (above is None or number > above) and (below is None or number < below):
+            return number
     raise OptionError(f"{name} is {shown(x)}, expected {expected}")
 
 
@@ -276,10 +279,12 @@ def as_flag(x: Any, name: str) -> bool:
 
 def as_choice(x: Any, name: str, choices: Collection[Choice]) -> Choice:
     """Refuse what is not one of ``choices``."""
+    given = bool(x) if isinstance(x, np.bool_) else x
     for choice in choices:
-        if type(x) is type(choice) and x == choice:
+        if type(given) is type(choice) and given == choice:
             return choice
-    raise OptionError(f"{name} is {shown(x)}, expected one of {', '.join(map(repr, choices))}")
+    *others, last = map(repr, choices)
+    raise OptionError(f"{name} is {shown(x)}, expected {', '.join(others)} or {last}")
 
 
 def as_length(x: Any) -> float | None:

@@ -22,7 +22,7 @@ class OptionError(ImpingeError, ValueError):
     """An option outside of its range, or one that does not fit the bodies it is used with."""
 
 
-class MissingExtra(ImpingeError, ImportError):  # noqa: N818 - the name users are told to look for
+class MissingExtra(ImpingeError, ImportError):  # noqa: N818 - a public name
     """An optional package is needed and not installed; the message names the extra."""
 
 

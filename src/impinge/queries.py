@@ -171,10 +171,10 @@ class Report:
     pairs: TrianglePairs
     """Every pair of triangles that meet."""
     a_has_inside: bool
-    """Whether a piece of ``a`` is closed, so that a body inside it would be found."""
+    """Whether a piece of ``a`` is closed: a body inside it is then found."""
     b_has_inside: bool
     bodies: tuple[TriMesh, ...] = field(default=(), repr=False)
-    """Both bodies as they were seen: moved, with their active triangles; what follows is found when it is asked for."""
+    """Both bodies as the query saw them: moved, with their active triangles."""
     wants_depth: bool = True
     wants_volume: bool = True
 

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: every command in a process of its own, on good, bad and hostile input."""
+"""The command line: every command in its own process, on good, bad and hostile input."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import impinge
 from impinge import shapes
 from impinge.app import cli, demo
 from impinge.scenes import simulated as simulations
+from impinge.view.session import DETECTORS
 
 CLI = [sys.executable, "-m", "impinge"]
 COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
@@ -33,7 +34,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def run(*args: str | Path, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Run a command; no traceback may ever show."""
+    """Run a command, and assert that no traceback shows."""
     done = subprocess.run(
         [*CLI, *map(str, args)],
         capture_output=True,
@@ -47,7 +48,7 @@ def run(*args: str | Path, cwd: Path | None = None, **changes: str) -> subproces
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], *fragments: str) -> None:
-    """Exit code 2, nothing on stdout, one sentence on stderr that holds the fragments."""
+    """Assert exit code 2, empty stdout, and one sentence with the fragments on stderr."""
     assert done.returncode == cli.BAD_INPUT
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
@@ -59,7 +60,7 @@ def assert_refused(done: subprocess.CompletedProcess[str], *fragments: str) -> N
 
 @pytest.fixture(scope="module")
 def meshes(tmp_path_factory) -> Path:
-    """A folder with two spheres that cross, a distant one, and a small one inside the first."""
+    """A folder with two crossing spheres, a distant one, and a small one inside the first."""
     folder = tmp_path_factory.mktemp("meshes")
     ball = shapes.icosphere(2)
     bodies = {
@@ -91,8 +92,8 @@ def meshes(tmp_path_factory) -> Path:
         ("tets.msh", "ball.ply", "crossing"),
     ],
 )
-def test_check_tells_how_bodies_stand(meshes, a, b, relation):
-    """Exit with 1 where bodies collide, one inside the other too, and with 0 where they do not."""
+def test_check_prints_the_relation(meshes, a, b, relation):
+    """Exit with 1 for colliding bodies, containment included, and with 0 otherwise."""
     done = run("check", meshes / a, meshes / b)
 
     assert done.returncode == (cli.CLEAR if relation == "disjoint" else cli.COLLIDING)
@@ -102,7 +103,7 @@ def test_check_tells_how_bodies_stand(meshes, a, b, relation):
 
 
 def test_check_prints_the_counts_that_python_gets(meshes):
-    """Print as many pairs of each kind as the function of the same name finds."""
+    """Print the pair counts of ``impinge.check`` by kind."""
     done = run("check", "ball.ply", "crossing.obj", "--method", "brute_force", cwd=meshes)
     expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").pairs
     shown = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines()[2:6])
@@ -115,7 +116,7 @@ def test_check_prints_the_counts_that_python_gets(meshes):
 
 
 def test_check_as_json(meshes):
-    """Print JSON that holds what the Python function returns."""
+    """Print the result of the Python function as JSON."""
     done = run("check", "ball.ply", "crossing.obj", "--json", cwd=meshes)
     found = json.loads(done.stdout)
     expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").to_dict()
@@ -128,7 +129,7 @@ def test_check_as_json(meshes):
 
 
 def test_check_draws(meshes, tmp_path):
-    """Write a picture that shows something, and name its path in one piece, however long."""
+    """Write a picture, and print its long path unbroken."""
     import matplotlib.image
 
     path = tmp_path / ("a long folder " * 8).strip() / "found [red] ü.png"
@@ -145,7 +146,7 @@ def test_check_draws(meshes, tmp_path):
 
 @pytest.mark.parametrize("name", ["missing/x.png", "x.strange", "folder.png"])
 def test_picture_that_cannot_be_written(meshes, tmp_path, name):
-    """Say in a sentence that a picture cannot go where it was wanted."""
+    """Report a picture path that cannot be written."""
     (tmp_path / "folder.png").mkdir()
     done = run("check", meshes / "ball.ply", meshes / "far.stl", "--picture", tmp_path / name)
 
@@ -153,8 +154,8 @@ def test_picture_that_cannot_be_written(meshes, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["missing/x.png", "folder.png", "protected/x.png"])
-def test_picture_that_cannot_be_written_is_noticed_first(tmp_path, name):
-    """Refuse the picture's path before anything is loaded, let alone tested."""
+def test_picture_path_is_checked_first(tmp_path, name):
+    """Reject the picture path before loading meshes."""
     (tmp_path / "folder.png").mkdir()
     (tmp_path / "protected").mkdir(mode=0o500)
     if name.startswith("protected") and os.access(tmp_path / "protected", os.W_OK):
@@ -164,7 +165,7 @@ def test_picture_that_cannot_be_written_is_noticed_first(tmp_path, name):
 
 
 def test_check_writes_a_report(meshes, tmp_path):
-    """Write one page with all numbers, three pictures, one that moves, and the command that made it."""
+    """Write one page with all numbers, three pictures, an animation and the command."""
     path = tmp_path / "report.html"
     done = run("check", meshes / "ball.ply", meshes / "crossing.obj", "--html", path)
     page = path.read_text(encoding="utf-8")
@@ -174,14 +175,14 @@ def test_check_writes_a_report(meshes, tmp_path):
     assert done.stdout.splitlines()[-1] == f"report          {path}"
     assert page.count("data:image/png;base64,") == 3
     assert page.count("data:image/webp;base64,") == 1
-    assert f"{count} pairs of triangles meet" in page
+    assert f"{count} pairs of triangles intersect" in page
     assert "impinge check" in page
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
 @pytest.mark.parametrize("name", ["pairs.csv", "pairs.npz"])
 def test_check_writes_the_pairs(meshes, tmp_path, name):
-    """Write the pairs that Python gets."""
+    """Write the pairs of ``impinge.check``."""
     path = tmp_path / name
     done = run("check", meshes / "ball.ply", meshes / "crossing.obj", "--out", path)
     expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").pairs
@@ -205,8 +206,8 @@ def test_check_writes_the_pairs(meshes, tmp_path, name):
     ("option", "name"),
     [("--out", "pairs.txt"), ("--out", "no/pairs.csv"), ("--out", "folder.csv"), ("--html", "no/report.html")],
 )
-def test_files_that_cannot_be_written_are_noticed_first(tmp_path, option, name):
-    """Refuse paths before anything is loaded."""
+def test_output_paths_are_checked_first(tmp_path, option, name):
+    """Reject output paths before loading meshes."""
     (tmp_path / "folder.csv").mkdir()
     done = run("check", "a.ply", "b.ply", option, tmp_path / name)
 
@@ -214,7 +215,7 @@ def test_files_that_cannot_be_written_are_noticed_first(tmp_path, option, name):
 
 
 def test_check_without_a_volume(meshes):
-    """Leave the volume out if it is not wanted."""
+    """Omit the volume with --no-volume."""
     files = (meshes / "ball.ply", meshes / "crossing.obj")
 
     assert "overlap volume" in run("check", *files).stdout
@@ -225,7 +226,7 @@ def test_check_without_a_volume(meshes):
 
 
 def test_live_records(tmp_path):
-    """Record without a browser, and say where."""
+    """Record without a browser, and print the path."""
     path = tmp_path / "run.html"
     done = run("live", "boxes_overlapping_by_half", "--record", path, "--seconds", "0.1")
 
@@ -235,7 +236,7 @@ def test_live_records(tmp_path):
 
 
 def test_live_records_a_simulation(tmp_path):
-    """Record soft bodies of a scene file as they fall: the longer, the more there is in the file."""
+    """Record falling soft bodies of a scene file; longer recordings are larger files."""
     soft = 'shape = { kind = "tet_box", nx = 2, ny = 2, nz = 2, size = 0.1 }\nsoft = { embedding = "barycentric" }\n'
     (tmp_path / "soft.toml").write_text(f"[[body]]\n{soft}[[body]]\n{soft}position = [0, 0, 0.15]\n")
     sizes = []
@@ -260,8 +261,8 @@ def test_live_records_a_simulation(tmp_path):
         (["--record", "/nonsense/run.html"], "could not be written"),
     ],
 )
-def test_live_refuses(args, fragment):
-    """Refuse what cannot be shown or served in a sentence."""
+def test_live_rejects(args, fragment):
+    """Reject unknown scenes and unusable options with one sentence."""
     assert_refused(run("live", *args), fragment)
 
 
@@ -269,8 +270,8 @@ def test_live_refuses(args, fragment):
 @pytest.mark.parametrize(
     ("host", "warns", "end"), [("127.0.0.1", False, signal.SIGINT), ("0.0.0.0", True, signal.SIGTERM)]
 )
-def test_live_says_who_can_see_it(host, warns, end):
-    """Serve until Ctrl-C or SIGTERM, and warn if others than this computer can see the page; see ``test_interrupt``."""
+def test_live_warns_of_open_addresses(host, warns, end):
+    """Serve until SIGINT or SIGTERM, and warn of addresses other than loopback; see ``test_interrupt``."""
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
         f"sys.argv = ['impinge', 'live', 'boxes_overlapping_by_half', '--port', '0', '--host', {host!r}];"
@@ -287,7 +288,7 @@ def test_live_says_who_can_see_it(host, warns, end):
     assert first.startswith(f"open http://{host}:")
     assert last.endswith("stopped\n")  # a signal in the middle of printing may have the first line printed again
     assert process.returncode == cli.CLEAR
-    assert ("everyone who reaches this computer" in said) is warns
+    assert ("everyone who can reach this computer" in said) is warns
     assert "Traceback" not in said
 
 
@@ -312,7 +313,7 @@ def test_shells_complete_names():
 
 
 def test_check_refuses_an_unknown_method(meshes):
-    """Name the methods that there are."""
+    """Name the available methods."""
     done = run("check", meshes / "ball.ply", meshes / "far.stl", "--method", "[red]magic")
 
     assert_refused(done, "method is '[red]magic'", "'auto'", "'brute_force'")
@@ -355,8 +356,8 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("name", [*BAD_FILES, "folder.ply", "folder", "null\0byte.ply"])
-def test_bad_files_get_a_sentence(meshes, tmp_path, name):
-    """Refuse a file that is no mesh with the sentence that Python users get, and exit code 2."""
+def test_bad_files_are_rejected(meshes, tmp_path, name):
+    """Reject an invalid file with the message of the Python API and exit code 2."""
     path = tmp_path / name
     if name.startswith("folder"):
         path.mkdir()
@@ -375,7 +376,7 @@ def test_bad_files_get_a_sentence(meshes, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["not_a_number.ply", "out_of_range.ply"])
 def test_bad_elements_are_dropped_on_demand(meshes, tmp_path, name):
-    """Do what the sentence advises: leave bad elements out with a warning, and answer for the rest."""
+    """Drop invalid elements with a warning, as the message advises, and check the rest."""
     path = tmp_path / name
     path.write_bytes(BAD_FILES[name])
     advice = run("validate", path).stderr
@@ -389,7 +390,7 @@ def test_bad_elements_are_dropped_on_demand(meshes, tmp_path, name):
 
 
 def test_weld_by_hand(meshes):
-    """Join vertices as the format asks for, or as the user does."""
+    """Weld by file format or by option."""
     vertex_counts = [
         json.loads(run("validate", meshes / "far.stl", "--json", *options).stdout)["vertices"]
         for options in ([], ["--weld"], ["--no-weld"])
@@ -399,7 +400,7 @@ def test_weld_by_hand(meshes):
 
 
 def test_unreadable_file(tmp_path):
-    """Say that a file may not be read."""
+    """Report a file without read permission."""
     path = tmp_path / "secret.ply"
     path.write_text(PLY.format(last="0 1 0", index=2))
     path.chmod(0)
@@ -413,7 +414,7 @@ def test_unreadable_file(tmp_path):
 
 
 def test_validate(meshes, tmp_path):
-    """Print what is unusual, where it is first met, and whether all is well."""
+    """Print defects, their first location, and the verdict."""
     whole = impinge.load(meshes / "ball.ply")
     impinge.save(impinge.TriMesh(whole.vertices, whole.faces[1:]), tmp_path / "open.ply")
     clean, torn = run("validate", meshes / "ball.ply"), run("validate", tmp_path / "open.ply")
@@ -429,7 +430,7 @@ def test_validate(meshes, tmp_path):
 
 @pytest.mark.parametrize("name", ["ball.ply", "tets.msh"])
 def test_validate_as_json(meshes, name):
-    """Print JSON that holds what the Python function returns."""
+    """Print the result of the Python function as JSON."""
     done = run("validate", meshes / name, "--json")
 
     assert done.returncode == 0
@@ -440,7 +441,7 @@ def test_validate_as_json(meshes, name):
 
 
 def test_info():
-    """Tell version, threads and the folder of compiled code, as lines and as JSON."""
+    """Print version, threads and cache folder, as lines and as JSON."""
     plain, data = run("info"), json.loads(run("info", "--json").stdout)
 
     assert plain.returncode == 0
@@ -453,7 +454,7 @@ def test_info():
 
 
 def test_scenes_are_listed_one_per_line():
-    """Print each scene on a line of its own, so that grep finds name and title together."""
+    """Print each scene on one line, which suits grep."""
     lines = run("scenes", COLUMNS="40").stdout.splitlines()[1:]
 
     expected = [*map(impinge.scenes.get, impinge.scenes.names()), *map(simulations.get, simulations.names())]
@@ -463,18 +464,18 @@ def test_scenes_are_listed_one_per_line():
 
 
 def test_demo(tmp_path):
-    """Run the main job, tell what was found, let all methods agree, and leave pictures and a report."""
+    """Run the demo: all methods agree, and pictures and a report are written."""
     folder = tmp_path / "new" / "a b [red] ü"
     done = run("demo", folder)
     lines = done.stdout.splitlines()
-    rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in demo.MAKERS and "yes" in line]
+    rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in DETECTORS and "yes" in line]
 
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout.count("  frame ") == 2 * demo.FRAMES
-    assert len(rows) == 2 * len(demo.MAKERS) == 2 * 6
+    assert len(rows) == 2 * len(DETECTORS) == 2 * 6
     assert "NO:" not in done.stdout
-    assert done.stdout.count("finds the same pairs") == 2
+    assert done.stdout.count("brute force finds the same pairs") == 2
     assert f"report: {folder.resolve() / 'report.html'}" in lines
     assert lines[-4] == "try next:"
     for line in lines[-3:]:
@@ -492,7 +493,7 @@ def test_demo(tmp_path):
 
 
 def test_demo_where_it_cannot_write(tmp_path):
-    """Say in a sentence that the folder is a file."""
+    """Report a target folder that is a file."""
     (tmp_path / "file").write_text("")
 
     assert_refused(run("demo", tmp_path / "file"), str(tmp_path / "file"))
@@ -502,7 +503,7 @@ def test_demo_where_it_cannot_write(tmp_path):
 
 
 def test_no_arguments_show_the_help():
-    """List the commands and the exit codes where nothing was asked for."""
+    """List commands and exit codes without arguments."""
     done = run()
     shown = done.stdout + done.stderr
 
@@ -512,7 +513,7 @@ def test_no_arguments_show_the_help():
 
 
 def test_installed_script():
-    """Offer the same help from the script that pip installs."""
+    """Print the same help from the installed script."""
     script = Path(sys.executable).with_name("impinge")
     if not script.exists():
         pytest.skip("impinge is not installed beside this Python")
@@ -523,7 +524,7 @@ def test_installed_script():
 
 
 def test_version():
-    """Tell the version in one line."""
+    """Print the version in one line."""
     done = run("--version")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, f"impinge {impinge.__version__}\n", "")
@@ -531,7 +532,7 @@ def test_version():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(command):
-    """Show for each command how it is called."""
+    """Show an example of each command."""
     done = run(command, "--help")
 
     assert done.returncode == 0
@@ -542,7 +543,7 @@ def test_help_has_an_example(command):
     "args", [["frobnicate"], ["check"], ["check", "a.ply"], ["scenes", "too many"], ["info", "--strange"]]
 )
 def test_wrong_usage(args):
-    """Exit with 2 and a hint at the help where the call makes no sense."""
+    """Exit with 2 and a usage message on wrong arguments."""
     done = run(*args)
 
     assert done.returncode == cli.BAD_INPUT
@@ -572,7 +573,7 @@ def test_strange_names_are_printed_as_they_are(meshes, tmp_path):
 
 
 def test_terminal_that_cannot_show_a_name(meshes, tmp_path):
-    """Print a name with escapes rather than fail, where the encoding lacks its letters."""
+    """Escape names that the terminal cannot encode."""
     path = tmp_path / "grün.ply"
     path.write_bytes((meshes / "ball.ply").read_bytes())
     done = run("validate", path, PYTHONIOENCODING="ascii")
@@ -583,7 +584,7 @@ def test_terminal_that_cannot_show_a_name(meshes, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there a name may be any bytes")
 def test_name_that_is_no_text(meshes, tmp_path):
-    """Print a name with escapes rather than fail, where its bytes are no text."""
+    """Escape names whose bytes are not text."""
     path = os.fsencode(tmp_path) + b"/b\xff.ply"
     Path(os.fsdecode(path)).write_bytes((meshes / "ball.ply").read_bytes())
     done = subprocess.run([*CLI, "validate", path], capture_output=True, env=environment())
@@ -594,8 +595,8 @@ def test_name_that_is_no_text(meshes, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes end differently there")
 @pytest.mark.parametrize("args", [["scenes"], ["info"], ["info", "--json"]], ids=" ".join)
-def test_reader_that_goes_away(args):
-    """Stop in silence where nobody reads on, with a code that does not mean a collision."""
+def test_closed_pipe(args):
+    """Exit silently on a closed pipe, with a code other than that of a collision."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([*CLI, *args], stdout=writer, stderr=subprocess.PIPE, env=environment())
@@ -607,7 +608,7 @@ def test_reader_that_goes_away(args):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_head_takes_one_line():
-    """Let a shell take the first line and leave the rest."""
+    """Print one line to ``head -1``."""
     command = f"'{sys.executable}' -m impinge scenes | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", env=environment())
 
@@ -618,7 +619,7 @@ def test_head_takes_one_line():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("args", [["scenes"], ["info", "--json"]], ids=" ".join)
 def test_full_disk(args):
-    """Say in a sentence that the output cannot be written."""
+    """Report output that cannot be written."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*CLI, *args], stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=environment())
 
@@ -630,13 +631,13 @@ def test_full_disk(args):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ there")
 def test_interrupt(tmp_path):
-    """Stop at Ctrl-C in mid-run with the usual exit code and no traceback.
+    """Stop at SIGINT during a run with exit code 130 and no traceback.
 
-    The handler is set by hand, because a shell without job control starts what it runs with SIGINT ignored.
+    The handler is set explicitly: a shell without job control starts processes with SIGINT ignored.
     """
     code = f"""
 import os, signal, sys
-from impinge import demo
+from impinge.app import demo
 from impinge.app.cli import main
 plain, strikes = demo._in_process, [signal.SIGINT]
 def in_process(*args):
@@ -658,7 +659,7 @@ main()
 
 
 def test_interrupt_while_loading():
-    """Stop at Ctrl-C without a traceback also while the command line is still being imported."""
+    """Stop at SIGINT without a traceback while modules are imported."""
     code = """
 import runpy, sys
 class Interrupter:
@@ -674,7 +675,7 @@ runpy.run_module("impinge", run_name="__main__")
 
 
 def test_info_needs_no_cache(tmp_path):
-    """Answer without a word of complaint where compiled code cannot be kept, since nothing is compiled."""
+    """Print no warning about an unusable kernel cache, since nothing is compiled."""
     (tmp_path / "file").write_text("")
     done = run("info", IMPINGE_CACHE_DIR=str(tmp_path / "file"))
 
@@ -686,15 +687,15 @@ def test_info_needs_no_cache(tmp_path):
     ("error", "code", "sentence"),
     [
         (impinge.MeshError("[red] is no mesh"), cli.BAD_INPUT, "error: [red] is no mesh\n"),
-        (MemoryError(), cli.BAD_INPUT, "error: the memory of this machine does not suffice; use smaller meshes"),
+        (MemoryError(), cli.BAD_INPUT, "error: out of memory; use smaller meshes"),
         (PermissionError(13, "Permission denied", "x [b]"), cli.BAD_INPUT, "error: x [b]: Permission denied\n"),
         (RuntimeError("[bold] oh"), cli.BAD_INPUT, "error: unexpected RuntimeError: [bold] oh; set IMPINGE_TRACEBACK"),
         (KeyboardInterrupt(), cli.INTERRUPTED, ""),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_whatever_fails_gets_a_sentence(meshes, monkeypatch, capsys, error, code, sentence):
-    """Turn errors of any kind, foreseen or not, into one sentence and an exit code."""
+def test_errors_become_messages(meshes, monkeypatch, capsys, error, code, sentence):
+    """Convert expected and unexpected errors to one sentence and an exit code."""
 
     def fail(*_, **__):
         raise error
@@ -710,8 +711,8 @@ def test_whatever_fails_gets_a_sentence(meshes, monkeypatch, capsys, error, code
     assert capsys.readouterr().err.startswith(sentence)
 
 
-def test_developers_get_their_traceback(meshes, monkeypatch):
-    """Let an unforeseen error through where IMPINGE_TRACEBACK is set."""
+def test_traceback_on_request(meshes, monkeypatch):
+    """Propagate unexpected errors with IMPINGE_TRACEBACK=1."""
 
     def fail(*_, **__):
         raise RuntimeError("oh")
@@ -726,14 +727,14 @@ def test_developers_get_their_traceback(meshes, monkeypatch):
 
 
 def test_warnings_are_one_line(capsys):
-    """Print a warning as it is, without the line of code that gave it."""
+    """Print a warning without its source line."""
     cli._show_warning(UserWarning("[red] left out " + "many " * 40), UserWarning, "file.py", 3)
 
     assert capsys.readouterr().err == f"warning: [red] left out {'many ' * 40}\n"
 
 
-def test_help_tells_every_command_in_a_whole_sentence():
-    """List the commands with sentences that end, at the width of a common terminal."""
+def test_help_lists_commands_with_whole_sentences():
+    """List commands with untruncated sentences at 80 columns."""
     done = run("--help", COLUMNS="80")
     listed = done.stdout.split("Commands:\n")[1].splitlines()
 
@@ -742,7 +743,7 @@ def test_help_tells_every_command_in_a_whole_sentence():
 
 
 def test_interrupt_in_a_call_from_c(monkeypatch, capfd):
-    """Stop with a word although Python drops what is raised in a callback, as it does while kernels are loaded."""
+    """Stop although Python drops an interrupt raised in a C callback, as during kernel loading."""
 
     def callback() -> None:
         raise KeyboardInterrupt

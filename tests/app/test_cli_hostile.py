@@ -1,4 +1,4 @@
-"""Every command on good, bad and hostile input: always an exit code that is documented, never a traceback."""
+"""Every command on good, bad and hostile input: documented exit codes, no traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared_data import FOLDER, needs_data
 pytestmark = needs_fork
 NASTY = sorted(path.name for path in (FOLDER / "nasty").glob("*.*")) if (FOLDER / "nasty").is_dir() else []
 HUGE = "9" * 400
-"""A number that fits into no machine word."""
+"""A number larger than any machine word."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ GOOD = [
 
 @pytest.mark.parametrize(("args", "code", "told"), GOOD, ids=lambda each: each[0] if isinstance(each, list) else "")
 def test_good_input(commands, folder, args, code, told):
-    """Answer, and exit as documented."""
+    """Print a result, and exit with the documented code."""
     done = commands.run(*args, cwd=folder)
 
     assert done.returncode == code
@@ -133,7 +133,7 @@ BAD = [
 
 @pytest.mark.parametrize("args", BAD, ids=lambda args: " ".join(args)[:60])
 def test_bad_input(commands, folder, args):
-    """Refuse with 2 and a sentence, or with the usage, and leave nothing behind."""
+    """Exit with 2 and one sentence or the usage, and leave no files."""
     before = sorted(folder.rglob("*"))
     done = commands.run(*args, cwd=folder)
 
@@ -148,7 +148,7 @@ def test_bad_input(commands, folder, args):
 @needs_data
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_meshes(commands, folder, name):
-    """Validate each nasty mesh, and hold it against a good one: an answer, or a sentence."""
+    """Validate each nasty mesh and check it against a good one: a result, or an error message."""
     validated = commands.run("validate", FOLDER / "nasty" / name, cwd=folder)
     checked = commands.run("check", FOLDER / "nasty" / name, "ball.ply", "--no-volume", cwd=folder)
 
@@ -164,8 +164,8 @@ def test_nasty_meshes(commands, folder, name):
     ids=lambda args: args[0],
 )  # fmt: skip
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_no_place_for_what_is_printed(commands, folder, args):
-    """Say that the disk is full, and do not exit as if bodies collided."""
+def test_stdout_on_a_full_disk(commands, folder, args):
+    """Exit with 2, not with the code of a collision."""
     assert commands.run(*args, cwd=folder, stdout="/dev/full").returncode == cli.BAD_INPUT
 
 
@@ -182,7 +182,7 @@ def test_no_place_for_what_is_printed(commands, folder, args):
     ids=lambda each: each[0] if isinstance(each, list) else each,
 )
 def test_full_disk(commands, folder, tmp_path, args, target):
-    """Say which file had no place, and leave no part of it."""
+    """Name the file that could not be written, and leave no partial file."""
     done = commands.run(*args, tmp_path / target, cwd=folder, file_limit=300)
 
     assert done.returncode == cli.BAD_INPUT
@@ -210,8 +210,8 @@ def test_full_disk(commands, folder, tmp_path, args, target):
     ],
     ids=" ".join,
 )
-def test_what_may_not_be_read_or_written(commands, tmp_path, args):
-    """Refuse unreadable files and folders, and places that may not be written to."""
+def test_missing_permissions(commands, tmp_path, args):
+    """Reject paths without read or write permission."""
     (tmp_path / "closed").mkdir()
     for name in ("open.ply", "secret.ply", "closed/a.ply"):
         impinge.save(impinge.shapes.box(), tmp_path / name)

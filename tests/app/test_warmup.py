@@ -1,4 +1,4 @@
-"""After ``impinge warmup`` nothing is left to compile, whatever is asked."""
+"""After ``impinge warmup`` no query compiles a kernel."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ CASES = {
             impinge.set_threads(count); ask_all(*scene("bumpy_spheres_1k"))
     """,
 }
-"""Questions by name, as Python code."""
+"""Queries by name, as Python code."""
 
 
 def run(*command: str, cache: Path) -> subprocess.CompletedProcess[str]:
@@ -228,7 +228,7 @@ def run(*command: str, cache: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Path:
-    """A cache that ``impinge warmup`` has just filled; takes about half a minute."""
+    """A cache filled by ``impinge warmup``; takes about half a minute."""
     folder = tmp_path_factory.mktemp("cache") / "not there yet"
     done = run("-m", "impinge.app.cli", "warmup", cache=folder)
 
@@ -240,7 +240,7 @@ def cache(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def compiled_by(cache) -> dict[str, list[str]]:
-    """What each question made Numba compile, asked one after the other in a new process."""
+    """Kernels compiled by each query, one after the other in a new process."""
     lines = [PRELUDE, "CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])", "compiled = {}"]
     for name, code in CASES.items():
         lines += [textwrap.dedent(code), f"compiled[{name!r}] = list(jit.compilations); jit.compilations.clear()"]
@@ -253,25 +253,22 @@ def compiled_by(cache) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("question", CASES)
 def test_nothing_is_left_to_compile(compiled_by, question):
-    """Answer from the cache that warming up has filled, whatever arrays and options come.
+    """Load all kernels from the cache of the warm-up, for any arrays and options.
 
-    A single pair is not sorted, so that a warm-up with two triangles left the sorting kernels out; and Numba compiles
-    anew for arrays that may not be written, unless all that kernels read are of that kind.
+    A single pair is not sorted: a warm-up with two triangles omits the sorting kernels. Numba compiles another variant
+    for read-only arrays, unless kernels take all inputs as read-only.
     """
     assert compiled_by[question] == []
 
 
 def test_second_warmup_compiles_nothing(cache):
-    """Find everything in the cache the second time, from Python as from the command line."""
+    """Load everything from the cache in a second warm-up, from Python as from the command line."""
     code = "import impinge; from impinge.backend import jit; print(impinge.warmup() > 0.0, jit.compilations)"
     done = run("-c", code, cache=cache)
 
     assert done.stdout.strip() == "True []", done.stderr
 
 
-def test_jobs_are_told_one_by_one():
-    """Tell of each job as it ends, so that a progress bar can move."""
-    done = list(warmup.run_jobs())
-
-    assert [job.name for job in done] == list(warmup.JOBS)
-    assert all(job.seconds > 0.0 for job in done)
+def test_jobs_are_yielded_one_by_one():
+    """Yield each job as it finishes, for a progress bar."""
+    assert list(warmup.run_jobs()) == list(warmup.JOBS)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # what peers warn of is not 
 
 
 def test_quick_run_measures_ours_and_the_peer():
-    """Time ours first, then the peer with and without distances, or say that it is not installed."""
+    """Time ours first, then the peer with and without distances, or report that it is not installed."""
     rows = cloth_proximity.run(quick=True)
 
     assert rows[0].candidate == "impinge"

@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip insta
 
 
 def test_quick_run_measures_workers_stages_and_single_costs(tmp_path):
-    """Time one worker and two, say who spends what and where, and write a page with the calculation."""
+    """Time one worker and two, with processor time by process and stage; write a page with the extrapolation."""
     found = cluster_speed.run(quick=True)
     by_name = {(row.scene.partition(",")[0], row.candidate): row for row in found.rows}
     *_, page = found.write(tmp_path)
@@ -35,7 +35,7 @@ def test_quick_run_measures_workers_stages_and_single_costs(tmp_path):
     assert moved["to a worker that does not: positions"] == 162 * 24
     assert 0 < moved["to a worker that sees the file: its name and stamp"] < 1000
     assert text.count("Calculated: 1,000,000 frames") == 2
-    assert "| asked for | here | verdict |" in text
+    assert "| claim | here | verdict |" in text
 
 
 def test_runs_that_differ_are_refused(monkeypatch):

@@ -23,6 +23,7 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
         (["[red]magic"], ["no benchmark [red]magic", "triangle_test"]),
         (["compare", "one"], ["compare got 1 folders", "compare OLD NEW"]),
         (["summary"], ["summary got 0 folders", "summary FOLDER"]),
+        (["compare-checkouts", "one", "two"], ["compare-checkouts got 2 arguments", "OLD NEW NAME..."]),
     ],
 )
 def test_wrong_arguments_are_one_sentence(args, words):

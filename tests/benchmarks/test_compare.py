@@ -1,4 +1,4 @@
-"""Two runs are held against each other, and all results gathered on one page."""
+"""Two runs are compared, and all results summarised on one page."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def run(folder: Path, *rows: Row) -> Path:
     return folder
 
 
-def test_figures_that_moved_by_more_than_their_noise_are_told(tmp_path):
-    """Name what became slower, faster, new or is gone, and nothing that only trembled."""
+def test_figures_that_moved_by_more_than_their_noise_are_reported(tmp_path):
+    """Report what is slower, faster, new or gone, and nothing within the noise."""
     old = run(
         tmp_path / "old",
         Row("s", "same", 1.0, 1.5, 1.0),
@@ -46,7 +46,7 @@ def test_figures_that_moved_by_more_than_their_noise_are_told(tmp_path):
 
 
 def test_counters_have_no_noise(tmp_path):
-    """Tell of every count that differs, and leave times in such tables alone."""
+    """Report every count that differs, and no time of such tables."""
     for name, tests in (("old", 7), ("new", 8)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "table.csv").write_text(f"# machine\nlevel,tests,ms\n0,{tests},0.{tests}\n1,3,0.5\n")
@@ -57,7 +57,7 @@ def test_counters_have_no_noise(tmp_path):
 
 
 def test_a_run_equals_itself():
-    """Find no move in the committed results held against themselves."""
+    """Find no move between the committed results and themselves."""
     assert compare.moves(RESULTS, RESULTS) == []
 
 
@@ -71,7 +71,7 @@ def test_runs_that_cannot_be_compared_get_a_sentence(old, words, tmp_path):
 
 
 def test_the_page_over_all_results_is_current():
-    """Commit the page that the committed figures give: `python -m benchmarks summary` makes it anew."""
+    """Commit the page that the committed figures give: `python -m benchmarks summary` regenerates it."""
     assert (RESULTS / summary.NAME).read_text(encoding="utf-8") == summary.page(RESULTS)
 
 
@@ -85,7 +85,7 @@ def test_the_page_answers_how_libraries_compare():
     assert "Layered depth images" in page
 
 
-def test_the_page_tells_every_claim_with_its_verdict():
+def test_the_page_lists_every_claim_with_its_verdict():
     """List each row of each experiment's table of claims, and count all of them."""
     page = summary.page(RESULTS)
     rows = [
@@ -102,8 +102,8 @@ def test_the_page_tells_every_claim_with_its_verdict():
     assert f"| all | {verdicts['held']} | {verdicts['not held']} | {verdicts['not testable here']} |" in page
 
 
-def test_ways_to_use_a_library_are_told_apart(tmp_path):
-    """Give each its own line, so that no span goes over different questions, and say on how many threads it ran."""
+def test_ways_to_use_a_library_are_separate(tmp_path):
+    """Give each a line of its own with its number of threads: no span mixes different queries."""
     folder = run(
         tmp_path,
         Row("small", "impinge", 1.0, 1.0, 1.0, "9 pairs; 2 threads (omp)"),
@@ -129,7 +129,7 @@ def test_ways_to_use_a_library_are_told_apart(tmp_path):
 
 
 def test_the_page_names_what_was_not_measured(tmp_path):
-    """List the benchmarks of which the folder holds nothing, so that no gap is passed over."""
+    """List the benchmarks without a result in the folder."""
     page = summary.page(run(tmp_path, Row("s", "coal", 3.0, 3.0, 3.0)))
     absent = [line for line in page.splitlines() if line.startswith("No result in this folder")]
 
@@ -150,8 +150,8 @@ def test_names_stand_for_several():
         catalogue.chosen(["nothing"])
 
 
-def test_commands_tell_what_moved(tmp_path):
-    """Exit with 1 where something became slower, with 2 and a sentence where nothing can be said."""
+def test_commands_report_what_moved(tmp_path):
+    """Exit with 1 where a figure became slower; raise where runs cannot be compared."""
     old = run(tmp_path / "old", Row("s", "ours", 1.0, 1.2, 1.0))
     new = run(tmp_path / "new", Row("s", "ours", 2.0, 2.2, 1.0))
 

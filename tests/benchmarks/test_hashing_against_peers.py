@@ -1,4 +1,4 @@
-"""The benchmark of spatial hashing runs, times nobody who disagrees, and counts all memory."""
+"""The benchmark of spatial hashing runs, rejects peers that disagree, and counts all memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows():
 
 
 def test_quick_run_times_us_and_the_peers(rows):
-    """Time ours first, with and without the update, then each peer, or say that it is not installed."""
+    """Time ours first, with and without the update, then each peer, or report that it is not installed."""
     assert rows[0].candidate == OURS
     assert rows[0].ratio == 1.0
     assert "contacts" in rows[0].note
@@ -33,7 +33,7 @@ def test_quick_run_times_us_and_the_peers(rows):
 
 
 def test_time_per_tet_is_at_constant_contacts(rows):
-    """Copy the plates without a change of contacts per tet, tell the spread of times, and the memory."""
+    """Copy the plates without a change of contacts per tet, report the spread of times and the memory."""
     for scene in {row.scene for row in rows if row.scene.startswith("time per tet")}:
         *sizes, spread = [row for row in rows if row.scene == scene]
         contacts = {row.note.split(" contacts per tet")[0].split("; ")[-1] for row in sizes}
@@ -58,12 +58,12 @@ def test_peer_that_disagrees_is_not_timed(monkeypatch):
     right = hashing_against_peers._Trees.step
     monkeypatch.setattr(hashing_against_peers._Trees, "step", lambda *args: tuple(x[1:] for x in right(*args)))
 
-    with pytest.raises(ImpingeError, match=f"{TREES} has 0 contacts that we have not, and lacks 1 of our"):
+    with pytest.raises(ImpingeError, match=f"{TREES} has 0 contacts more than ours and lacks 1 of our"):
         hashing_against_peers.run(quick=True)
 
 
-def test_missing_peers_are_told(monkeypatch):
-    """Say how to install a peer that is not there."""
+def test_missing_peers_are_reported(monkeypatch):
+    """Give the command that installs a missing peer."""
     known = {PYVISTA: ("no_such_module", "picture", hashing_against_peers._Pyvista)}
     monkeypatch.setattr(hashing_against_peers, "PEERS", known)
     monkeypatch.setattr(hashing_against_peers, "_time_per_tet", lambda _: [])

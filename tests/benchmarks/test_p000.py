@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
 from benchmarks.papers import p000_deforming, p000_removal, p000_replaced, p000_threshold, p000_variants
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.p000_bodies import (
@@ -33,7 +32,6 @@ from benchmarks.papers.p000_frames import (
 )
 from benchmarks.papers.p000_quads import Flipping, Quads
 from benchmarks.papers.p000_refit_tree import RefitTree
-from impinge.app import cli
 from impinge.backend import jit
 from impinge.detect.common.brute_force import BruteForce
 from impinge.mesh import shapes
@@ -173,7 +171,7 @@ def test_all_candidates_agree_and_are_timed():
 
 
 def test_the_published_recursion_has_nothing_of_ours():
-    """Cut bodies that are apart where the paper does, though the axes alone would tell, and go down to single pairs."""
+    """Cut separated bodies where the paper does, though the axes alone would separate them, down to single pairs."""
     pair = blobs(8, 7)
     ours, paper = measure(
         "scene", [cut("ours", pair), published("paper", pair)], [pair.frames(5)[0]], rounds=1
@@ -195,7 +193,7 @@ def test_candidates_of_a_group_have_names_of_their_own(group):
 
 
 def test_no_time_counts_where_candidates_differ():
-    """Refuse to measure, and tell the scene, the frame and the candidate."""
+    """Raise with the scene, the frame and the candidate."""
     pair = blobs(8, 7)
     right = cut("right", pair)
 
@@ -203,7 +201,7 @@ def test_no_time_counts_where_candidates_differ():
         session = right.begin()
         return Session(session.prepare, lambda: box_tree("", blobs(6, 5)).begin().step())
 
-    with pytest.raises(AssertionError, match=r"scene, frame 0: wrong finds .* so that no time counts"):
+    with pytest.raises(AssertionError, match=r"scene, frame 0: wrong finds .* no time counts"):
         measure("scene", [right, Candidate("wrong", begin)], pair.frames(3), rounds=1)
 
 
@@ -259,25 +257,10 @@ def test_every_claim_has_a_verdict(experiment: Experiment):
     assert all(row.min_ms > 0.0 for row in experiment.rows)
 
 
-def test_page_picture_and_tables_are_written(experiment: Experiment, tmp_path: Path):
+def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
-    pytest.importorskip("matplotlib")
     pytest.importorskip("pyvista")
-    written = experiment.write(tmp_path / "new")
-    page = next(path for path in written if path.suffix == ".md").read_text(encoding="utf-8")
-    picture = next(path for path in written if path.suffix == ".png")
-
-    assert sorted(written) == sorted((tmp_path / "new").iterdir())
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert f"]({picture.name})" in page
-    assert "quick run" in page
-    assert "ubstitute geometry" in page
-    for text in [claim.text for claim in experiment.claims] + [row.candidate for row in experiment.rows]:
-        assert text in page
-    for path in written:
-        if path.suffix == ".csv":
-            lines = path.read_text(encoding="utf-8").splitlines()
-            assert len({len(row) for row in csv.reader(lines[1:])}) == 1
+    written_page(experiment)
 
 
 def test_removal_ends_with_nothing_and_adding_with_everything(quick: dict[str, Experiment]):
@@ -299,7 +282,7 @@ def test_commands_know_the_experiments(name: str, quick: dict[str, Experiment], 
     module = EXPERIMENTS[name]
     found = quick.get(name) or module.run(quick=True)
     monkeypatch.setattr(module, "run", lambda **_: found)
-    done = CliRunner().invoke(cli.app, ["bench", name, "--quick"])
+    done = CliRunner().invoke(app, [name, "--quick"])
 
     assert done.exit_code == 0
     for claim in found.claims:

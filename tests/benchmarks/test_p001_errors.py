@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.papers import p001_errors
 from benchmarks.papers.experiment import Experiment
-from benchmarks.papers.p001_errors_claims import Controls, Found, Headline, Kept, Point, claims
+from benchmarks.papers.p001_errors_claims import Controls, Found, Headline, ModeMemory, Point, claims
 from benchmarks.papers.p001_regions import Push, below_which, errors_of, exact_regions
 from impinge.checks import NONE
 from impinge.detect.sphere_tree.build.build import build_spheres
@@ -132,7 +132,7 @@ def test_page_is_written(errors: Experiment, tmp_path: Path):
 
 
 def _found(*, worse: float) -> Found:
-    """Figures as asked for with ``worse`` 0, contrary ones with 1."""
+    """Figures that meet all claims with ``worse`` 0, contrary ones with 1."""
 
     def point(mode: str, at: float, error: float, missed: float = 0.0) -> Point:
         return Point(mode, at, error, error, error, error, error, missed, int(1e6 * (1.0 - worse)))
@@ -142,13 +142,13 @@ def _found(*, worse: float) -> Found:
         budget=[point(mode, at, at if worse else 1.0 / at) for at in (1.0, 9.0) for mode in modes],
         amplitude=[point(mode, 0.1, 1.0, 0.5 * worse) for mode in modes],
         controls=[Controls("paper", 1, 0.1, 1.0, 1.0, 1), Controls("paper", 9, 0.3 * worse, 1.0, 2.0 - worse, 1)],
-        kept=[Kept("paper", int(6400 * (1.0 - worse)))],
+        memory=[ModeMemory("paper", int(6400 * (1.0 - worse)))],
         spheres=10,
         headline=[Headline("clusters", 1.0, 70_000, 3, *[14.0 + 20.0 * worse] * 4, 0.04 + worse, 0.9, 9.0)],
     )
 
 
 def test_verdicts_follow_from_the_figures():
-    """Call all claims held by figures as asked for, and none by contrary ones."""
+    """Hold all claims for figures that meet them, and none for contrary ones."""
     assert [claim.verdict for claim in claims(_found(worse=0.0))] == ["held"] * 8
     assert [claim.verdict for claim in claims(_found(worse=1.0))] == ["not held"] * 8

@@ -1,4 +1,4 @@
-"""The spheres that a search has come to are drawn, and their counts told."""
+"""The spheres that a search has visited are drawn and counted."""
 
 from __future__ import annotations
 

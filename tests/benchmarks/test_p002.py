@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
 from benchmarks.papers import p002_distance, p002_variants
 from benchmarks.papers.experiment import Experiment
 from benchmarks.papers.p002_bodies import Body, car, lock
@@ -24,7 +24,6 @@ from benchmarks.papers.p002_turn import (
     published,
     published_brute_force,
 )
-from impinge.app import cli
 from impinge.backend import jit
 from impinge.detect.common.brute_force import BruteForce
 
@@ -70,7 +69,7 @@ def test_bodies_have_slivers_beside_good_triangles(make):
 
 
 def test_poses_are_a_full_turn_at_the_distance():
-    """Turn rigidly, by equal steps that add up to a full turn, about the centre of the box."""
+    """Rotate rigidly, by equal steps that add up to 360 degrees, about the centre of the box."""
     matrices = poses(1.5, 8)
     step = matrices[1][:3, :3] @ matrices[0][:3, :3].T
 
@@ -82,7 +81,7 @@ def test_poses_are_a_full_turn_at_the_distance():
 
 
 def test_candidates_find_what_brute_force_finds():
-    """Find the pairs of the judge at every step of a turn."""
+    """Find the pairs of the judge at every step of a rotation."""
     body = car(1)
     matrices = poses(1.0, 4)
     judge = BruteForce(body.copy(), body.copy())
@@ -101,7 +100,7 @@ def test_candidates_find_what_brute_force_finds():
 
 @pytest.mark.parametrize("wrong", ["count", "pairs", "published"])
 def test_no_time_counts_where_candidates_differ(wrong: str):
-    """Refuse to measure, and tell the scene, the step and the candidate."""
+    """Raise with the scene, the step and the candidate."""
     body = car(1)
     make = {"count": counting, "pairs": breadth_first, "published": published}[wrong]
     right = make("right", body)
@@ -111,7 +110,7 @@ def test_no_time_counts_where_candidates_differ(wrong: str):
 
 
 def test_counters_are_the_same_on_every_run():
-    """Count the same work for the same turn, on one thread too, for the detector and for the published form."""
+    """Count the same work for the same rotation, on one thread too, for the detector and for the published form."""
 
     def work(body: Body, *, one_thread: bool, make=breadth_first):
         candidate = make("scan", body)
@@ -131,7 +130,7 @@ def test_counters_are_the_same_on_every_run():
 
 
 def test_one_thread_is_for_one_candidate_only():
-    """Give the threads back after the turn."""
+    """Restore the number of threads after the rotation."""
     before = jit.thread_count()
     seen = []
     on_one_thread(Candidate("x", lambda _: seen.append(jit.thread_count()) or []), "x").turn([])
@@ -189,33 +188,16 @@ def test_every_claim_has_a_verdict(experiment: Experiment):
         assert claim.verdict in ("held", "not held", "not testable here")
 
 
-def test_page_picture_and_tables_are_written(experiment: Experiment, tmp_path: Path):
+def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
-    pytest.importorskip("matplotlib")
-    written = experiment.write(tmp_path / "new")
-    page = next(path for path in written if path.suffix == ".md").read_text(encoding="utf-8")
-    picture = next(path for path in written if path.suffix == ".png")
-
-    assert sorted(written) == sorted((tmp_path / "new").iterdir())
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert f"]({picture.name})" in page
-    assert "quick run" in page
-    assert "threads (" in page
-    assert "substitute geometry" in page
-    for text in [claim.text for claim in experiment.claims] + [row.candidate for row in experiment.rows]:
-        assert text in page
-    tables = [path for path in written if path.suffix == ".csv"]
-    assert len(tables) == 1 + len(experiment.tables)
-    for path in tables:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert len({len(row) for row in csv.reader(lines[1:])}) == 1
+    written_page(experiment)
 
 
 def test_command_prints_verdicts_and_names_the_files(variants: Experiment, tmp_path: Path, monkeypatch):
     """Run an experiment by name like every other benchmark, and write its page and picture too."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(p002_variants, "run", lambda **_: variants)
-    done = CliRunner().invoke(cli.app, ["bench", "p002_variants", "--quick", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app, ["p002_variants", "--quick", "--out", str(tmp_path)])
 
     assert done.exit_code == 0
     for claim in variants.claims:

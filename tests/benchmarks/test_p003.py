@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.__main__ import app
 from benchmarks.measure import Row
 from benchmarks.papers import p003_parameters, p003_setups
 from benchmarks.papers.experiment import Experiment
@@ -17,7 +17,6 @@ from benchmarks.papers.p003_parameters_claims import claims
 from benchmarks.papers.p003_scenes import SETUPS, copies, counts, joined, mean_edge, shifted, tet_bodies
 from benchmarks.papers.p003_steps import Candidate, Measured, hashed, measure, published
 from impinge import scenes
-from impinge.app import cli
 from impinge.detect.spatial_hash.detector import SpatialHash
 from impinge.published.spatial_hash import next_prime
 
@@ -119,7 +118,7 @@ def test_every_candidate_is_timed_at_every_step():
 
 @pytest.mark.parametrize("wrong", ["count", "contacts"])
 def test_no_time_counts_where_candidates_differ(wrong: str):
-    """Refuse to measure, and tell the scene, the time and the candidate."""
+    """Raise with the scene, the time and the candidate."""
     scene = SETUPS["A"].scene()
     right = hashed("right", scene)
     other = SpatialHash(tet_bodies(scene)[::-1])
@@ -241,14 +240,14 @@ TETS = {"A": 1000, "D": 20_520, "1 x B": 4000, "10 x B": 40_000}
 
 
 def test_figures_of_the_paper_make_all_its_claims_hold():
-    """Call every claim held by times that grow and differ as the paper says."""
+    """Hold every claim for times that grow and differ as in the paper."""
     assert {claim.text: claim.verdict for claim in claims(_as_in_the_paper(1.2), TETS)} == {
         claim.text: "held" for claim in claims(_as_in_the_paper(1.2), TETS)
     }
 
 
 def test_contrary_figures_make_no_claim_hold():
-    """Call no claim held by times that say the contrary, but for real time, which is a matter of milliseconds."""
+    """Hold no claim for contrary times, but real time, which is about milliseconds."""
     found = _as_in_the_paper(1.0 / 1.2)
     found["inside test", "D"] = {"barycentric": _made_up(80.0), "half_space": _made_up(70.0)}
 
@@ -258,32 +257,16 @@ def test_contrary_figures_make_no_claim_hold():
 # files ------------------------------------------------------------------------------------------------------
 
 
-def test_page_picture_and_tables_are_written(experiment: Experiment, tmp_path: Path):
+def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
-    pytest.importorskip("matplotlib")
-    written = experiment.write(tmp_path / "new")
-    page = next(path for path in written if path.suffix == ".md").read_text(encoding="utf-8")
-    picture = next(path for path in written if path.suffix == ".png")
-
-    assert sorted(written) == sorted((tmp_path / "new").iterdir())
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert f"]({picture.name})" in page
-    assert "quick run" in page
-    assert "substitute geometry" in page
-    for text in [claim.text for claim in experiment.claims] + [row.candidate for row in experiment.rows]:
-        assert text in page
-    tables = [path for path in written if path.suffix == ".csv"]
-    assert len(tables) == 1 + len(experiment.tables)
-    for path in tables:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert len({len(row) for row in csv.reader(lines[1:])}) == 1
+    written_page(experiment)
 
 
 def test_command_prints_verdicts_and_names_the_files(setups: Experiment, tmp_path: Path, monkeypatch):
     """Run an experiment by name like every other benchmark, and write its page and picture too."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(p003_setups, "run", lambda **_: setups)
-    done = CliRunner().invoke(cli.app, ["bench", "p003_setups", "--quick", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app, ["p003_setups", "--quick", "--out", str(tmp_path)])
 
     assert done.exit_code == 0
     for claim in setups.claims:

@@ -12,7 +12,7 @@ import pytest
 import impinge
 import shared_data
 from benchmarks import gjk_cut_against_peers, measure, pairs_against_peers
-from benchmarks.measure import Row
+from benchmarks.measure import Row, Sizes
 from benchmarks.peers import Peer, all_peers
 from impinge import scenes
 from impinge.detect.box_tree.detector import BoxTree
@@ -71,7 +71,7 @@ def test_peers_find_nothing_where_nothing_meets(peer: Peer):
 def test_peers_find_our_pairs_of_one_body(peer: Peer):
     """Agree on a tube that cuts itself, neighbours tested for real."""
     if not peer.has_self_query:
-        pytest.skip(f"{peer.name} knows no self-collision")
+        pytest.skip(f"{peer.name} has no self-collision")
     body = shapes.torus_knot(2, 3, 100, 12, tube_radius=0.41)
     body.update(np.float64(np.float32(body.vertices)))
     peer.prepare(body)
@@ -90,7 +90,7 @@ GENERIC = ("closed/bull.off", "closed/camel.off", "closed/elephant.off", "closed
 @shared_data.needs_data
 @pytest.mark.parametrize("file", GENERIC)
 def test_judges_find_our_pairs_of_real_meshes(file: str):
-    """Agree with exact libigl and with FCL on real meshes, shaken so that nothing touches by design."""
+    """Agree with exact libigl and with FCL on real meshes, perturbed against touching by design."""
     body = impinge.load(shared_data.FOLDER / file)
     rng = np.random.default_rng(7)
     size = np.ptp(body.vertices, axis=0).max()
@@ -115,7 +115,7 @@ class Stranger(Peer):
 
 
 class Liar(Peer):
-    """A peer that finds nothing, and says so."""
+    """A peer that returns no pairs."""
 
     name, package, module, how = "liar", "numpy", "numpy", "guess"
 
@@ -130,7 +130,10 @@ class Liar(Peer):
         return np.zeros((0, 2), dtype=np.int32)
 
 
-TINY = pairs_against_peers._Sizes((2,), 2, 32, 10, 10, (1, 2), 3, 0.01, False)
+TINY = Sizes(
+    subdivisions=(2,), self_subdivisions=2, self_knot_rings=32, frames_in_a_row=10, box_calls=10,
+    refit_subdivisions=(1, 2), rounds=3, seconds=0.01, with_data=False,
+)  # fmt: skip
 
 
 def test_a_missing_peer_says_what_to_install():
@@ -139,7 +142,7 @@ def test_a_missing_peer_says_what_to_install():
 
 
 def test_the_time_of_a_wrong_peer_does_not_count(monkeypatch: pytest.MonkeyPatch):
-    """Leave its figures out and tell on how many pairs it differs; name those that are not installed."""
+    """Leave its figures out and report the number of differing pairs; name peers that are not installed."""
     monkeypatch.setattr(pairs_against_peers, "all_peers", lambda: [Stranger(), Liar()])
     monkeypatch.setattr(pairs_against_peers, "QUICK", TINY)
     rows = pairs_against_peers.run(quick=True)

@@ -1,4 +1,4 @@
-"""The benchmark of nearest points runs, and times nobody who disagrees."""
+"""The benchmark of nearest points runs, and rejects peers that disagree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_quick_run_times_us_and_what_is_installed():
 
 
 def test_missing_peers_have_a_row(monkeypatch):
-    """Say of every peer that cannot be asked why not, instead of leaving it out."""
+    """Give the reason for every peer that cannot run."""
     monkeypatch.setattr(proximity_against_peers.importlib.util, "find_spec", lambda name: None if name != "igl" else 1)
     monkeypatch.setitem(sys.modules, "igl", None)
     rows = proximity_against_peers.run(quick=True)

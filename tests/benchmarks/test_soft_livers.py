@@ -1,4 +1,4 @@
-"""The benchmark of two soft livers runs, and says what a frame held."""
+"""The benchmark of two soft livers runs, and reports the contents of a frame."""
 
 from __future__ import annotations
 

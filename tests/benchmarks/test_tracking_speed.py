@@ -1,4 +1,4 @@
-"""The benchmark of tracking spheres runs, and tells what it asks for."""
+"""The benchmark of tracking spheres runs, and reports its claims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_quick_run_measures_every_mode():
 
 
 def test_verdicts_follow_from_the_figures():
-    """Divide what tracking adds by the spheres tracked, and compare it with what is asked for."""
+    """Divide what tracking adds by the spheres tracked, and compare it with the claim."""
     found = Tracked([1.1], [1.0], blocks=1000, tests=5)
     held = tracking_speed._row("", "bound", found, 8.0, 1.0)
     missed = tracking_speed._row("", "bound", found, 2.0, 0.3)

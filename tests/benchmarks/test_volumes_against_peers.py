@@ -1,4 +1,4 @@
-"""The benchmark of volumes and points runs, times nobody who disagrees, and says what it leaves out."""
+"""The benchmark of volumes and points runs, rejects peers that disagree, and reports what it leaves out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 
 import impinge
 from benchmarks import volumes_against_peers
-from benchmarks.volumes_against_peers import IGL, MANIFOLD, OURS, POINT_PEERS, TRIMESH
+from benchmarks.measure import Sizes
+from benchmarks.peer_scenes import DATA, OURS
+from benchmarks.volumes_against_peers import IGL, MANIFOLD, POINT_PEERS, TRIMESH
 from impinge import shapes
 
 pytestmark = pytest.mark.filterwarnings("default")  # what peers warn of is not ours to mend
@@ -21,7 +23,7 @@ def rows():
 
 
 def test_quick_run_times_us_and_the_peers(rows):
-    """Time ours first in each scene, then each peer, or say that it is not installed; tell the error beside."""
+    """Time ours first in each scene, then each peer, or report that it is not installed, with the error."""
     for scene, peers in (("volume", {MANIFOLD}), ("points", {IGL, TRIMESH})):
         ours, *others = [row for row in rows if row.scene.startswith(scene)]
 
@@ -30,16 +32,16 @@ def test_quick_run_times_us_and_the_peers(rows):
         assert {row.candidate for row in others} == peers
         for row in others:
             assert row.min_ms > 0.0 or "not installed" in row.note
-            assert "our error" in row.note or "of the points told apart otherwise" in row.note or math.isnan(row.min_ms)
+            assert "our error" in row.note or "of the points classified otherwise" in row.note or math.isnan(row.min_ms)
 
 
-def test_full_run_has_the_sizes_that_were_asked_for():
+def test_full_run_has_the_sizes_of_the_papers():
     """Measure 110k x 150k faces, 100,000 points in 520k faces, and bodies of all four classes."""
     sizes = volumes_against_peers.FULL
     assert "knots_110k_150k" in sizes.smooth_pairs
     assert sizes.points == 100_000
     assert volumes_against_peers.TABLE_2[-1].faces == 520_000
-    assert set(volumes_against_peers.DATA) == {"scan", "cad", "soup"}
+    assert set(DATA) == {"scan", "cad", "soup"}
 
 
 def test_peer_with_another_volume_is_not_timed(monkeypatch):
@@ -52,11 +54,11 @@ def test_peer_with_another_volume_is_not_timed(monkeypatch):
 
     assert ours.min_ms > 0.0
     assert math.isnan(peer.min_ms)
-    assert "so that it is not timed" in peer.note
+    assert "it is not timed" in peer.note
 
 
 def test_peer_with_other_points_is_not_timed(monkeypatch):
-    """Refuse a peer that tells points far from the surface otherwise, and say who is not installed."""
+    """Reject a peer that classifies points far from the surface otherwise; name peers that are not installed."""
     monkeypatch.setattr(volumes_against_peers, "_pairs", lambda _: [])
     wrong = {
         IGL: ((), lambda _, points: lambda __: np.zeros(len(points), dtype=bool), "numpy"),
@@ -66,12 +68,12 @@ def test_peer_with_other_points_is_not_timed(monkeypatch):
     _, igl, trimesh = volumes_against_peers.run(quick=True)
 
     assert set(POINT_PEERS) == {IGL, TRIMESH}
-    assert "farther than a pixel from the surface, so that it is not timed" in igl.note
+    assert "farther than a pixel from the surface: it is not timed" in igl.note
     assert math.isnan(igl.min_ms)
     assert trimesh.note == "not installed; pip install impinge[bench]"
 
 
-def test_points_near_the_surface_may_be_told_otherwise():
+def test_points_near_the_surface_may_differ():
     """Count points that are farther from the surface than a pixel's width, and no others."""
     near, far = [[1.0, 0.2, 0.3], [1.01, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.9, 0.0, 0.0]]
     assert volumes_against_peers._farther_than_a_pixel(shapes.box(2.0), np.array(near + far)) == 2
@@ -84,7 +86,7 @@ def test_open_bodies_are_left_out_with_a_sentence(monkeypatch, tmp_path):
     leaky.compact()
     (tmp_path / "soup").mkdir()
     impinge.save(leaky, tmp_path / "soup" / "truck.obj")
-    sizes = volumes_against_peers._Sizes((), True, 10, 1, 1)
+    sizes = Sizes(smooth_pairs=(), with_data=True, points=10, rounds=1, frames_per_visit=1)
     monkeypatch.setattr(volumes_against_peers, "QUICK", sizes)
     monkeypatch.setenv("IMPINGE_DATA", str(tmp_path))
     found = volumes_against_peers.run(quick=True)
@@ -92,4 +94,4 @@ def test_open_bodies_are_left_out_with_a_sentence(monkeypatch, tmp_path):
 
     assert {row.scene.split(",")[0] for row in refused} == {"volume", "points"}
     missing = [row for row in found if row.note == "left out: IMPINGE_DATA names no folder with it"]
-    assert len(missing) == 2 * (sum(map(len, volumes_against_peers.DATA.values())) - 1)
+    assert len(missing) == 2 * (sum(map(len, DATA.values())) - 1)

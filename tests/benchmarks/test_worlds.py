@@ -1,4 +1,4 @@
-"""The benchmark of worlds runs, and times nobody who disagrees."""
+"""The benchmark of worlds runs, and rejects peers that disagree."""
 
 from __future__ import annotations
 

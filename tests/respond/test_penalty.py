@@ -1,4 +1,4 @@
-"""Penalty forces: they push bodies apart, and keep momentum where they say so."""
+"""Penalty forces: direction, size, conservation of momentum, invalid input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def some_contacts(rng, count=200):
 
 
 def test_one_contact():
-    """Push b along the normal and a against it, at the vertices nearest to the point, by stiffness times depth."""
+    """Push b along the normal and a against it, at the nearest vertices, with stiffness times depth."""
     contact = SimpleNamespace(point=[[0.0, 0.0, 0.0]], normal=[[1.0, 0.0, 0.0]], depth=[0.5])
     x = [[1.0, 0.0, 0.0], [-0.1, 0.0, 0.0], [0.0, 3.0, 0.0]]
     y = [[0.2, 0.0, 0.0], [5.0, 0.0, 0.0]]
@@ -41,8 +41,8 @@ def test_one_contact():
 
 
 @pytest.mark.parametrize("spread", [1, 4])
-def test_sum_keeps_momentum_and_average_does_not(rng, spread):
-    """Add up to no force at all with "sum"; with "average" only where both sides are shared alike."""
+def test_sum_conserves_momentum_and_average_does_not(rng, spread):
+    """Sum to zero force with "sum"; with "average" only where both sides share their vertices alike."""
     contacts, x, y = some_contacts(rng), rng.random((40, 3)), rng.random((10, 3))
     kept = penalty(contacts, x, y, stiffness=10.0, combine="sum", spread=spread)
     lost = penalty(contacts, x, y, stiffness=10.0, combine="average", spread=spread)
@@ -57,8 +57,8 @@ def test_sum_keeps_momentum_and_average_does_not(rng, spread):
 
 
 @pytest.mark.parametrize("spread", [1, 4])
-def test_lost_torque_is_at_most_force_times_distance(rng, spread):
-    """Turn bodies by no more than forces times how far their vertices are from the contact points, with "sum"."""
+def test_torque_error_is_at_most_force_times_distance(rng, spread):
+    """Bound the torque error of "sum" by force times the distance of vertices to contact points."""
     contacts, x, y = some_contacts(rng), rng.random((40, 3)), rng.random((10, 3))
     found = penalty(contacts, x, y, stiffness=10.0, combine="sum", spread=spread)
     torque = np.cross(x, found.force_a).sum(axis=0) + np.cross(y, found.force_b).sum(axis=0)
@@ -70,7 +70,7 @@ def test_lost_torque_is_at_most_force_times_distance(rng, spread):
 
 
 def test_average_of_equal_contacts_is_one_of_them():
-    """Let the averaged force not depend on how many spheres stand for the same contact."""
+    """Make the averaged force independent of the number of spheres per contact."""
     one = SimpleNamespace(point=[[0.0, 0.0, 0.0]], normal=[[0.0, 1.0, 0.0]], depth=[0.5])
     many = SimpleNamespace(point=np.zeros((7, 3)), normal=np.tile([0.0, 1.0, 0.0], (7, 1)), depth=np.full(7, 0.5))
     x, y = [[0.0, -1.0, 0.0]], [[0.0, 1.0, 0.0]]
@@ -81,7 +81,7 @@ def test_average_of_equal_contacts_is_one_of_them():
 
 
 def test_contacts_without_force_do_not_count():
-    """Average over contacts that push: those that turned out to be apart take nothing off."""
+    """Average over contacts with a non-zero depth only."""
     deep = SimpleNamespace(point=np.zeros((2, 3)), normal=np.tile([0.0, 1.0, 0.0], (2, 1)), depth=[0.5, 0.3])
     more = SimpleNamespace(point=np.zeros((5, 3)), normal=np.tile([0.0, 1.0, 0.0], (5, 1)), depth=[0.5, 0, 0.3, 0, 0])
     x, y = [[0.0, -1.0, 0.0]], [[0.0, 1.0, 0.0]]
@@ -94,7 +94,7 @@ def test_contacts_without_force_do_not_count():
 @pytest.mark.parametrize("combine", ["average", "sum"])
 @pytest.mark.parametrize("max_tests", [1, 30, 200, None])
 def test_spheres_push_bodies_apart(combine, max_tests):
-    """Push balls apart along the line of their centres, however early the search was interrupted."""
+    """Push balls apart along the line of centres for any budget."""
     a, b = balls()
     contacts = SphereTree(a, b).query(max_tests=max_tests)
     found = penalty(contacts, a.vertices, b.vertices, stiffness=3.0, combine=combine)
@@ -106,8 +106,8 @@ def test_spheres_push_bodies_apart(combine, max_tests):
         assert np.abs(found.total).max() < 1e-9 * np.abs(push).max()
 
 
-def test_pairs_that_wait_do_not_attract():
-    """Give no force to spheres that were not compared yet and are apart."""
+def test_unprocessed_pairs_do_not_attract():
+    """Apply no force to separated spheres that the search has not compared."""
     a, b = balls(1.9)
     contacts = SphereTree(a, b).query(max_tests=1)
     assert len(contacts.possible) > 0
@@ -118,7 +118,7 @@ def test_pairs_that_wait_do_not_attract():
 
 
 def test_damping(rng):
-    """Take off force while bodies part, add it while they approach, and never pull."""
+    """Reduce the force while bodies separate, increase it while they approach, and never pull."""
     contact = SimpleNamespace(point=[[0.0, 0.0, 0.0]], normal=[[1.0, 0.0, 0.0]], depth=[0.5])
     x, y = [[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0]]
     for speed, expected in ((0.0, 2.0), (1.0, 1.5), (-1.0, 2.5), (100.0, 0.0)):
@@ -133,7 +133,7 @@ def test_damping(rng):
 
 
 def test_vertices_push_bodies_apart():
-    """Take vertices inside bodies: each pushes along its way out, and both bodies in balance."""
+    """Push each vertex along its exit direction, with zero total force."""
     a, b = balls()
     contacts = impinge.penetrating_vertices([a, b], depth=True)
     assert set(contacts.body.tolist()) == {0, 1}
@@ -158,7 +158,7 @@ def test_vertices_in_several_tets_count_once():
 
 
 def test_volumes_push_bodies_apart():
-    """Take gradients of the overlap volume: forces of the energy k V² / 2, in balance."""
+    """Derive forces with zero sum from the energy k V² / 2 of a volume gradient."""
     a, b = balls()
     gradient = volume_gradient(a, b)
     found = penalty(gradient, a.vertices, b.vertices, stiffness=3.0)
@@ -168,12 +168,12 @@ def test_volumes_push_bodies_apart():
     with pytest.raises(OptionError, match="vertices_a have 3 rows, but the gradient has 162"):
         penalty(gradient, a.vertices[:3], b.vertices, stiffness=3.0)
     still = {"velocities_a": a.vertices, "velocities_b": b.vertices}
-    with pytest.raises(OptionError, match=r"damping is 1\.0, but a volume has no contacts to damp"):
+    with pytest.raises(OptionError, match=r"damping is 1\.0, but a volume has no contact points to damp"):
         penalty(gradient, a.vertices, b.vertices, stiffness=3.0, damping=1.0, **still)
 
 
 def test_overlaps_push_bodies_apart():
-    """Take an overlap volume itself: the forces of its gradient, where the bodies were then."""
+    """Derive the forces of an overlap volume from the positions at its query."""
     a, b = balls()
     overlap, gradient = impinge.overlap_volume(a, b, resolution=64), volume_gradient(a, b, resolution=64)
     a.update(a.vertices + 5.0)
@@ -181,30 +181,30 @@ def test_overlaps_push_bodies_apart():
     assert found.force_b[:, 0].sum() > 0.0
     np.testing.assert_array_equal(found.force_a, gradient.force_a(3.0))
     np.testing.assert_array_equal(found.force_b, gradient.force_b(3.0))
-    with pytest.raises(OptionError, match="this VolumeOverlap knows 0 bodies, expected the two that overlap"):
+    with pytest.raises(OptionError, match="the VolumeOverlap holds 0 bodies, expected 2"):
         penalty(pickle.loads(pickle.dumps(overlap)), a.vertices, b.vertices, stiffness=3.0)
 
 
-def test_contacts_of_all_sorts_move_a_coarse_mesh():
-    """Take contacts by the contract on other vertices than their own: those of the coarse mesh of a soft body."""
+def test_contacts_of_all_kinds_move_a_coarse_mesh():
+    """Apply contacts to vertices of another mesh, such as the coarse mesh of a soft body."""
     a, b = balls()
     coarse = shapes.tet_box(3, 3, 3, size=2.2)
     spheres = impinge.sphere_contacts(a, b, budget_ms=None)
     vertices = impinge.penetrating_vertices([a, b], depth=True)
-    sorts = (
+    kinds = (
         spheres,
         impinge.contacts_from_spheres(spheres),
         impinge.contacts_from_vertices(vertices),
         impinge.contacts_from_volume(volume_gradient(a, b), a, b),
     )
-    for contacts in sorts:
+    for contacts in kinds:
         found = penalty(contacts, coarse.vertices, b.vertices, stiffness=3.0, combine="sum")
         assert found.force_b[:, 0].sum() > 0.0
         assert np.abs(found.total).max() < 1e-9 * np.abs(found.force_b).sum()
 
 
 def test_no_contacts():
-    """Push nobody where nothing is in contact, or there is nobody to push."""
+    """Return zero forces without contacts, and for empty vertex arrays."""
     a, b = balls(9.0)
     contacts = SphereTree(a, b).query()
     assert not penalty(contacts, a.vertices, b.vertices, stiffness=1.0).force_a.any()
@@ -224,8 +224,8 @@ def test_no_contacts():
         ({"contacts": 3}, "contacts are a int, expected SphereContacts, VertexContacts, a VolumeGradient"),
     ],
 )
-def test_bad_options(rng, options, message):
-    """Refuse what makes no force with a sentence."""
+def test_invalid_options_raise(rng, options, message):
+    """Raise an error that names the option, its value and the expected range."""
     given = {"contacts": some_contacts(rng), "vertices_a": [[0, 0, 0]], "vertices_b": [[0, 0, 0]], "stiffness": 1.0}
     with pytest.raises(OptionError, match=message):
         penalty(**(given | options))
@@ -243,21 +243,21 @@ def test_bad_options(rng, options, message):
         ({"depth": None}, MeshError, "depth hold Python objects; expected real numbers"),
     ],
 )
-def test_contacts_that_are_none(columns, error, message):
-    """Refuse contacts of the caller's own that would pull, or make no number, with a sentence."""
+def test_invalid_contacts_raise(columns, error, message):
+    """Raise an error for contacts that would pull or are not numbers."""
     given = {"point": [[0.0, 0.0, 0.0]], "normal": [[1.0, 0.0, 0.0]], "depth": [1.0]} | columns
     with pytest.raises(error, match=message):
         penalty(SimpleNamespace(**given), [[0, 0, 0]], [[0, 0, 0]], stiffness=1.0)
 
 
 def test_contacts_of_a_world():
-    """Take those of one pair of bodies, and refuse to put those of all on two."""
+    """Accept the contacts of one pair of bodies, and refuse those of several pairs."""
     bodies = (*balls(), shapes.icosphere(2, center=(0.0, 1.7, 0.0)))
     world = impinge.World()
     for body, name in zip(bodies, "abc"):
         world.add(body, name=name)
     contacts = world.contacts()
-    with pytest.raises(OptionError, match="these contacts are of 2 pairs of bodies, but forces are found for one"):
+    with pytest.raises(OptionError, match="contacts are of 2 pairs of bodies, expected one pair"):
         penalty(contacts, bodies[0].vertices, bodies[1].vertices, stiffness=1.0)
     for other, axis in ((1, 0), (2, 1)):
         of_pair = contacts.rows((contacts.body_a == 0) & (contacts.body_b == other))
@@ -265,10 +265,10 @@ def test_contacts_of_a_world():
         assert found.force_b[:, axis].sum() > 0.9 * np.linalg.norm(found.force_b.sum(axis=0)) > 0.0
 
 
-def test_bad_contacts(rng):
-    """Refuse contacts without depth, of three bodies or of other vertices, and bad positions."""
+def test_mismatched_contacts_raise(rng):
+    """Raise an error for contacts without depth, of three bodies or of other vertices, and for invalid positions."""
     a, b = balls()
-    with pytest.raises(OptionError, match="these contacts have no depth"):
+    with pytest.raises(OptionError, match="contacts have no depth"):
         penalty(impinge.penetrating_vertices([a, b]), a.vertices, b.vertices, stiffness=1.0)
     three = impinge.penetrating_vertices([a, b, shapes.icosphere(2, center=(0.3, 0.9, 0.0))], depth=True)
     with pytest.raises(OptionError, match="of more than two bodies"):

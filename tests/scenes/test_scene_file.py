@@ -110,8 +110,8 @@ def test_sleep_and_rate(tmp_path):
     )
 
     assert (usual.sleep_after, soon.sleep_after, never.sleep_after) == (0.5, 2.0, None)
-    assert never._governor is not None
-    assert usual._governor is soon._governor is None
+    assert never._controller is not None
+    assert usual._controller is soon._controller is None
 
 
 def test_frames_of_a_motion(tmp_path):

@@ -13,7 +13,7 @@ from impinge.bodies.soft_body import SoftBody
 from impinge.errors import OptionError
 from impinge.mesh import shapes
 from impinge.scenes import simulated
-from impinge.simulate.simulated_bodies import is_sheet
+from impinge.simulate.simulated_bodies import is_cloth
 
 FRAMES = {
     "two_livers": (0.03, 6), "two_dragons": (0.04, 6), "two_bunnies": (0.04, 5), "two_vessels": (0.05, 7),
@@ -70,7 +70,7 @@ def test_a_scene_runs(name):
     if soft:
         assert max(report.contacts for report in reports) > 0
         assert max(report.fastest for report in reports) < 20.0
-        size = min(part.size for part in sim._look().parts if hasattr(part, "size"))
+        size = min(part.size for part in sim._derive().bodies if hasattr(part, "size"))
         assert deepest(sim) < DEEPEST * size
         low = [body.surface.bounds for body in soft]
         assert max(float(np.ptp(bounds, axis=0).max()) for bounds in low) < 3.0
@@ -98,7 +98,7 @@ def test_bodies_of_a_scene_really_meet(name):
         met += bool(((found.body_a == numbers[0]) & (found.body_b == numbers[1])).any())
         assert sim.time < simulated.get(name).seconds
 
-    size = min(part.size for part in sim._look().parts if hasattr(part, "size"))
+    size = min(part.size for part in sim._derive().bodies if hasattr(part, "size"))
     assert deepest(sim) < DEEPEST * size
     assert all(np.abs(reports[-1].forces[each]).max() > 1e-3 for each in pair)
 
@@ -121,9 +121,9 @@ def test_bulls_are_pushed_into_each_other_and_let_go():
 def test_nothing_sinks_into_the_ground(name):
     """Keep what falls above the ground, up to 2 % of its size."""
     sim, _ = run(name)
-    for part in sim._look().parts:
-        if isinstance(part.body, SoftBody):
-            assert part.body.surface.vertices[:, 2].min() > -0.02 * part.size
+    for part in sim._derive().bodies:
+        if isinstance(part.source, SoftBody):
+            assert part.source.surface.vertices[:, 2].min() > -0.02 * part.size
 
 
 def test_particles_stay_outside(tmp_path):
@@ -181,4 +181,4 @@ def test_options_reach_the_simulation():
 
     assert (sim.response, sim.friction) == ("volume", 0.0)
     assert math.isclose(sim.ground[1], 0.0)
-    assert not any(is_sheet(part) for part in sim._look().parts)
+    assert not any(is_cloth(part) for part in sim._derive().bodies)

@@ -1,4 +1,4 @@
-"""Cloth keeps its thickness: from the ground, from bodies, from other cloth and from itself."""
+"""Cloth keeps its thickness from the ground, bodies, other cloth and itself."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from impinge.simulate.simulation import Simulation
 from impinge.world.world import World
 
 
-def sheet(height, *, cells=6, thickness=None) -> Cloth:
+def make_cloth(height, *, cells=6, thickness=None) -> Cloth:
     return Cloth(cloth_grid(cells, cells, size=0.4, center=(0.003, 0.002, height)), thickness=thickness)
 
 
 def rested(bodies, **options):
-    """Let bodies fall and rest for a second."""
+    """Run bodies for one second until they rest."""
     world = World()
     for name, body in bodies.items():
         world.add(body, name=name)
@@ -31,9 +31,9 @@ def heights(cloth):
 
 
 @pytest.mark.parametrize("on", ["ground", "block", "tilted ground", "open"])
-def test_cloth_lies_half_a_thickness_above(on):
-    """Rest half of the thickness from the ground, a block and an open surface, which carry the weight."""
-    cloth, options = sheet(0.02), {}
+def test_cloth_rests_at_half_its_thickness(on):
+    """Rest at half the thickness above the ground, a block and an open surface, which carry the weight."""
+    cloth, options = make_cloth(0.02), {}
     bodies = {"cloth": cloth}
     if on == "ground":
         options = {"ground": 0.0}
@@ -54,9 +54,9 @@ def test_cloth_lies_half_a_thickness_above(on):
     assert reports[-1].fastest < 0.01
 
 
-def test_two_sheets_keep_the_mean_of_their_thicknesses():
-    """Lay a thin sheet on a thick one."""
-    lower, upper = sheet(0.015), sheet(0.045, cells=7, thickness=0.005)
+def test_two_cloths_keep_the_mean_of_their_thicknesses():
+    """Rest a thin cloth on a thick one at the mean of their thicknesses."""
+    lower, upper = make_cloth(0.015), make_cloth(0.045, cells=7, thickness=0.005)
     rested({"lower": lower, "upper": upper}, ground=0.0)
     mean = 0.5 * (lower.thickness + upper.thickness)
 
@@ -65,23 +65,23 @@ def test_two_sheets_keep_the_mean_of_their_thicknesses():
     assert 0.85 * mean < gap < 1.1 * mean
 
 
-def test_sheets_in_the_same_place_part():
-    """Part two sheets that lie exactly in each other, and a sheet that lies in the side of a block."""
-    lower, upper = sheet(0.03), sheet(0.03)
+def test_coincident_cloths_separate():
+    """Separate two coincident cloths, and a cloth that lies in the face of a block."""
+    lower, upper = make_cloth(0.03), make_cloth(0.03)
     rested({"lower": lower, "upper": upper}, ground=0.0)
     apart = np.abs(heights(upper)[0] - heights(lower)[0])
     assert apart > 0.5 * lower.thickness
 
-    cloth = sheet(0.0)
+    cloth = make_cloth(0.0)
     rested({"cloth": cloth, "block": box((1.0, 1.0, 0.2), center=(0.013, 0.007, -0.1), cells=(4, 4, 1))})
     assert heights(cloth)[0] > 0.4 * cloth.thickness
 
 
-def test_cloth_that_is_ignored_with_itself_passes_through():
-    """Do not hold a folded cloth apart where the world ignores it with itself."""
+def test_ignored_self_collision_has_no_contacts():
+    """Create no self-contacts of a folded cloth whose pair with itself is ignored."""
     contacts = []
     for ignored in (False, True):
-        cloth = sheet(0.3)
+        cloth = make_cloth(0.3)
         x = cloth.coarse.vertices.copy()
         x[:, 0], x[:, 2] = np.abs(x[:, 0]), np.where(x[:, 0] < 0.0, 0.295, 0.3)
         cloth.coarse.update(x)
@@ -95,9 +95,9 @@ def test_cloth_that_is_ignored_with_itself_passes_through():
     assert contacts[1] == 0
 
 
-def test_a_soft_body_lies_on_cloth():
-    """Carry a soft plate by a cloth that is held at its rim: no vertex of the cloth gets into it."""
-    cloth = sheet(0.2, cells=12)
+def test_a_soft_body_rests_on_cloth():
+    """Carry a soft plate by a cloth with a fixed rim; no cloth vertex enters the plate."""
+    cloth = make_cloth(0.2, cells=12)
     rim = np.abs(cloth.coarse.vertices[:, :2] - [0.003, 0.002]).max(axis=1) > 0.19
     cloth.fix(rim)
     tets = impinge.shapes.tet_box(2, 2, 2, size=(0.2, 0.2, 0.02), center=(0.0, 0.0, 0.23))

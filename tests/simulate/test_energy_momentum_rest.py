@@ -1,7 +1,7 @@
-"""The gate for every response: fall, rest, carry the weight, make no energy, keep momentum, hardly sink.
+"""Energy, momentum and rest for every response: bodies fall, rest, carry weight, gain no energy and hardly penetrate.
 
-Nothing sleeps but where a test says so, so that rest is rest. The short runs have coarse cubes, and ``settling`` such
-that they are nearly at rest after a second. The long ones, with all options as they are by default, are marked slow.
+Bodies do not sleep unless a test enables it. Short runs use coarse cubes and modal damping that brings them nearly to
+rest within one second. Long runs with default options are marked slow.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from simulated_cubes import EDGE, FIRM, lowest_of, soft_cube, weight, world_of
 
 RESPONSES = ["vertices", "volume", "spheres"]
 AT_REST = 0.01 * EDGE
-"""Speed of a cube at rest, at most: a hundredth of its edge per second [m / s]."""
-SOON = 8.0 * AT_REST
-"""And in the short runs, which end while it still sways a little."""
-SINKS = 0.02 * EDGE
+"""Largest speed of a cube at rest: 1 % of its edge per second [m / s]."""
+NEARLY_AT_REST = 8.0 * AT_REST
+"""Largest speed at the end of short runs, with residual oscillations [m / s]."""
+MAX_DEPTH = 0.02 * EDGE
 ROUNDING = 1.0 + 1e-9
-QUICKLY = {"settling": 0.5, "sleep_after": None}
+FAST_REST = {"modal_damping": 0.5, "sleep_after": None}
 
 
 def dropped(response, *, on, material=FIRM, embedding="barycentric", dense=3, **options):
-    """A cube that falls by a third of its edge, and its energy at the start."""
+    """A cube that falls by a third of its edge, and its initial energy."""
     cube = soft_cube((0.0, 0.0, 0.083), material=material, embedding=embedding, dense=dense)
     if on == "ground":
         sim = Simulation(world_of(cube=cube), ground=0.0, response=response, **options)
@@ -35,7 +35,7 @@ def dropped(response, *, on, material=FIRM, embedding="barycentric", dense=3, **
 
 
 def stacked(response, *, dense=3, **options):
-    """A cube on the ground and a smaller one that falls on it, and their energy at the start."""
+    """A cube on the ground and a smaller one that falls on it, and their initial energy."""
     lower = soft_cube((0.0, 0.0, 0.051), material=FIRM, dense=dense)
     upper = soft_cube((0.004, 0.003, 0.146), edge=0.08, material=FIRM, dense=dense)
     sim = Simulation(world_of(lower=lower, upper=upper), ground=0.0, response=response, **options)
@@ -43,15 +43,15 @@ def stacked(response, *, dense=3, **options):
 
 
 def check_energy_and_depth(reports, at_start, lowest):
-    """Make no energy, and sink hardly."""
+    """Assert that energy does not grow and penetration stays small."""
     assert max(report.energy for report in reports) <= at_start * ROUNDING
     assert max(report.kinetic for report in reports) > 0.005 * at_start
-    assert lowest > -SINKS
-    assert max(report.deepest for report in reports) < SINKS
+    assert lowest > -MAX_DEPTH
+    assert max(report.deepest for report in reports) < MAX_DEPTH
 
 
 def check_carried(reports, sim, **loads):
-    """Each of the last frames carries the load within 5 %."""
+    """Assert that each report carries the loads within 5 %."""
     for name, load in loads.items():
         for report in reports:
             np.testing.assert_allclose(report.forces[name], [0.0, 0.0, load], atol=0.05 * abs(load))
@@ -59,46 +59,46 @@ def check_carried(reports, sim, **loads):
 
 @pytest.mark.parametrize("embedding", ["barycentric", "rigid_links"])
 def test_a_cube_comes_to_rest_on_the_ground(embedding):
-    """Fall, lose energy, and rest on forces that carry the weight, hardly below the ground, whatever steers it."""
-    sim, at_start = dropped("vertices", on="ground", embedding=embedding, **QUICKLY)
+    """Lose energy and rest on forces that carry the weight, hardly below the ground, with any embedding."""
+    sim, at_start = dropped("vertices", on="ground", embedding=embedding, **FAST_REST)
     reports, lowest = lowest_of(sim, 1.2)
 
     check_energy_and_depth(reports, at_start, lowest)
-    assert max(report.fastest for report in reports[-10:]) < SOON
+    assert max(report.fastest for report in reports[-10:]) < NEARLY_AT_REST
     check_carried(reports[-10:], sim, cube=weight(sim.world["cube"]), ground=-weight(sim.world["cube"]))
 
 
 @pytest.mark.parametrize("response", RESPONSES)
 def test_a_cube_comes_to_rest_on_a_block(response):
-    """Rest on a fixed body, whose contacts each response finds in its own way."""
-    sim, at_start = dropped(response, on="block", **QUICKLY)
+    """Rest on a fixed body with every response."""
+    sim, at_start = dropped(response, on="block", **FAST_REST)
     reports, lowest = lowest_of(sim, 1.2)
 
     check_energy_and_depth(reports, at_start, lowest)
-    assert max(report.fastest for report in reports[-10:]) < SOON
+    assert max(report.fastest for report in reports[-10:]) < NEARLY_AT_REST
     check_carried(reports[-10:], sim, cube=weight(sim.world["cube"]), block=-weight(sim.world["cube"]))
 
 
 DENSE = 12
-"""Cells along an edge of a surface whose contacts are joined: 866 vertices on 27 coarse ones."""
+"""Cells along an edge of a surface with merged contacts: 866 vertices on 27 coarse ones."""
 
 
 @pytest.mark.parametrize("on", ["ground", "block"])
 @pytest.mark.parametrize("material", ["liver", FIRM], ids=["liver", "firm"])
 def test_a_cube_with_a_dense_surface_comes_to_rest(on, material):
-    """Fall on joined contacts: they carry the weight, and no vertex of the dense surface sinks in."""
-    sim, at_start = dropped("vertices", on=on, material=material, dense=DENSE, **QUICKLY)
-    assert sim._look().parts[0].is_dense
+    """Rest on merged contacts that carry the weight; no surface vertex penetrates deeply."""
+    sim, at_start = dropped("vertices", on=on, material=material, dense=DENSE, **FAST_REST)
+    assert sim._derive().bodies[0].is_dense
     reports, lowest = lowest_of(sim, 1.2)
 
     check_energy_and_depth(reports, at_start, lowest)
-    assert max(report.fastest for report in reports[-10:]) < SOON
+    assert max(report.fastest for report in reports[-10:]) < NEARLY_AT_REST
     check_carried(reports[-10:], sim, cube=weight(sim.world["cube"]))
 
 
 def test_two_stacked_cubes_with_dense_surfaces_come_to_rest():
-    """Carry the upper cube on the lower one, and both on the ground, by joined contacts."""
-    sim, at_start = stacked("vertices", dense=DENSE, **QUICKLY)
+    """Carry the upper cube on the lower one, and both on the ground, by merged contacts."""
+    sim, at_start = stacked("vertices", dense=DENSE, **FAST_REST)
     reports, lowest = lowest_of(sim, 1.4)
 
     check_energy_and_depth(reports, at_start, lowest)
@@ -109,18 +109,18 @@ def test_two_stacked_cubes_with_dense_surfaces_come_to_rest():
 @pytest.mark.parametrize("response", RESPONSES)
 def test_two_stacked_cubes_come_to_rest(response):
     """Carry the upper cube on the lower one, and both on the ground."""
-    sim, at_start = stacked(response, **QUICKLY)
+    sim, at_start = stacked(response, **FAST_REST)
     reports, lowest = lowest_of(sim, 1.4)
 
     check_energy_and_depth(reports, at_start, lowest)
-    assert max(report.fastest for report in reports[-10:]) < SOON
+    assert max(report.fastest for report in reports[-10:]) < NEARLY_AT_REST
     upper, lower = weight(sim.world["upper"]), weight(sim.world["lower"])
     check_carried(reports[-10:], sim, upper=upper, lower=lower, ground=-upper - lower)
 
 
 @pytest.mark.parametrize("response", RESPONSES)
-def test_a_head_on_collision_keeps_momentum(response):
-    """Let two equal free bodies meet: forces cancel to rounding, momentum stays, and they part."""
+def test_a_head_on_collision_conserves_momentum(response):
+    """Conserve momentum of two colliding bodies to rounding; they separate afterwards."""
     cubes = {"a": soft_cube((-0.06, 0.0, 0.0), dense=3), "b": soft_cube((0.06, 0.004, 0.003), dense=3)}
     for body, speed in zip(cubes.values(), (0.6, -0.4)):
         body.velocities = np.tile([speed, 0.0, 0.0], (len(body.velocities), 1))
@@ -138,10 +138,10 @@ def test_a_head_on_collision_keeps_momentum(response):
 
 
 @pytest.mark.parametrize("response", ["vertices", "volume"])
-def test_a_collision_keeps_angular_momentum(response):
-    """Let a free body hit another beside its middle: what one gains in spin the other loses, nearly.
+def test_a_collision_conserves_angular_momentum(response):
+    """Conserve angular momentum of an off-centre collision within 5 % of the exchanged spin.
 
-    Patches of spheres push each other from centre to centre, which may lie beside each other: they make spin.
+    Sphere patches push each other along the line of their centres, which are offset: they create spin.
     """
     cubes = {"a": soft_cube((-0.06, 0.0, 0.0), dense=3), "b": soft_cube((0.06, 0.04, 0.01), dense=3)}
     cubes["a"].velocities = np.tile([0.6, 0.0, 0.0], (len(cubes["a"].velocities), 1))
@@ -155,7 +155,7 @@ def test_a_collision_keeps_angular_momentum(response):
 
 
 def check_long(reports, at_start, lowest):
-    """Rest within 10 seconds, and for 10 more."""
+    """Assert rest within 10 s, and for 10 s more; return the reports of the second half."""
     check_energy_and_depth(reports, at_start, lowest)
     later = [report for report in reports if report.time > 10.0]
     assert len(later) > 500
@@ -167,7 +167,7 @@ def check_long(reports, at_start, lowest):
 @pytest.mark.parametrize("sleep_after", [None, 0.5])
 @pytest.mark.parametrize("material", ["liver", "jelly", FIRM], ids=str)
 def test_a_cube_stays_at_rest_on_the_ground(material, sleep_after):
-    """Rest within 10 seconds and go on resting for 10 more, asleep or not."""
+    """Rest within 10 s and stay at rest for 10 s more, asleep or awake."""
     sim, at_start = dropped("vertices", on="ground", material=material, sleep_after=sleep_after)
     reports, lowest = lowest_of(sim, 20.0)
 
@@ -179,7 +179,7 @@ def test_a_cube_stays_at_rest_on_the_ground(material, sleep_after):
 @pytest.mark.slow
 @pytest.mark.parametrize("response", RESPONSES)
 def test_a_cube_stays_at_rest_on_a_block(response):
-    """Rest within 10 seconds and go on resting for 10 more, awake."""
+    """Rest within 10 s and stay at rest for 10 s more, awake."""
     sim, at_start = dropped(response, on="block", material="liver", sleep_after=None)
     reports, lowest = lowest_of(sim, 20.0)
 
@@ -190,7 +190,7 @@ def test_a_cube_stays_at_rest_on_a_block(response):
 @pytest.mark.slow
 @pytest.mark.parametrize("on", ["ground", "block"])
 def test_a_cube_with_a_dense_surface_stays_at_rest(on):
-    """Rest within 10 seconds and go on resting for 10 more, awake, on joined contacts."""
+    """Rest within 10 s and stay at rest for 10 s more, awake, on merged contacts."""
     sim, at_start = dropped("vertices", on=on, material="liver", dense=DENSE, sleep_after=None)
     reports, lowest = lowest_of(sim, 20.0)
 
@@ -201,7 +201,7 @@ def test_a_cube_with_a_dense_surface_stays_at_rest(on):
 @pytest.mark.slow
 @pytest.mark.parametrize("response", RESPONSES)
 def test_two_stacked_cubes_stay_at_rest(response):
-    """Rest within 10 seconds and go on resting for 10 more, awake."""
+    """Rest within 10 s and stay at rest for 10 s more, awake."""
     sim, at_start = stacked(response, sleep_after=None)
     reports, lowest = lowest_of(sim, 20.0)
 

@@ -1,4 +1,4 @@
-"""Forces that are reported are those that act, of joined contacts too; and what is held has no speed."""
+"""Reported forces equal the change of momentum, also of merged contacts; prescribed vertices keep their velocity."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 
 from impinge.bodies.soft_body import SoftBody
 from impinge.mesh.shapes import box, icosphere
-from impinge.respond.contact_forces import ContactForces, ContactRows, Memory, Sums
-from impinge.simulate.contact_merging import gathered
+from impinge.respond.contact_forces import ContactConstraints, ContactForces, SparseRows, WarmStart
+from impinge.simulate.contact_merging import merge_constraints
 from impinge.simulate.simulation import Simulation
 from simulated_cubes import EDGE, FIRM, soft_cube, world_of
 
@@ -16,22 +16,22 @@ GRAVITY = np.array([0.0, 0.0, -9.81])
 
 
 def balance(sim, name, frames=8):
-    """How far the change of momentum of a body and the forces on it differ, and the largest force."""
+    """Largest difference between the rate of momentum and the reported force, and the largest force."""
     body = sim.world[name]
-    mass, differs, largest = float(np.sum(body.model.masses)), 0.0, 0.0
+    mass, difference, largest = float(np.sum(body.model.masses)), 0.0, 0.0
     for _ in range(frames):
         before = body.momentum().linear
         report = sim.step()
         force = (body.momentum().linear - before) / report.dt - mass * GRAVITY
-        differs = max(differs, float(np.abs(report.forces[name] - force).max()))
+        difference = max(difference, float(np.abs(report.forces[name] - force).max()))
         largest = max(largest, float(np.abs(force).max()))
-    return differs, largest
+    return difference, largest
 
 
 @pytest.mark.parametrize("embedding", ["barycentric", "rigid_links"])
 @pytest.mark.parametrize("response", ["vertices", "volume", "spheres"])
-def test_forces_change_the_momentum(response, embedding):
-    """Let a dense ball fall beside the top of another one: what is reported is what its momentum gains."""
+def test_forces_equal_the_rate_of_momentum(response, embedding):
+    """Report the force that changes the momentum of a dense ball that falls beside the top of another one."""
     ball = SoftBody.from_surface(
         icosphere(4, radius=0.05, center=(0.11, 0.0, 0.053)),
         method="cubes",
@@ -40,19 +40,20 @@ def test_forces_change_the_momentum(response, embedding):
         embedding=embedding,
     )
     block = icosphere(3, radius=0.1, center=(0.06, 0.01, -0.085))
-    differs, largest = balance(Simulation(world_of(ball=ball, block=block), response=response), "ball", 10)
+    difference, largest = balance(Simulation(world_of(ball=ball, block=block), response=response), "ball", 10)
 
     assert largest > 1.0
-    assert differs < 1e-9 * largest
+    assert difference < 1e-9 * largest
 
 
-def rows_at(normals, depths, keys):
-    """Contacts of vertex 0 with planes that stand still, into which it sinks along ``normals``."""
+def constraints_at(normals, depths, keys):
+    """Contacts of vertex 0 with static planes, in penetration along ``normals``."""
     normal, count = np.array(normals, dtype=np.float64), len(depths)
     normal /= np.linalg.norm(normal, axis=1, keepdims=True)
     start, vertex, zero = np.arange(count + 1), np.zeros(count, dtype=np.int64), np.zeros(count)
-    return ContactRows(
-        push=Sums(start, vertex, normal.copy()), slide=Sums(start, vertex, np.tile(np.eye(3), (count, 1, 1))),
+    return ContactConstraints(
+        normal_jacobian=SparseRows(start, vertex, normal.copy()),
+        slip_jacobian=SparseRows(start, vertex, np.tile(np.eye(3), (count, 1, 1))),
         normal=normal, depth=np.array(depths), rate=zero, drive=np.zeros((count, 3)), stiffness=np.full(count, 1e3),
         relax=zero, scale=np.ones(count), release=zero, volumetric=np.zeros(count, dtype=np.bool_),
         key=np.array(keys), body_a=np.zeros(count, dtype=np.int64), body_b=np.full(count, -1),
@@ -60,35 +61,35 @@ def rows_at(normals, depths, keys):
 
 
 @pytest.mark.parametrize("normals", [[(1, 0, -2), (-1, 0, -2)], [(0, 0, -1), (1, 0, 0)], [(1, 0, 0), (-1, 0, 0)]])
-def test_joined_contacts_report_what_they_do(normals):
-    """Join contacts whose normals differ: the impulse that is told is what the vertex gets, all of it."""
-    rows = gathered(rows_at(normals, [0.001, 0.001], [7, 7]), 1)
-    memory = Memory(np.array([7]), np.zeros(1), np.zeros((1, 3)), np.array([0.001]))
-    contact = ContactForces(rows, np.ones(1), friction=0.5, memory=memory)
-    force = contact.over(1e-3, np.zeros((1, 3)), np.array([[0.3, 0.0, -0.1]]), 0.0)
-    contact.keep(1e-3)
+def test_merged_contacts_report_their_net_force(normals):
+    """Report the impulse that acts on the vertex where merged normals differ."""
+    constraints = merge_constraints(constraints_at(normals, [0.001, 0.001], [7, 7]), 1)
+    warm_start = WarmStart(np.array([7]), np.zeros(1), np.zeros((1, 3)), np.array([0.001]))
+    contact = ContactForces(constraints, np.ones(1), friction=0.5, warm_start=warm_start)
+    force = contact.solve(1e-3, np.zeros((1, 3)), np.array([[0.3, 0.0, -0.1]]), 0.0)
+    contact.accumulate(1e-3)
 
-    assert len(rows) == 1
-    np.testing.assert_allclose(1e3 * contact.on_a()[0], force[0], atol=1e-5)
+    assert len(constraints) == 1
+    np.testing.assert_allclose(1e3 * contact.impulse_on_a()[0], force[0], atol=1e-5)
 
 
-def test_equal_contacts_add_up():
-    """Push as hard with joined contacts as with single ones."""
-    memory = Memory(np.array([1, 2, 3]), np.zeros(3), np.zeros((3, 3)), np.full(3, 0.001))
+def test_merged_stiffness_adds_up():
+    """Apply the same force with merged contacts as with separate ones."""
+    warm_start = WarmStart(np.array([1, 2, 3]), np.zeros(3), np.zeros((3, 3)), np.full(3, 0.001))
     forces = []
     for keys in ([1, 2, 3], [1, 1, 1]):
-        rows = gathered(rows_at([(0, 0, -1)] * 3, [0.001] * 3, keys), 1)
-        contact = ContactForces(rows, np.ones(1), friction=0.0, memory=memory)
-        forces.append(contact.over(1e-3, np.zeros((1, 3)), np.zeros((1, 3)), 0.0)[0])
+        constraints = merge_constraints(constraints_at([(0, 0, -1)] * 3, [0.001] * 3, keys), 1)
+        contact = ContactForces(constraints, np.ones(1), friction=0.0, warm_start=warm_start)
+        forces.append(contact.solve(1e-3, np.zeros((1, 3)), np.zeros((1, 3)), 0.0)[0])
 
     np.testing.assert_allclose(forces[0], forces[1], rtol=1e-2)
 
 
-# what is held -------------------------------------------------------------------------------------------
+# prescribed vertices -------------------------------------------------------------------------------------------
 
 
 def test_fixed_vertices_have_no_velocity():
-    """Swing a cube that is held at its top: held vertices have no speed after any frame, nor energy, nor momentum."""
+    """Keep fixed vertices at zero speed, energy and momentum in every frame of an oscillating cube."""
     cube = soft_cube((0.0, 0.0, 0.3), material=FIRM)
     top = np.flatnonzero(cube.coarse.vertices[:, 2] > 0.3 + 0.4 * EDGE)
     cube.fix(top)
@@ -107,8 +108,8 @@ def test_fixed_vertices_have_no_velocity():
     assert np.abs(cube.velocities).max() > 0.01
 
 
-def test_moved_vertices_have_the_velocity_they_were_given():
-    """Keep the velocity of moved vertices through frames, contacts and damping, and lose it when they are fixed."""
+def test_moved_vertices_keep_their_velocity():
+    """Keep the prescribed velocity through frames, contacts and damping, and zero it when vertices are fixed."""
     cube = soft_cube((0.0, 0.0, 0.0499), material=FIRM)
     top = np.flatnonzero(cube.coarse.vertices[:, 2] > 0.09)
     cube.move(top, (0.1, 0.0, 0.0))

@@ -1,4 +1,4 @@
-"""Runs that stop and go on."""
+"""State files: a resumed run is bit-identical; damaged and foreign files raise errors."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def scene(response="vertices", embedding="rigid_links", second="b", max_tests=1_
 
 def state(sim):
     bodies = [sim.world[name] for name in sim.world.names[:2]]
-    parts = [body.surface.vertices for body in bodies] + [body.velocities for body in bodies]
-    return np.concatenate([*parts, sim.world["plate"].vertices])
+    arrays = [body.surface.vertices for body in bodies] + [body.velocities for body in bodies]
+    return np.concatenate([*arrays, sim.world["plate"].vertices])
 
 
 @pytest.mark.parametrize("response", ["vertices", "volume", "spheres"])
-def test_a_run_goes_on_bit_for_bit(tmp_path, response):
-    """Save in the middle of a contact, restore into a new simulation, and end in the same bits."""
+def test_a_run_resumes_bit_for_bit(tmp_path, response):
+    """Save during contact, restore into a new simulation, and reach the same bits."""
     whole, first, second = scene(response), scene(response), scene(response)
     whole.run(0.06)
     expected = whole.run(0.035)
@@ -57,10 +57,10 @@ def test_a_run_goes_on_bit_for_bit(tmp_path, response):
     np.testing.assert_array_equal(state(second), state(whole))
 
 
-def test_a_run_of_a_dense_body_goes_on_bit_for_bit(tmp_path):
-    """Join contacts of a dense surface after a restore as before: by how links are at rest, not by how they are now.
+def test_a_run_of_a_dense_body_resumes_bit_for_bit(tmp_path):
+    """Merge contacts of a dense surface after a restore as before: coarse groups depend on the rest state only.
 
-    Vertices hung on the coarse one that moved them most when the run began to feel contacts, or when it went on.
+    Groups once depended on the links at the first contact, which differ in a resumed run.
     """
 
     def ball():
@@ -81,8 +81,8 @@ def test_a_run_of_a_dense_body_goes_on_bit_for_bit(tmp_path):
 
 
 @pytest.mark.parametrize("response", ["vertices", "volume", "spheres"])
-def test_a_run_short_of_time_goes_on_bit_for_bit(tmp_path, response):
-    """Save while bodies that touch wait for a search: who waits, and contacts as they were, are in the file."""
+def test_a_budgeted_run_resumes_bit_for_bit(tmp_path, response):
+    """Save while pairs wait for a query: the file holds the queue and the constraints of skipped pairs."""
     whole, first, second = (scene(response, max_tests=50) for _ in range(3))
     before = whole.run(0.07)
     expected = whole.run(0.035)
@@ -91,15 +91,15 @@ def test_a_run_short_of_time_goes_on_bit_for_bit(tmp_path, response):
     second.restore(tmp_path / "state.npz")
     actual = second.run(0.035)
 
-    assert before[-1].unsettled
+    assert before[-1].incomplete_pairs
     assert before[-1].contacts > 0
-    assert [report.unsettled for report in actual] == [report.unsettled for report in expected]
+    assert [report.incomplete_pairs for report in actual] == [report.incomplete_pairs for report in expected]
     assert actual[-1].energy == expected[-1].energy
     np.testing.assert_array_equal(state(second), state(whole))
 
 
-def test_damaged_files_get_a_sentence(tmp_path):
-    """Refuse files in which something is missing, of another shape or no number, and change nothing."""
+def test_damaged_files_raise(tmp_path):
+    """Raise an error for arrays that are missing, of wrong shape or not finite, and change nothing."""
     sim, path = scene("vertices", max_tests=50), tmp_path / "state.npz"
     sim.run(0.07)
     sim.save(path)
@@ -113,13 +113,13 @@ def test_damaged_files_get_a_sentence(tmp_path):
         changes += [np.full(value.shape, np.nan)] if value.dtype.kind == "f" and value.size else []
         for change in changes:
             np.savez(path, **rest, **({} if change is None else {name: change}))
-            with pytest.raises(FileError, match=r"state\.npz (is a damaged state|holds)"):
+            with pytest.raises(FileError, match=r"state\.npz (is a damaged simulation state|holds)"):
                 sim.restore(path)
     np.testing.assert_array_equal(state(sim), before)
 
 
-def test_obstacles_moved_by_hand_are_part_of_the_state(tmp_path):
-    """Put an obstacle back that the caller had moved before the state was saved."""
+def test_obstacles_moved_by_the_caller_are_part_of_the_state(tmp_path):
+    """Restore an obstacle that the caller moved before the state was saved."""
     path = tmp_path / "state.npz"
 
     def bodies():
@@ -138,34 +138,34 @@ def test_obstacles_moved_by_hand_are_part_of_the_state(tmp_path):
     np.testing.assert_array_equal(second.world["hand"].vertices, first.world["hand"].vertices)
 
 
-def test_states_of_other_bodies_get_a_sentence(tmp_path):
-    """Refuse states of bodies with other links, and of other particles, and change nothing."""
+def test_states_of_other_bodies_raise(tmp_path):
+    """Raise an error for states with other links or other particles, and change nothing."""
     path = tmp_path / "state.npz"
     scene(embedding="rigid_links").save(path)
-    with pytest.raises(FileError, match=r"holds another body named 'a'.* with other coarse vertices or links"):
+    with pytest.raises(FileError, match=r"holds a different body 'a'.* other coarse vertices or links"):
         scene(embedding="barycentric").restore(path)
     scene(embedding="barycentric").save(path)
-    with pytest.raises(FileError, match="holds another body named 'a'"):
+    with pytest.raises(FileError, match="holds a different body 'a'"):
         scene(embedding="rigid_links").restore(path)
     rain = scene()
     rain.particles = Particles(np.ones((5, 3)))
     rain.save(path)
-    with pytest.raises(FileError, match="holds 5 particles and not 0"):
+    with pytest.raises(FileError, match="holds 5 particles, expected 0"):
         scene().restore(path)
 
 
-def test_wrong_files_get_a_sentence(tmp_path):
-    """Say what is wrong with a file, and change nothing."""
+def test_invalid_files_raise(tmp_path):
+    """Raise an error that describes the file, and change nothing."""
     sim, path = scene(), tmp_path / "state.npz"
     before = state(sim)
     with pytest.raises(FileError, match="cannot be read"):
         sim.restore(path)
     path.write_text("nothing")
-    with pytest.raises(FileError, match="is no state of a simulation"):
+    with pytest.raises(FileError, match="is not a simulation state"):
         sim.restore(path)
-    for version, remedy in ((99, "update impinge"), (1, "run it again from the start")):
+    for version, remedy in ((99, "update impinge"), (1, "run the simulation again from the start")):
         np.savez(path, format="impinge simulation", version=version)
-        with pytest.raises(FileError, match=f"has version {version} of the format, expected 3; {remedy}"):
+        with pytest.raises(FileError, match=f"has format version {version}, expected 3; {remedy}"):
             sim.restore(path)
     scene(second="c").save(path)
     with pytest.raises(FileError, match="holds the bodies 'a', 'c', 'plate', but the world has 'a', 'b', 'plate'"):
@@ -173,6 +173,6 @@ def test_wrong_files_get_a_sentence(tmp_path):
     with pytest.raises(FileError, match="cannot be written"):
         sim.save(tmp_path / "nowhere" / "state.npz")
     for no_name in (7, ""):
-        with pytest.raises(FileError, match=f"path is {no_name!r}, expected the name of a file"):
+        with pytest.raises(FileError, match=f"path is {no_name!r}, expected a file name"):
             sim.save(no_name)
     np.testing.assert_array_equal(state(sim), before)

@@ -1,4 +1,4 @@
-"""A world and options that change while a simulation goes on: bodies come and go, are replaced, and sleepers notice."""
+"""Edits during a simulation: bodies are added, removed and replaced, options change, sleeping bodies wake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulated_cubes import EDGE, FIRM, soft_cube, weight, world_of
 
 
 def shift(*way):
-    """A motion that goes on evenly."""
+    """A motion at constant velocity."""
 
     def moved(t):
         transform = np.eye(4)
@@ -31,8 +31,8 @@ def tool(x=0.0):
 # motions ------------------------------------------------------------------------------------------------
 
 
-def test_bodies_that_come_later_can_be_given_motions():
-    """Script bodies that were added, or whose number has changed, after the first frame."""
+def test_bodies_added_later_can_be_scripted():
+    """Script bodies that were added, or whose index changed, after the first frame."""
     world = world_of(cube=soft_cube((0.0, 0.0, 0.3), cells=1))
     sim = Simulation(world)
     world.add(tool(), name="first")
@@ -49,8 +49,8 @@ def test_bodies_that_come_later_can_be_given_motions():
     np.testing.assert_allclose(world["third"].vertices - tool(2.0).vertices, [[0.0, sim.time, 0.0]] * 8, atol=1e-12)
 
 
-def test_a_body_that_takes_the_name_of_another_is_another():
-    """Forget the motion and the first place of a body that was replaced; the new one moves as it is told."""
+def test_a_replaced_body_inherits_no_motion():
+    """Drop the motion and the initial positions of a replaced body; script the new one under its name."""
     world = World()
     world.add(tool(), name="tool")
     sim = Simulation(world)
@@ -69,7 +69,7 @@ def test_a_body_that_takes_the_name_of_another_is_another():
 
 
 def test_a_replaced_body_inherits_no_contacts():
-    """Take a cube away that presses on the ground, and lay another one down in its name: it begins as in a new run."""
+    """Replace a cube in contact by another one of the same name: it starts as in a new simulation."""
 
     def lighter():
         return soft_cube((0.0, 0.0, 0.0499), cells=1, material=FIRM)
@@ -85,13 +85,13 @@ def test_a_replaced_body_inherits_no_contacts():
     np.testing.assert_array_equal(world["cube"].velocities, fresh.world["cube"].velocities)
 
 
-def test_what_rests_stays_at_rest_while_others_come_and_go():
-    """Keep the forces of contacts while numbers of bodies change."""
+def test_resting_bodies_keep_their_forces_across_edits():
+    """Keep contact forces while the indices of bodies change."""
     world = World()
     world.add(tool(5.0), name="first")
     cube = soft_cube((0.0, 0.0, 0.0499), material=FIRM)
     world.add(cube, name="cube")
-    sim = Simulation(world, ground=0.0, settling=0.5, sleep_after=None)
+    sim = Simulation(world, ground=0.0, modal_damping=0.5, sleep_after=None)
     before = sim.run(1.2)[-1]
     world.remove("first")
     world.add(tool(6.0), name="second")
@@ -101,8 +101,8 @@ def test_what_rests_stays_at_rest_while_others_come_and_go():
         np.testing.assert_allclose(report.forces["cube"][2], before.forces["cube"][2], rtol=0.02)
 
 
-def test_what_was_turned_into_a_mesh_moves():
-    """Move bodies that were added as arrays."""
+def test_converted_bodies_can_be_scripted():
+    """Script bodies that were added as arrays or tets."""
     world, mesh = World(), tool()
     world.add((mesh.vertices, mesh.faces), name="arrays")
     tets = tet_box(1, 1, 1)
@@ -116,8 +116,8 @@ def test_what_was_turned_into_a_mesh_moves():
     np.testing.assert_allclose(tets.vertices[:, 2].max(), 1.0)
 
 
-def test_soft_bodies_that_the_world_holds_fixed_stand_still():
-    """Treat a soft body that was added as fixed like any obstacle."""
+def test_fixed_soft_bodies_are_obstacles():
+    """Treat a soft body that was added as fixed as an obstacle."""
     lower, upper = soft_cube((0.0, 0.0, -0.05), material=FIRM), soft_cube((0.0, 0.0, 0.0501), edge=0.09, material=FIRM)
     world = World()
     world.add(lower, name="lower", fixed=True)
@@ -131,8 +131,8 @@ def test_soft_bodies_that_the_world_holds_fixed_stand_still():
     assert report.forces["lower"][2] < 0.0
 
 
-def test_a_motion_that_fails_is_named():
-    """Say whose motion failed and when, and be as before the frame."""
+def test_a_failing_motion_is_named():
+    """Name the body whose motion failed and the time, and keep the state before the frame."""
     world = World()
     world.add(tool(), name="tool")
     sim = Simulation(world)
@@ -146,7 +146,7 @@ def test_a_motion_that_fails_is_named():
         world.add(tool(9.0))
         return np.eye(4)
 
-    gave = "positions that the motion of body 'tool' gave"
+    gave = "positions from the motion of body 'tool'"
     for motion, kind, message in (
         (fails, SimulationError, r"the motion of body 'tool' failed at time 1 \(KeyError: 1.0\)"),
         (lambda _: "up", MeshError, f"{gave} hold strings"),
@@ -161,8 +161,8 @@ def test_a_motion_that_fails_is_named():
         np.testing.assert_array_equal(world["tool"].vertices, start)
 
 
-def test_a_body_that_grew_needs_its_motion_again():
-    """Say that vertices came to a body whose motion was given; bodies that stand still may grow, and are felt."""
+def test_a_grown_body_needs_its_motion_again():
+    """Raise an error for new vertices of a scripted body; static bodies may grow and have contacts."""
     world = World()
     block = box((0.3, 0.3, 0.1), center=(0.0, 0.0, -0.05), cells=(3, 3, 1))
     cube = soft_cube((0.0, 0.0, 0.0501), material=FIRM)
@@ -176,24 +176,24 @@ def test_a_body_that_grew_needs_its_motion_again():
     sim.script("block", lambda _: np.eye(4))
     sim.step()
     block.add_vertices([[0.0, 0.0, 1.0]])
-    with pytest.raises(MeshError, match="body 'block' has 41 vertices, but 40 when its motion was given; call script"):
+    with pytest.raises(MeshError, match="body 'block' has 41 vertices, but 40 when its motion was set; call script"):
         sim.step()
     sim.script("block", lambda _: np.eye(4))
     assert sim.step().contacts > 0
 
 
-# sleepers -----------------------------------------------------------------------------------------------
+# sleeping bodies -----------------------------------------------------------------------------------------------
 
 
 def asleep_on(support, **options):
-    """A cube that sleeps on what is below it, and another one that sleeps elsewhere."""
+    """A cube that sleeps on a support, and another one that sleeps elsewhere."""
     world = World()
     world.add(soft_cube((0.0, 0.0, 0.0499), cells=1, material=FIRM), name="cube")
     world.add(soft_cube((2.0, 0.0, 0.0499), cells=1, material=FIRM), name="far")
     for x, name in ((0.0, "block"), (2.0, "far block")):
         if support == "block":
             world.add(box((0.3, 0.3, 0.1), center=(x, 0.0, -0.05), cells=(3, 3, 1)), name=name)
-    options = {"settling": 0.5, "sleep_after": 0.2, **options}
+    options = {"modal_damping": 0.5, "sleep_after": 0.2, **options}
     sim = Simulation(world, ground=0.0 if support == "ground" else None, **options)
     assert sim.run(2.0)[-1].sleeping == ("cube", "far")
     return sim
@@ -210,16 +210,16 @@ def asleep_on(support, **options):
     ],
     ids=["no ground", "lower ground", "friction", "gravity", "stiffness"],
 )
-def test_sleepers_notice_new_rules(change):
-    """Wake all when what holds for all bodies changes."""
+def test_changed_parameters_wake_all_bodies(change):
+    """Wake all bodies when a common parameter changes."""
     sim = asleep_on("ground")
     change(sim)
 
     assert not sim.step().sleeping
 
 
-def test_sleepers_fall_when_their_support_is_moved():
-    """Wake a cube whose obstacle is put elsewhere by hand; who is far from both places sleeps on."""
+def test_a_moved_support_wakes_a_body():
+    """Wake a cube whose obstacle the caller moves; bodies far from both places sleep on."""
     sim = asleep_on("block")
     sim.world["block"].update(sim.world["block"].vertices + np.array([0.0, 9.0, 0.0]))
     assert sim.step().sleeping == ("far",)
@@ -229,8 +229,8 @@ def test_sleepers_fall_when_their_support_is_moved():
 
 
 @pytest.mark.parametrize("way", ["ignore", "remove", "triangles"])
-def test_sleepers_fall_when_their_support_is_gone(way):
-    """Wake a cube when its support is ignored from now on, removed, or loses its triangles."""
+def test_a_removed_support_wakes_a_body(way):
+    """Wake a cube when its support is ignored, removed or loses its triangles."""
     sim = asleep_on("block")
     if way == "ignore":
         sim.world.ignore("cube", "block")
@@ -244,10 +244,10 @@ def test_sleepers_fall_when_their_support_is_gone(way):
     assert sim.world["cube"].surface.vertices[:, 2].min() < -0.1
 
 
-def test_a_sleeper_falls_when_the_one_below_is_taken_away():
-    """Wake a cube when the caller puts the soft body below it elsewhere."""
+def test_a_moved_soft_support_wakes_a_body():
+    """Wake a cube when the caller moves the soft body below it."""
     lower, upper = soft_cube((0.0, 0.0, 0.0499), material=FIRM), soft_cube((0.0, 0.0, 0.139), edge=0.08, material=FIRM)
-    sim = Simulation(world_of(lower=lower, upper=upper), ground=0.0, settling=0.5, sleep_after=0.2)
+    sim = Simulation(world_of(lower=lower, upper=upper), ground=0.0, modal_damping=0.5, sleep_after=0.2)
     assert sim.run(3.0)[-1].sleeping == ("lower", "upper")
     lower.coarse.update(lower.coarse.vertices + np.array([3.0, 0.0, 0.0]))
 
@@ -256,12 +256,12 @@ def test_a_sleeper_falls_when_the_one_below_is_taken_away():
     assert upper.surface.vertices[:, 2].min() < 0.09
 
 
-def test_bodies_that_are_told_to_move_do_not_sleep():
-    """Follow vertices that are moved slowly, and those whose velocity changes while the body sleeps."""
+def test_bodies_with_prescribed_motion_do_not_sleep():
+    """Stay awake with slowly moving vertices; wake when their velocity changes."""
     cube = soft_cube((0.0, 0.0, 0.3), cells=1, material=FIRM)
     top = np.flatnonzero(cube.coarse.vertices[:, 2] > 0.3)
     cube.move(top, (0.0, 0.0, 0.0))
-    sim = Simulation(world_of(cube=cube), settling=0.5, sleep_after=0.2)
+    sim = Simulation(world_of(cube=cube), modal_damping=0.5, sleep_after=0.2)
     assert sim.run(3.0)[-1].sleeping == ("cube",)
     slow = 0.002 * EDGE
     start = cube.coarse.vertices[top].copy()
@@ -272,8 +272,8 @@ def test_bodies_that_are_told_to_move_do_not_sleep():
     np.testing.assert_allclose(cube.coarse.vertices[top], start + np.array([0.5 * slow, 0.0, 0.0]), atol=1e-12)
 
 
-def test_time_passes_for_sleepers():
-    """Count the time of soft bodies on while all sleep."""
+def test_time_advances_for_sleeping_bodies():
+    """Advance the time of soft bodies while all sleep."""
     sim = asleep_on("ground")
     sim.run(0.2)
 
@@ -291,12 +291,12 @@ def test_time_passes_for_sleepers():
         ("ground", "floor", "ground is 'floor', expected a height"),
         ("friction", -1.0, "friction is -1.0, expected a number from 0"),
         ("damping", None, "damping is None, expected a number from 0"),
-        ("response", "magic", "response is 'magic', expected one of"),
-        ("response", ["spheres"], "response is .*spheres.*, expected one of"),
+        ("response", "magic", "response is 'magic', expected 'vertices', 'volume' or 'spheres'"),
+        ("response", ["spheres"], "response is .*spheres.*, expected 'vertices', 'volume' or 'spheres'"),
     ],
 )
-def test_options_are_checked_when_they_are_set(name, value, message):
-    """Say what was expected, and keep what was there."""
+def test_options_are_checked_on_assignment(name, value, message):
+    """Raise an error for an invalid value, and keep the old one."""
     sim = Simulation(world_of(cube=soft_cube((0.0, 0.0, 0.06), cells=1)), ground=0.0)
     before = getattr(sim, name)
     with pytest.raises(OptionError, match=message):
@@ -306,12 +306,12 @@ def test_options_are_checked_when_they_are_set(name, value, message):
     sim.step()
 
 
-def test_options_that_are_set_later_count():
-    """Take another response, ground, gravity and stiffness in the middle of a run."""
+def test_options_can_be_assigned_during_a_run():
+    """Apply another response, ground, gravity and stiffness during a run."""
     cube = soft_cube((0.0, 0.0, 0.0501), material=FIRM)
     sim = Simulation(world_of(cube=cube, block=box((0.3, 0.3, 0.1), center=(0.01, 0.0, -0.05), cells=(3, 3, 1))))
     sim.run(0.1)
-    sim.response, sim.stiffness, sim.settling = "volume", 1e6, 0.5
+    sim.response, sim.stiffness, sim.modal_damping = "volume", 1e6, 0.5
     sim.run(0.6)
     assert cube.surface.vertices[:, 2].min() > -0.02 * EDGE
     sim.gravity = [0.0, 0.0, 0.0]

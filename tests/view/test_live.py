@@ -1,8 +1,9 @@
-"""The live page in a real browser: it loads, and what people do there changes what is computed."""
+"""The live page in a real browser: it loads, and its controls change the computation."""
 
 from __future__ import annotations
 
 import io
+import threading
 from time import monotonic, sleep
 from types import SimpleNamespace
 
@@ -13,8 +14,9 @@ import impinge
 from browser import MISSED_S, act, click, missing, open_browser, screenshot, try_to_click, wait_for
 from impinge import shapes
 from impinge.view import live
-from impinge.view.live import LivePage, check_address, is_loopback, record, rotation, show, status
-from impinge.view.session import Session, Shot
+from impinge.view.drawing import Drawing
+from impinge.view.live import LivePage, check_address, is_loopback, record, show, status
+from impinge.view.session import RenderedFrame, Session
 
 pytest.importorskip("viser", reason="the live page needs viser")
 
@@ -29,7 +31,7 @@ def browser():
 def opened(browser):
     """A page of a small scene, opened and paused, with its session and the browser."""
     page = LivePage(Session("bumpy_spheres_1k"), port=0)
-    page.start()
+    threading.Thread(target=page.run, daemon=True).start()
     browser.get(page.url)
     view = SimpleNamespace(page=page, session=page.session, browser=browser)
     _shown(view)
@@ -42,22 +44,22 @@ def opened(browser):
 
 @pytest.fixture
 def view(opened):
-    """The page as it was at first: whole bodies, at their place, asked by box_tree."""
-    with opened.page._one_at_a_time:
+    """The page in its initial state: uncut bodies, default pose, box_tree."""
+    with opened.page._lock:
         for slider in opened.page._shifts:
             slider.value = 0.0
         opened.page._method.value = "box_tree"
         opened.session.choose_method("box_tree")
         opened.session.settings.shift, opened.session.settings.turn = np.zeros(3), np.eye(3)
         opened.session.settings.layers = frozenset(live.LAYERS)
-        opened.session.mend()
+        opened.session.restore()
         opened.page.refresh()
     wait_for(lambda: _follows(opened), "the page to follow")
     return opened
 
 
 def _shown(view) -> dict[str, str]:
-    """What the page says, read at once: it may be drawn anew between finding an element and reading it."""
+    """The status, read in one script: the page may replace the element between two calls."""
     script = """const said = document.querySelector('.impinge-status[data-count]')
                 return said && {words: said.innerText, ...said.dataset}"""
     return wait_for(lambda: view.browser.execute_script(script), "what the page says")
@@ -68,15 +70,15 @@ def _count(view) -> str:
 
 
 def _follows(view) -> dict[str, str] | None:
-    """What the page says, once that is what was found last; a scene just chosen or mended has found nothing yet."""
-    with view.page._one_at_a_time:
+    """The status, once it shows the last result; a scene just chosen or restored has no result yet."""
+    with view.page._lock:
         frame, counts = view.session.frame, list(view.session.counts)
     told = _shown(view)
     return told if counts and (told["frame"], told["count"]) == (str(frame), str(counts[-1])) else None
 
 
 def _labelled(view, label: str) -> str:
-    """The id of the control with this label, which stays while the page draws it anew."""
+    """The id of the control with this label; it is stable when the page redraws."""
     script = """return [...document.querySelectorAll('label')].find(l => l.innerText.includes(arguments[0]))?.htmlFor"""
     return str(wait_for(lambda: view.browser.execute_script(script, label), f"the control {label}"))
 
@@ -86,7 +88,7 @@ def _click(view, words: str) -> None:
 
 
 def _slide_beyond(view, label: str, value: float) -> float:
-    """Move a slider by the keyboard, each key after the last one was seen to count; where it stands then."""
+    """Move a slider by the keyboard, one key after the other took effect; return its value."""
     from selenium.webdriver.common.keys import Keys
 
     thumb = f"[id='{_labelled(view, label)}'] [role=slider]"
@@ -107,7 +109,7 @@ def _slide_beyond(view, label: str, value: float) -> float:
 
 
 def _choose(view, label: str, option: str) -> None:
-    """Open a list and click an option; open it again where it was closed by a click that went elsewhere."""
+    """Open a list and click an option; reopen it where a stray click closed it."""
     box, wanted = f"[id='{_labelled(view, label)}']", f"//*[@role='option'][contains(., '{option}')]"
     is_open = f"""return document.querySelector("{box}").getAttribute('aria-expanded') === 'true'"""
 
@@ -119,8 +121,8 @@ def _choose(view, label: str, option: str) -> None:
     wait_for(is_chosen, f"the option {option}")
 
 
-def test_page_tells_what_was_found(view):
-    """Show the number that the session found, and the sentence with it."""
+def test_page_shows_the_result(view):
+    """Show count and sentence of the session."""
     told = wait_for(lambda: _follows(view), "the page to follow")
 
     assert int(told["count"]) == view.session.counts[-1] > 0
@@ -128,7 +130,7 @@ def test_page_tells_what_was_found(view):
 
 
 def test_slider_changes_what_is_computed(view):
-    """Move the second body with a slider, so that other triangles meet."""
+    """Move the second body with a slider, and change the count."""
     before = _count(view)
     place = _slide_beyond(view, "Position x", 0.1)
     wait_for(lambda: view.session.settings.shift[0] == pytest.approx(place), "the slider to reach the session")
@@ -146,7 +148,7 @@ def test_budget_slider_reaches_the_session(view):
 
 
 def test_another_method_gives_another_result(view):
-    """Ask for the volume instead of the pairs."""
+    """Query the volume instead of the pairs."""
     _choose(view, "Method", "layered_depth")
     wait_for(lambda: _shown(view)["method"] == "layered_depth", "the method")
     told = wait_for(lambda: _follows(view), "its answer")
@@ -156,7 +158,7 @@ def test_another_method_gives_another_result(view):
 
 
 def test_cutting_changes_the_count(view):
-    """Cut away what collides, and find it gone; mend, and find it again."""
+    """Remove the colliding triangles and their contacts; restore both."""
     before = _count(view)
     whole = view.session.bodies[1].live_count
     _click(view, "Cut away what collides")
@@ -168,7 +170,7 @@ def test_cutting_changes_the_count(view):
 
 
 def test_tool_cuts_where_it_is_clicked(view):
-    """Take the tool, click into the middle of the picture, and see triangles go."""
+    """Enable the tool, click into the picture, and remove triangles."""
     from selenium.webdriver.common.action_chains import ActionChains
 
     whole = sum(body.live_count for body in view.session.bodies)
@@ -189,7 +191,7 @@ def test_tool_cuts_where_it_is_clicked(view):
 
 
 def test_step_goes_on_by_one_frame(view):
-    """Let one frame pass with each click."""
+    """Advance by one frame per click."""
     before = view.session.motion.time
     _click(view, "Step")
     wait_for(lambda: view.session.motion.time > before, "one frame")
@@ -199,8 +201,8 @@ def test_step_goes_on_by_one_frame(view):
 
 
 def test_handle_moves_the_second_body(view):
-    """Drag the handle, as the browser reports it, and see the body, the sliders and the count follow."""
-    with view.page._one_at_a_time:  # as where the browser reports it
+    """Drag the handle: body, sliders and count follow."""
+    with view.page._lock:  # as where the browser reports it
         before = view.session.counts[-1]
         place = view.page._viewer.to_drawing(view.session.centre_of_b)
         view.page._gizmo.position = tuple(place + np.array([0.5, 0.0, 0.0]))
@@ -216,7 +218,7 @@ def test_handle_moves_the_second_body(view):
 
 
 def test_record_sends_a_file(view, monkeypatch):
-    """Record from one click to the next, and send one html file to the browser that asked."""
+    """Record from one click to the next, and send one html file to that browser."""
     import viser
 
     sent: list[tuple[str, bytes]] = []
@@ -234,7 +236,7 @@ def test_record_sends_a_file(view, monkeypatch):
 
 
 def _shows_bodies(browser) -> bool:
-    """Whether both bodies are to be seen, and triangles that glow."""
+    """Whether both bodies and highlighted triangles are visible."""
     import matplotlib.image
 
     taken = screenshot(browser)
@@ -248,12 +250,12 @@ def _shows_bodies(browser) -> bool:
 
 
 def test_screenshot_is_not_blank(view):
-    """See both bodies, and triangles that glow."""
-    wait_for(lambda: _shows_bodies(view.browser), "bodies and glowing triangles in the picture")
+    """Show both bodies and highlighted triangles."""
+    wait_for(lambda: _shows_bodies(view.browser), "bodies and highlighted triangles in the picture")
 
 
 def test_another_scene_is_chosen(view):
-    """Choose a simulation in the list: its bodies push each other, and what moves formulas is not offered."""
+    """Choose a simulation in the list: its bodies are simulated, and the motion controls are hidden."""
     _choose(view, "Scene", "turning_part, simulated")
     wait_for(lambda: view.session.is_simulated, "the simulation")
     _click(view, "Step")
@@ -271,8 +273,8 @@ def test_another_scene_is_chosen(view):
 
 
 def test_recording_opens_from_disk(browser, tmp_path):
-    """Open a recording as a file, without any server, and see a canvas with a line of time below it."""
-    path = live.write_page(record(Session("bumpy_spheres_1k"), 0.1), tmp_path / "run.html")
+    """Open a recording from disk without a server, with canvas and time slider."""
+    path = live.PAGE_FILE.write(tmp_path / "run.html", record(Session("bumpy_spheres_1k"), 0.1).encode())
     browser.get(path.as_uri())
 
     wait_for(lambda: browser.find_elements("css selector", "canvas"), "the canvas")
@@ -283,7 +285,7 @@ def test_recording_opens_from_disk(browser, tmp_path):
 
 
 def test_handle_pulls_a_soft_body():
-    """Pull a soft body while the handle is held, and not by news that come late; keep the handle at the body."""
+    """Drag a soft body while the handle is held, ignore late events, and keep the handle at the body."""
     page = LivePage(Session("two_bunnies, simulated"), port=0)
     try:
         motion = page.session.motion
@@ -292,19 +294,19 @@ def test_handle_pulls_a_soft_body():
         page._drag("start")
         page._gizmo.position = tuple(place + 0.5)
         page._drag("update")
-        np.testing.assert_allclose(motion.pull, page._viewer.to_scene(place + 0.5))
-        for end in (lambda: page._drag("end"), page._let_go):
+        np.testing.assert_allclose(motion.drag_target, page._viewer.to_scene(place + 0.5))
+        for end in (lambda: page._drag("end"), page._release):
             page._drag("start")
-            assert motion.pull is not None
+            assert motion.drag_target is not None
             end()
             page._drag("update")
-            assert motion.pull is None
+            assert motion.drag_target is None
     finally:
         page.close()
 
 
 def test_browser_tests_say_why_they_are_skipped(monkeypatch):
-    """Name what to install."""
+    """Name the package to install."""
     monkeypatch.setattr("browser.CHROMIUM", None)
 
     assert "apt-get install chromium" in missing()
@@ -313,30 +315,23 @@ def test_browser_tests_say_why_they_are_skipped(monkeypatch):
 @pytest.mark.parametrize(
     ("host", "alone"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("host", False)]
 )
-def test_who_can_see_the_page(host, alone):
-    """Tell addresses of this computer from those that others reach."""
+def test_loopback_addresses(host, alone):
+    """Distinguish loopback addresses from others."""
     assert is_loopback(host) is alone
 
 
 def test_bad_addresses_are_refused():
-    """Refuse ports that there are not, and addresses that are not ours."""
+    """Reject invalid ports and foreign addresses."""
     with pytest.raises(impinge.OptionError, match="port is 70000, expected"):
         check_address("127.0.0.1", 70000)
     with pytest.raises(impinge.OptionError, match=r"cannot be served at 192\.0\.2\.1 port 8765"):
         check_address("192.0.2.1", 8765)
 
 
-def test_turning_by_a_quaternion():
-    """Turn x to y by a quarter turn about z."""
-    half = np.sqrt(0.5)
-
-    np.testing.assert_allclose(rotation((half, 0, 0, half)) @ [1, 0, 0], [0, 1, 0], atol=1e-15)
-
-
 def test_status_takes_nothing_for_markup():
-    """Escape sentences, which may hold names of files."""
-    drawing = live.Drawing(shapes=(), sentence="<b>&", notes=("<i>",))
-    told = status(Shot(1, 0.0, drawing, 1.0, 2.0, "<m>"))
+    """Escape sentences, which may hold file names."""
+    drawing = Drawing(surfaces=(), sentence="<b>&", notes=("<i>",))
+    told = status(RenderedFrame(1, 0.0, drawing, 1.0, 2.0, "<m>"))
 
     assert "&lt;b&gt;&amp;" in told
     assert "&lt;i&gt;" in told
@@ -344,7 +339,7 @@ def test_status_takes_nothing_for_markup():
 
 
 def test_recording_is_one_file():
-    """Record frames into a page that loads nothing from elsewhere."""
+    """Record frames into a self-contained page."""
     page = record(Session("boxes_overlapping_by_half"), 0.1)
 
     assert page.lstrip().lower().startswith("<!doctype html>")
@@ -352,7 +347,7 @@ def test_recording_is_one_file():
 
 
 def test_recordings_grow_with_time():
-    """Keep every frame."""
+    """Store every frame."""
     short, long = (len(record(Session("bumpy_spheres_1k"), seconds)) for seconds in (0.1, 0.5))
 
     assert long > short + 10_000
@@ -368,10 +363,10 @@ def test_result_is_written_as_a_page(tmp_path):
 
 
 def test_page_that_cannot_be_written(tmp_path):
-    """Say in a sentence where a page could not be written, and leave nothing behind."""
+    """Report a path that cannot be written, and leave no file."""
     for path in (tmp_path, tmp_path / "no" / "page.html"):
         with pytest.raises(impinge.FileError, match="could not be written"):
             live.check_path(path)
     with pytest.raises(impinge.FileError, match="could not be written"):
-        live.write_page("x", tmp_path / "no" / "page.html")
+        live.PAGE_FILE.write(tmp_path / "no" / "page.html", b"x")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""What the live page says of itself: that it stands still, records, prepares a scene, or cannot show one."""
+"""States of the live page: paused, recording, preparing a scene, or unable to show one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ pytest.importorskip("viser")
 
 @pytest.fixture
 def page():
-    """A page that nobody looks at."""
+    """A page without a browser."""
     page = live.LivePage(Session("boxes_overlapping_by_half"), port=0)
     yield page
     page.close()
 
 
-def test_page_says_that_it_stands_still(page):
-    """Say so at once when paused, without asking again, and no more when time goes on."""
+def test_pause_is_shown(page):
+    """Show the pause at once, without a new query, until time continues."""
     frame = page.session.frame
     page._pause()
     told = page._status.content
@@ -36,8 +36,8 @@ def test_page_says_that_it_stands_still(page):
     assert "paused" not in page._status.content
 
 
-def test_page_says_that_it_records(page):
-    """Say so from one click on Record to the next."""
+def test_recording_is_shown(page):
+    """Show the recording from one click on Record to the next."""
     notes: list[str] = []
     client = SimpleNamespace(
         add_notification=lambda title, _body, **_: notes.append(title),
@@ -53,7 +53,7 @@ def test_page_says_that_it_records(page):
 
 
 def test_scene_that_cannot_be_shown(page, monkeypatch):
-    """Tell why in a notification, and go on with the scene before."""
+    """Notify of the reason, and keep the previous scene."""
     told: list[tuple[str, str]] = []
     client = SimpleNamespace(add_notification=lambda title, body, **_: told.append((title, body)))
     preparing: list[str] = []
@@ -82,7 +82,7 @@ def _has_ipv6() -> bool:
 
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
 def test_page_at_an_address_of_ipv6():
-    """Serve at any free port of such an address, and name it so that a browser understands it."""
+    """Serve at any free port of an IPv6 address, with a valid URL."""
     page = live.LivePage(Session("boxes_overlapping_by_half"), host="::1", port=0)
     try:
         with urllib.request.urlopen(page.url) as answer:
@@ -93,5 +93,5 @@ def test_page_at_an_address_of_ipv6():
 
 
 def test_waiting_takes_nothing_for_markup():
-    """Escape names of scenes, which may be those of files."""
+    """Escape scene names, which may be file names."""
     assert "&lt;b&gt;" in live.waiting("<b>")

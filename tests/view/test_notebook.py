@@ -1,4 +1,4 @@
-"""``result.show()`` where people call it: in a notebook, and in a script."""
+"""``result.show()`` in a notebook and in a script."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ impinge.triangle_pairs(a, b).show()
 
 
 def test_result_is_shown_in_a_notebook(tmp_path):
-    """Put the whole page into the output of the cell, so that it is seen without a kernel, too, and print nothing."""
+    """Embed the whole page in the output of the cell, visible without a kernel, and print nothing."""
     pytest.importorskip("nbclient", reason="notebooks need nbclient")
     nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat")
     pytest.importorskip("ipykernel", reason="notebooks need ipykernel")
@@ -39,7 +39,7 @@ def test_result_is_shown_in_a_notebook(tmp_path):
 
 
 def test_script_opens_a_page(monkeypatch, capsys):
-    """Open a file that needs no server in the browser of the system, and print nothing."""
+    """Open a self-contained file in the system browser, and print nothing."""
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     shown = impinge.triangle_pairs(shapes.icosphere(1), shapes.icosphere(1, center=(1.2, 0.1, 0.2))).show()

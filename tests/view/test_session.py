@@ -1,59 +1,59 @@
-"""What runs behind the live page, and what there is to see of results; without a browser."""
+"""The computation behind the live page, and drawings of results, without a browser."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from recording_viewer import RecordingViewer
 
 import impinge
 from impinge import scenes, shapes
 from impinge.scenes import simulated as simulations
 from impinge.view.drawing import LAYERS, MOST_ARROWS, drawing_of
-from impinge.view.motions import Formula, Physics
+from impinge.view.motion_sources import ScriptedMotion, SimulatedMotion
 from impinge.view.session import METHODS, SHOWN_SCENES, SHOWN_SIMULATIONS, Session, first_hit
-from impinge.view.viewer import STYLES, NullViewer, draw, prepare
+from impinge.view.viewer import ELEMENTS, draw
 
 PLENTY_MS = 1e9
-"""A budget that no machine uses up, however busy."""
+"""A budget that is never exhausted."""
 PAIR_METHODS = ("box_tree", "breadth_first", "gjk_cut", "spatial_hash")
 
 
 @pytest.fixture
 def session() -> Session:
-    """Two bumpy spheres that meet."""
+    """Two intersecting bumpy spheres."""
     return Session("bumpy_spheres_1k")
 
 
-def drawn(shot) -> NullViewer:
-    viewer = NullViewer()
-    prepare(viewer)
-    draw(viewer, shot.drawing, frozenset(LAYERS))
+def drawn(frame) -> RecordingViewer:
+    viewer = RecordingViewer()
+    draw(viewer, frame.drawing, frozenset(LAYERS))
     return viewer
 
 
 def test_all_scenes_of_the_page_have_two_bodies():
-    """Offer nothing that would be refused."""
+    """Offer only scenes that can be shown."""
     for name in SHOWN_SCENES:
         assert len(scenes.get(name).bodies) == 2
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_finds_something(session, method):
-    """Ask each method about bodies that overlap: it finds something, and says how sure it is."""
+    """Query overlapping bodies by each method: find contacts, and state the certainty."""
     session.choose_method(method)
     session.settings.budget_ms = PLENTY_MS
-    shot = session.advance(0.1)
+    frame = session.advance(0.1)
 
-    assert shot.count > 0
-    assert shot.method == method
-    assert shot.detection_ms > 0.0
-    assert any(word in shot.drawing.sentence for word in ("exact", "all", "certain"))
-    assert (drawn(shot).glowing["a"] > 0) == (method != "layered_depth"), "spans stand for triangles"
-    assert len(shot.drawing.glow(0)) > 0
+    assert frame.count > 0
+    assert frame.method == method
+    assert frame.detection_ms > 0.0
+    assert any(word in frame.drawing.sentence for word in ("exact", "complete", "certain"))
+    assert (drawn(frame).highlighted["a"] > 0) == (method != "layered_depth"), "spans replace triangles"
+    assert len(frame.drawing.highlights(0)) > 0
 
 
 def test_methods_agree(session):
-    """Find the same number of pairs by every method that finds pairs, while bodies move."""
+    """Find equal numbers of pairs by every pair method, while bodies move."""
     for _ in range(3):
         session.advance(0.1)
         counts = set()
@@ -67,7 +67,7 @@ def test_methods_agree(session):
 
 
 def test_what_is_drawn(session):
-    """Draw spheres for spheres, spans for volumes, curves for pairs, and normals for all."""
+    """Draw spheres of sphere pairs, spans of volumes, curves of triangle pairs, and normals of all."""
     expected = {
         "box_tree": {"curves", "normals"},
         "sphere_tree": {"spheres a", "spheres b", "normals"},
@@ -82,34 +82,34 @@ def test_what_is_drawn(session):
 
         assert extras == names, method
         assert viewer.shown["a"] == viewer.shown["b"] == 1280
-        assert set(viewer.things) == set(STYLES)
+        assert set(viewer.shown) == set(ELEMENTS)
 
 
 def test_layers_can_be_left_out(session):
-    """Draw nothing over the bodies if nothing is wanted."""
+    """Draw the bodies alone without layers."""
     session.settings.layers = frozenset()
-    shot = session.advance(0.0)
-    viewer = NullViewer()
-    draw(viewer, shot.drawing, session.settings.layers)
+    frame = session.advance(0.0)
+    viewer = RecordingViewer()
+    draw(viewer, frame.drawing, session.settings.layers)
 
-    assert shot.count > 0
-    assert sum(viewer.glowing.values()) == 0
+    assert frame.count > 0
+    assert sum(viewer.highlighted.values()) == 0
     assert {name for name, count in viewer.shown.items() if count} == {"a", "b"}
 
 
-def test_budget_is_kept_and_told(session):
-    """Say what is certain and what is possible if the time does not suffice."""
+def test_exhausted_budget_is_reported(session):
+    """State certain and possible pairs where the budget ends the search."""
     session.choose_scene("knots_12k")
     session.choose_method("sphere_tree")
     session.settings.budget_ms = 0.1
-    shot = session.advance(0.1)
+    frame = session.advance(0.1)
 
-    assert not shot.drawing.complete
-    assert "possible" in shot.drawing.sentence
+    assert not frame.drawing.complete
+    assert "possible" in frame.drawing.sentence
 
 
 def test_resolution_changes_the_answer(session):
-    """Send more rays, and get more spans and a smaller error."""
+    """Find more spans with more rays."""
     session.choose_method("layered_depth")
     session.settings.resolution = 16
     coarse = session.advance(0.0)
@@ -120,7 +120,7 @@ def test_resolution_changes_the_answer(session):
 
 
 def test_deformation_scales_the_motion(session):
-    """Stay at rest without deformation, and go twice as far with twice as much."""
+    """Scale the displacement linearly by the deformation slider."""
     rest = session.motion.scene.rest_positions[0]
     session.motion.time = 1.0
     reach = []
@@ -135,11 +135,11 @@ def test_deformation_scales_the_motion(session):
 
 
 def test_second_body_can_be_moved_away_and_turned(session):
-    """Shift the second body out of the first: nothing meets; turn it: its centre stays."""
+    """Find no pairs after a shift out of the first body; keep the centre under a rotation."""
     session.settings.shift = np.array([2.0, 0.0, 0.0])
     away = session.advance(0.0)
     assert away.count == 0
-    assert "Nothing meets" in away.drawing.sentence
+    assert "No triangles intersect" in away.drawing.sentence
 
     session.settings.shift = np.zeros(3)
     session.settings.turn = np.diag([-1.0, -1.0, 1.0])
@@ -149,17 +149,17 @@ def test_second_body_can_be_moved_away_and_turned(session):
     np.testing.assert_allclose(session.bodies[1].vertices - session.centre_of_b, middle * [-1, -1, 1], atol=1e-12)
 
 
-def test_body_inside_a_body_is_told():
-    """Say that a body is inside the other where no triangles meet."""
-    shot = Session("nested_spheres").advance(0.0)
+def test_containment_is_reported():
+    """Report containment where no triangles intersect."""
+    frame = Session("nested_spheres").advance(0.0)
 
-    assert shot.count == 0
-    assert "inside the other" in shot.drawing.sentence
+    assert frame.count == 0
+    assert "inside the other" in frame.drawing.sentence
 
 
 @pytest.mark.parametrize("method", PAIR_METHODS)
 def test_contacts_follow_cuts(session, method):
-    """Cut away what collides and find nothing; mend and find all again."""
+    """Find nothing after cutting the colliding triangles, and all pairs after restoring them."""
     session.choose_method(method)
     before = session.advance(0.0).count
     went = session.cut_colliding()
@@ -167,16 +167,16 @@ def test_contacts_follow_cuts(session, method):
     assert session.advance(0.0).count == 0
     assert drawn(session.advance(0.0)).shown["b"] == 1280 - went
 
-    session.mend()
+    session.restore()
     assert session.advance(0.0).count == before > 0
 
 
 def test_sphere_trees_follow_cuts(session):
-    """Find with spheres what is found with boxes after a cut of some of what collides."""
+    """Find the pairs of box trees by sphere trees after a partial cut."""
     session.settings.budget_ms = PLENTY_MS
     session.choose_method("sphere_tree")
     before = session.advance(0.0)
-    points = before.drawing.shapes[1].vertices[before.drawing.shapes[1].faces[before.drawing.hits[1][0]]]
+    points = before.drawing.surfaces[1].vertices[before.drawing.surfaces[1].faces[before.drawing.hits[1][0]]]
     assert session.cut_around(points.mean(axis=0), 0.15 * session.size) > 0
     by_spheres = session.advance(0.0).count
     session.choose_method("box_tree")
@@ -186,20 +186,20 @@ def test_sphere_trees_follow_cuts(session):
 
 
 def test_volume_of_a_cut_body_is_refused_in_a_sentence(session):
-    """Go on with the bodies alone where a method cannot answer, and say why."""
+    """Show the bodies and the reason where a method is not applicable."""
     session.advance(0.0)
     session.cut_colliding()
     session.choose_method("layered_depth")
-    shot = session.advance(0.0)
+    frame = session.advance(0.0)
 
-    assert shot.count == 0
-    assert not shot.drawing.complete
-    assert "layered_depth cannot answer here" in shot.drawing.sentence
-    assert "closed" in shot.drawing.sentence
+    assert frame.count == 0
+    assert not frame.drawing.complete
+    assert "layered_depth is not applicable" in frame.drawing.sentence
+    assert "closed" in frame.drawing.sentence
 
 
 def test_ray_cuts_what_it_meets_first(session):
-    """Cut the near side, and leave the far side; a ray that meets nothing cuts nothing."""
+    """Cut the near side only; cut nothing along a ray that misses."""
     session.settings.deformation = 0.0
     session.advance(0.0)
     assert session.cut_along([0, 0, 50.0], [0, 0, 1.0], 0.2) == 0
@@ -213,7 +213,7 @@ def test_ray_cuts_what_it_meets_first(session):
 
 
 def test_first_hit_of_a_box():
-    """Meet a unit box half a unit before its centre, from either side, and none beside it."""
+    """Hit a unit box half a unit before its centre from two sides, and miss beside it."""
     box = shapes.box()
 
     assert first_hit(box, np.array([0.1, 0.2, 5.0]), np.array([0.0, 0.0, -1.0])) == pytest.approx(4.5)
@@ -222,7 +222,7 @@ def test_first_hit_of_a_box():
 
 
 def test_history_is_what_the_charts_show(session):
-    """Keep the time and the count of each frame."""
+    """Store time and count of each frame."""
     for _ in range(3):
         session.advance(0.02)
 
@@ -231,11 +231,11 @@ def test_history_is_what_the_charts_show(session):
 
 
 def test_scene_file_is_shown_with_its_motions(tmp_path):
-    """Move the bodies of a scene file as it says, and find it again after another scene was shown."""
+    """Move the bodies of a scene file, and return to it from another scene."""
     path = tmp_path / "mine.toml"
     body = '[[body]]\nshape = { kind = "box" }\n'
     path.write_text(f"{body}{body}position = [3, 0, 0]\nmotion = {{ velocity = [-1, 0, 0] }}\n")
-    session = Session(Formula(impinge.read_scene(path).scene()))
+    session = Session(ScriptedMotion(impinge.read_scene(path).scene()))
     apart, together = session.advance(0.0).count, session.advance(2.5).count
     session.choose_scene("crossed_tets")
     session.choose_scene("mine")
@@ -245,7 +245,7 @@ def test_scene_file_is_shown_with_its_motions(tmp_path):
 
 
 def test_unknown_names_are_refused(session):
-    """Refuse unknown scenes, simulations and methods, and go on as before."""
+    """Reject unknown scenes, simulations and methods, and keep the current ones."""
     with pytest.raises(impinge.OptionError, match="no scene 'nonsense'"):
         session.choose_scene("nonsense")
     with pytest.raises(impinge.OptionError, match="no simulation 'nonsense'"):
@@ -275,71 +275,71 @@ soft = { material = "liver", embedding = "barycentric", velocity = [-0.5, 0, 0] 
 
 @pytest.fixture
 def pushed(tmp_path) -> Session:
-    """Two soft cubes, one of which flies at the other."""
+    """Two soft cubes, one flying at the other."""
     path = tmp_path / "pushed.toml"
     path.write_text(PUSHED)
-    return Session(Physics("pushed", impinge.read_scene(path).simulation))
+    return Session(SimulatedMotion("pushed", impinge.read_scene(path).simulation))
 
 
 def test_bodies_of_a_simulation_push_each_other(pushed):
-    """Move as the simulation does, tell what pushes, and start again where it began."""
+    """Follow the simulation, report active contacts, and restart at the initial state."""
     rest = [body.vertices.copy() for body in pushed.bodies]
-    shots = [pushed.advance(1 / 30) for _ in range(3)]
+    frames = [pushed.advance(1 / 30) for _ in range(3)]
     expected = pushed.motion.simulation
 
     assert pushed.is_simulated
-    assert shots[-1].time == pytest.approx(0.1, abs=0.003)
-    assert max(shot.count for shot in shots) > 0
-    assert f"simulated {shots[-1].time:.2f} s" in shots[-1].drawing.notes[-1]
+    assert frames[-1].time == pytest.approx(0.1, abs=0.003)
+    assert max(frame.count for frame in frames) > 0
+    assert f"simulated {frames[-1].time:.2f} s" in frames[-1].drawing.notes[-1]
     for body, name in zip(pushed.bodies, expected.world.names):
         np.testing.assert_array_equal(body.vertices, expected.world.surface(name).vertices)
-    assert any("contacts push" in shot.drawing.notes[-1] for shot in shots)
-    pushed.begin()
+    assert any("active contacts" in frame.drawing.notes[-1] for frame in frames)
+    pushed.restart()
     pushed.advance(0.0)
     for body, x in zip(pushed.bodies, rest):
         np.testing.assert_array_equal(body.vertices, x)
 
 
 def test_slow_simulations_fall_behind(pushed):
-    """Go on by one step, where there is no time for more, and forget what is owed."""
+    """Advance by one step where there is no time for more, and drop the rest."""
     pushed.advance(1.0, within_s=0.0)
     assert pushed.motion.time == pytest.approx(0.005)
     pushed.advance(0.0)
     assert pushed.motion.time == pytest.approx(0.005)
 
 
-def test_soft_body_is_pulled(pushed):
-    """Pull the last soft body against its way, let it go, and see it fly on."""
-    pushed.motion.pull = np.array([0.5, 0.0, 0.0])
+def test_soft_body_is_dragged(pushed):
+    """Drag the last soft body against its motion, release it, and see it fly on."""
+    pushed.motion.drag_target = np.array([0.5, 0.0, 0.0])
     pushed.advance(0.1)
     pulled = pushed.bodies[1].vertices[:, 0].mean()
-    pushed.motion.pull = None
+    pushed.motion.drag_target = None
     pushed.advance(0.05)
 
     assert pulled > 0.15
     assert pushed.bodies[1].vertices[:, 0].mean() > pulled + 0.02
 
 
-def test_simulation_that_fails_gets_a_sentence(pushed, monkeypatch):
-    """Show the bodies where they are, and why they do not move."""
+def test_failing_simulation_is_reported(pushed, monkeypatch):
+    """Show the bodies at their positions, and the reason."""
 
     def fail() -> None:
         raise impinge.ImpingeError("body 'thrown' cannot be followed")
 
     monkeypatch.setattr(pushed.motion.simulation, "step", fail)
-    shot = pushed.advance(0.1)
+    frame = pushed.advance(0.1)
 
-    assert "body 'thrown' cannot be followed" in shot.drawing.sentence
-    assert len(shot.drawing.shapes) == 2
+    assert "body 'thrown' cannot be followed" in frame.drawing.sentence
+    assert len(frame.drawing.surfaces) == 2
 
 
 def test_all_simulations_of_the_page_are_there():
-    """Offer nothing that would be refused."""
+    """Offer only scenes that can be shown."""
     assert set(SHOWN_SIMULATIONS) <= set(simulations.names())
 
 
-def test_many_bodies_are_asked_as_a_world(session):
-    """Find the contacts of a hundred bodies; methods for two bodies say so."""
+def test_many_bodies_use_the_world_query(session):
+    """Find the contacts of 100 bodies; reject methods of two bodies."""
     session.choose_scene("hashing_setup_a")
     found = session.advance(0.0)
     viewer = drawn(found)
@@ -348,13 +348,13 @@ def test_many_bodies_are_asked_as_a_world(session):
 
     assert found.method == "world"
     assert found.count > 100
-    assert viewer.glowing["a"] > 0
-    assert viewer.glowing["b"] > 0
-    assert "looks at two bodies and there are 100" in refused.drawing.sentence
+    assert viewer.highlighted["a"] > 0
+    assert viewer.highlighted["b"] > 0
+    assert "it takes two bodies, found 100" in refused.drawing.sentence
 
 
-def test_world_finds_what_is_inside(session):
-    """Let the same vertices count as those that are asked for by name, and let their triangles glow."""
+def test_world_query_finds_penetrating_vertices(session):
+    """Find the vertices of the query by name, and highlight the same triangles."""
     session.choose_method("world")
     of_world = session.advance(0.0)
     session.choose_method("vertices_inside")
@@ -368,8 +368,8 @@ def test_world_finds_what_is_inside(session):
 # drawings of results --------------------------------------------------------------------------------------
 
 
-def test_thinned_arrows_are_told():
-    """Say that not all arrows are drawn; the count stays whole."""
+def test_sampled_arrows_are_noted():
+    """Note that arrows are sampled; keep the full count."""
     pairs = impinge.triangle_pairs(*scenes.get("bumpy_spheres_20k").bodies)
     drawing = drawing_of(pairs)
 
@@ -377,8 +377,8 @@ def test_thinned_arrows_are_told():
     assert f"normals: {MOST_ARROWS} of {len(pairs)} are drawn" in drawing.notes
 
 
-def test_arrows_point_the_way_out():
-    """Draw arrows from contact points along normals, as long as contacts are deep."""
+def test_arrows_point_along_normals():
+    """Draw arrows from contact points along normals, of the length of the depth."""
     found = impinge.penetrating_vertices([shapes.icosphere(3), shapes.icosphere(3, center=(1, 0, 0))], depth=True)
     drawing = drawing_of(found)
     lengths = np.linalg.norm(drawing.arrows[:, 1] - drawing.arrows[:, 0], axis=1)
@@ -389,7 +389,7 @@ def test_arrows_point_the_way_out():
 
 @pytest.mark.parametrize("scene", ["boxes_overlapping_by_half", "poked_tet"])
 def test_drawings_of_all_results(scene):
-    """Draw every kind of result that can be shown."""
+    """Draw every kind of result."""
     a, b = scenes.get(scene).bodies
     world = impinge.World()
     world.add(a, name="a")
@@ -404,38 +404,30 @@ def test_drawings_of_all_results(scene):
     ]
     for result in results:
         drawing = drawing_of(result)
-        assert len(drawing.shapes) == 2
+        assert len(drawing.surfaces) == 2
         assert drawing.count > 0
         assert drawing.sentence.endswith(".")
         assert np.isfinite(drawing.bounds).all()
 
 
 def test_self_collision_is_drawn():
-    """Draw one body that meets itself."""
+    """Draw one body with a self-intersection."""
     vertices = [[0, 0, 0], [2, 0, 0], [0, 2, 0], [0.5, 0.5, -1], [0.5, 0.5, 1], [1, 0.5, 1]]
     drawing = drawing_of(impinge.self_pairs(impinge.TriMesh(vertices, [[0, 1, 2], [3, 4, 5]])))
 
-    assert len(drawing.shapes) == 1
-    assert len(drawing.glow(0)) == 2
+    assert len(drawing.surfaces) == 1
+    assert len(drawing.highlights(0)) == 2
 
 
 def test_results_that_cannot_be_shown_are_refused():
-    """Refuse what has nothing to draw, in a sentence."""
+    """Reject results without a drawing."""
     with pytest.raises(impinge.OptionError, match="a ClosestPoints cannot be shown"):
         drawing_of(impinge.closest_points(shapes.icosphere(1), [[0, 0, 2.0]]))
 
 
 def test_open_bodies_have_no_inside():
-    """Say that a body is open, where nothing could be inside it."""
+    """State that an open body has no inside."""
     cloth, ball = shapes.cloth_grid(4, 4, size=1.0), shapes.icosphere(1, radius=0.1, center=(0, 0, 9))
     drawing = drawing_of(impinge.penetrating_vertices([cloth, ball], depth=True))
 
-    assert "a, being open, has no inside" in drawing.sentence
-
-
-def test_null_viewer_closes():
-    """Remember the end."""
-    viewer = NullViewer()
-    viewer.close()
-
-    assert viewer.closed
+    assert "a is open and has no inside" in drawing.sentence

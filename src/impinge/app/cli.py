@@ -1,8 +1,8 @@
-"""The command line: all commands joined, and the last line of defence.
+"""The command line: registration of the commands, and conversion of errors to messages and exit codes.
 
-Commands are functions in ``impinge.app.commands``; a new one gets a line in ``COMMANDS``.
-Exit codes: 0 clear (or done), 1 colliding, 2 bad input. Errors are one sentence on stderr, never a traceback.
-Names of files are printed as they are: no markup, no emoji codes, and no line breaks that a pipe would trip over.
+Commands are functions in ``impinge.app.commands``; ``COMMANDS`` lists them.
+Exit codes: 0 clear (or done), 1 colliding, 2 bad input. An error is one sentence on stderr, never a traceback.
+File names are printed literally: no markup, no emoji codes, no line breaks.
 """
 
 from __future__ import annotations
@@ -18,15 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import impinge
-from impinge.app.commands.console import (
-    BAD_INPUT,
-    CLEAR,
-    COLLIDING,
-    INTERRUPTED,
-    NO_READER,
-    err,
-    out,
-)
+from impinge.app.commands.console import BAD_INPUT, CLEAR, COLLIDING, INTERRUPTED, NO_READER, err, out
 from impinge.app.commands.live import live
 from impinge.app.commands.machine import demo, info, scenes, warmup
 from impinge.app.commands.meshes import check, validate
@@ -35,8 +27,10 @@ from impinge.app.commands.simulate import simulate
 
 __all__ = ["app", "main", "BAD_INPUT", "CLEAR", "COLLIDING", "INTERRUPTED", "NO_READER"]
 
-AGAIN_S = 0.05
-"""Until an interrupt that was dropped is raised again."""
+RETRY_S = 0.05
+"""Delay after which a dropped interrupt is raised again."""
+
+VERSION_HELP = "Print the version and exit."
 
 app = typer.Typer(
     name="impinge",
@@ -48,23 +42,21 @@ app = typer.Typer(
 )
 
 
-def _tell_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         out.print(f"impinge {impinge.__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
-    _: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Tell the version and exit.")
-    ] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help=VERSION_HELP)] = False,
 ) -> None:
     pass
 
 
 COMMANDS = (check, validate, sequence, clash, simulate, live, demo, scenes, warmup, info)
-"""In the order of the help."""
+"""Commands in the order of the help."""
 for _command in COMMANDS:
     app.command()(_command)
 
@@ -74,24 +66,24 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _keep_interrupts(unraisable: Any) -> None:
-    """Raise an interrupt again that Python dropped, and printed, because it came in the middle of a call from C.
+    """Raise an interrupt again that Python dropped because it arrived in a callback from C, such as kernel loading.
 
-    Loading kernels is such a call. From here it cannot be raised, so that a thread does it a moment later.
+    This hook cannot raise; a timer thread interrupts the main thread shortly after.
     """
     if unraisable.exc_type is KeyboardInterrupt:
-        again = threading.Timer(AGAIN_S, _thread.interrupt_main)
-        again.daemon = True
-        again.start()
+        retry = threading.Timer(RETRY_S, _thread.interrupt_main)
+        retry.daemon = True
+        retry.start()
     else:
         sys.__unraisablehook__(unraisable)
 
 
 def main() -> None:
-    """Run the command line; turn every failure into one sentence and an exit code."""
+    """Run the command line; convert every failure to one sentence and an exit code."""
     warnings.showwarning = _show_warning
     sys.unraisablehook = _keep_interrupts
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):  # escape names that the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
@@ -101,13 +93,15 @@ def main() -> None:
         err.print("stopped")
         sys.exit(INTERRUPTED)
     except MemoryError:
-        _fail("the memory of this machine does not suffice; use smaller meshes or fewer at a time")
+        _fail("out of memory; use smaller meshes or fewer at a time")
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
-    except Exception as error:  # the last line of defence: no traceback reaches a user
+    except Exception as error:  # no traceback reaches a user
         if os.environ.get("IMPINGE_TRACEBACK"):
             raise
-        _fail(f"unexpected {type(error).__name__}: {error}; set IMPINGE_TRACEBACK=1 to see where, and please report it")
+        _fail(
+            f"unexpected {type(error).__name__}: {error}; set IMPINGE_TRACEBACK=1 for a traceback and please report it"
+        )
 
 
 def _fail(sentence: str) -> NoReturn:

@@ -1,7 +1,7 @@
-"""Compile everything up front, so that no later query waits for the compiler.
+"""Compilation of all kernels ahead of the first query.
 
-Each job runs a query on a few triangles, once serial and once on threads: what runs is what is compiled, so the
-list below is complete if it asks every question once. A test counts what is still compiled afterwards: nothing.
+Each job runs queries on a few triangles, once serial and once on threads: kernels are compiled by running them, and the
+list is complete if it contains every query once. A test counts the kernels compiled afterwards: none.
 """
 
 from __future__ import annotations
@@ -9,78 +9,54 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
+import impinge
 from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
-from impinge.bodies.cloth import Cloth
-from impinge.bodies.soft_body import SoftBody
-from impinge.contact.volume_gradient import VolumeGradients, volume_gradient
-from impinge.deform.barycentric import Barycentric
-from impinge.deform.fem import GreenStrain
+from impinge.contact.volume_gradient import VolumeGradients
 from impinge.deform.integrate import Integrator
-from impinge.deform.rigid_links import RigidLinks
-from impinge.detect.gjk_cut.detector import cut_along_direction
-from impinge.detect.gjk_cut.hull_distance import hull_distance
-from impinge.detect.layered_depth.detector import LayeredDepth
-from impinge.detect.sphere_tree.build.build import build_spheres
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
-from impinge.mesh.tri_mesh import TriMesh
-from impinge.simulate.simulation import Simulation
-from impinge.world.world import World
 
-METHODS = ("box_tree", "brute_force")
-"""The default and its judge; ``BreadthFirst`` compiles when it is first asked for, to keep this below a minute."""
-
-
-@dataclass(frozen=True)
-class Warmed:
-    """One job done."""
-
-    name: str
-    seconds: float
+METHODS: tuple[queries.PairMethod, ...] = ("box_tree", "brute_force")
+"""The default and its oracle; ``BreadthFirst`` compiles on first use, which keeps the warm-up below a minute."""
 
 
 def _pairs() -> None:
     for method in METHODS:
-        # This scene has many pairs (a single one is not sorted), and pairs that only the exact test can decide.
+        # This scene has many pairs (a single pair is not sorted), and pairs that need the exact predicates.
         queries.triangle_pairs(*scenes.get("boxes_overlapping_by_half").bodies, method=method)
 
 
-def _pairs_of_large_bodies() -> None:
-    """Box trees search small bodies in one call and others in launches, and sort many keys by counting."""
-    a, b = scenes.get("bumpy_spheres_20k").surfaces
-    a.update(a.vertices)
-    queries.triangle_pairs(a, b, method="box_tree")
+def _box_tree() -> None:
+    """Box trees query small bodies in one call, large ones in several launches, and sort many keys by radix."""
+    for name in ("boxes_overlapping_by_half", "bumpy_spheres_20k"):
+        a, b = scenes.get(name).surfaces
+        a.update(a.vertices)
+        for transform in (None, np.eye(4)):
+            queries.triangle_pairs(a, b, method="box_tree", transform_a=transform)
     sort_keys(np.arange(2, dtype=np.uint64))
 
 
-def _pairs_of_moved_bodies() -> None:
-    for name in ("boxes_overlapping_by_half", "bumpy_spheres_20k"):
-        a, b = scenes.get(name).surfaces
-        queries.triangle_pairs(a, b, method="box_tree", transform_a=np.eye(4))
-
-
-def _pairs_without_structure() -> None:
-    """A body against another and alone; many triangles are searched in slabs."""
+def _gjk_cut() -> None:
+    """Two bodies and self-collision; many triangles are searched in slabs."""
     for name in ("boxes_overlapping_by_half", "bumpy_spheres_20k"):
         a, b = scenes.get(name).surfaces
         queries.triangle_pairs(a, b, method="gjk_cut")
     queries.self_pairs(scenes.get("boxes_overlapping_by_half").surfaces[0], method="gjk_cut")
-    cut_along_direction(a, b, (1.0, 0.0, 0.0))
-    hull_distance(a, b)
+    impinge.cut_along_direction(a, b, (1.0, 0.0, 0.0))
+    impinge.hull_distance(a, b)
 
 
-def _self_pairs() -> None:
+def _self_collision() -> None:
     for method in METHODS:
         queries.self_pairs(scenes.get("boxes_overlapping_by_half").bodies[0], method=method)
     queries.self_pairs(scenes.get("bumpy_spheres_20k").surfaces[0], method="box_tree")
@@ -99,7 +75,7 @@ def _curves_and_margins() -> None:
 
 
 def _nearest() -> None:
-    """Spheres inside one another: points inside and outside, and distances that keep threads busy."""
+    """Nested spheres: points inside and outside, and distances that occupy all threads."""
     inner, outer = shapes.icosphere(3), shapes.icosphere(3, radius=1.1)
     queries.closest_points(outer, np.concatenate([inner.vertices, 2.0 * inner.vertices]))
     queries.distance(inner, outer)
@@ -107,7 +83,7 @@ def _nearest() -> None:
 
 
 def _vertices_in_tets() -> None:
-    """Boxes of tets that share a face's plane, so that doubles cannot tell, and closed surfaces."""
+    """Tet boxes with coplanar faces, which need exact predicates, and closed surfaces."""
     tets = shapes.tet_box(2, 1, 1), shapes.tet_box(2, 2, 1, center=(0.0, 0.0, 0.5))
     nested = shapes.tet_box(1, 1, 1), shapes.tet_box(1, 1, 1, size=0.2)
     for bodies in (tets, nested, [tet.surface for tet in tets]):
@@ -115,47 +91,49 @@ def _vertices_in_tets() -> None:
     queries.penetrating_vertices(tets, depth="local")
 
 
-def _overlaps() -> None:
-    """Volumes along all axes, a body that overlaps itself, and points up to a pixel."""
+def _overlap_volumes() -> None:
+    """Volumes along all axes, self-overlap, and point queries on images."""
     a, b = scenes.get("boxes_overlapping_by_half").surfaces
     queries.overlap_volume(a, b, axes=3)
-    LayeredDepth(TriMesh(np.concatenate([a.vertices, b.vertices]), np.concatenate([a.faces, b.faces + 8]))).query()
+    impinge.LayeredDepth(
+        impinge.TriMesh(np.concatenate([a.vertices, b.vertices]), np.concatenate([a.faces, b.faces + 8]))
+    ).query()
     queries.points_inside(a, b.vertices, resolution=16)
-    volume_gradient(a, b)
+    impinge.volume_gradient(a, b)
     VolumeGradients(a, b).cells(1.0)
 
 
-def _spheres() -> None:
-    """The quick builder; the other one compiles when it is first asked for, like all that is done off-line."""
-    build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
+def _sphere_trees() -> None:
+    """The octree builder; the medial-axis builder, an offline step, compiles on first use."""
+    impinge.build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
     a, b = scenes.get("boxes_overlapping_by_half").surfaces
     queries.sphere_contacts(a, b, budget_ms=None, exact=True)
     queries.sphere_contacts(a, b, tracking="affine", budget_ms=None)
-    layered = build_spheres(a, builder="octree", kind="layered", levels=2)
+    layered = impinge.build_spheres(a, builder="octree", kind="layered", levels=2)
     queries.sphere_contacts(a, b, tree_a=layered, order="priority", transform_a=np.eye(4), budget_ms=None)
     bumpy_a, bumpy_b = scenes.get("bumpy_spheres_1k").surfaces
     queries.sphere_contacts(bumpy_a, bumpy_b, queue_limit=1, budget_ms=None)
     queries.sphere_contacts(bumpy_a, bumpy_b, max_tests=50)
     queries.sphere_contacts(bumpy_a, level=1, budget_ms=None).to_dict()
-    ball, same = shapes.icosphere(3), shapes.icosphere(3)  # meet everywhere, in pairs: more than the first queue holds
-    pairs = build_spheres(ball, builder="octree", branching=2, levels=10)
+    ball, same = shapes.icosphere(3), shapes.icosphere(3)  # overlap everywhere: more pairs than the initial queue holds
+    pairs = impinge.build_spheres(ball, builder="octree", branching=2, levels=10)
     queries.sphere_contacts(ball, same, tree_a=pairs, tree_b=pairs, budget_ms=None)
 
 
 def _soft_bodies() -> None:
-    """Models and embeddings by themselves, and as parts of bodies, whose positions are read-only arrays."""
+    """Models and embeddings alone and in bodies, whose positions are read-only arrays."""
     mesh, dense = shapes.tet_box(2, 2, 2), shapes.box(1.0)
-    model = GreenStrain(mesh.vertices, mesh.tets, "jelly")
+    model = impinge.GreenStrain(mesh.vertices, mesh.tets, "jelly")
     x, v = model.rest.copy(), np.zeros_like(model.rest)
     Integrator(model).advance(x, v, 1e-3, gravity=(0.0, 0.0, -9.81))
-    links = RigidLinks(model.rest, np.unique(mesh.surface.faces), dense.vertices)
+    links = impinge.RigidLinks(model.rest, np.unique(mesh.surface.faces), dense.vertices)
     links.steer(x)
     links.handles(model.rest)
-    Barycentric(model.rest, model.tets, dense.vertices).steer(x)
+    impinge.Barycentric(model.rest, model.tets, dense.vertices).steer(x)
     surface = shapes.icosphere(4)  # enough vertices for the kernel that copies them
     bodies = (
-        SoftBody.from_surface(surface, material="jelly", method="cubes", cells=4),
-        SoftBody.from_surface(surface, method="cubes", cells=4, model="corotated", embedding="barycentric"),
+        impinge.SoftBody.from_surface(surface, material="jelly", method="cubes", cells=4),
+        impinge.SoftBody.from_surface(surface, method="cubes", cells=4, model="corotated", embedding="barycentric"),
     )
     for body in bodies:
         body.step(1e-3)
@@ -163,14 +141,14 @@ def _soft_bodies() -> None:
 
 
 def _cloth() -> None:
-    cloth = Cloth(shapes.cloth_grid(3, 3))
+    cloth = impinge.Cloth(shapes.cloth_grid(3, 3))
     cloth.step(1e-3)
     cloth.energy()
 
 
 def _worlds() -> None:
-    """Small bodies that have vertices in one another, lie in one plane, or cross without; and a large one."""
-    world = World()
+    """Small bodies with penetrating vertices, coplanar faces or crossing edges only, and a large body."""
+    world = impinge.World()
     for size, center in ((1.0, 0.0), (1.0, 0.5), (0.5, 0.7), ((9.0, 0.1, 0.1), 0.1), (0.2, 0.1)):
         world.add(shapes.box(size, center=(center, 0.0, 0.0) if np.ndim(size) == 0 else (0.0, center, 0.3)))
     world.add(shapes.icosphere(4, center=(0.9, 0.0, 0.0)))
@@ -183,75 +161,72 @@ def _worlds() -> None:
 
 
 def _simulation() -> None:
-    """Contacts that push and rub; how they are found has jobs of its own."""
+    """Contact and friction forces; other jobs cover the search."""
     mesh = shapes.tet_box(1, 1, 1, center=(0.0, 0.0, 0.49))
-    world = World()
-    world.add(SoftBody(mesh.surface, mesh, material="jelly", embedding="barycentric"))
-    Simulation(world, ground=0.0).step(1e-3)
+    world = impinge.World()
+    world.add(impinge.SoftBody(mesh.surface, mesh, material="jelly", embedding="barycentric"))
+    impinge.Simulation(world, ground=0.0).step(1e-3)
 
 
-JOBS: dict[str, Callable[[], None]] = {
-    "triangle pairs": _pairs,
-    "pairs of large bodies": _pairs_of_large_bodies,
-    "pairs of moved bodies": _pairs_of_moved_bodies,
-    "pairs without structure": _pairs_without_structure,
-    "self-collision": _self_pairs,
-    "containment": _containment,
-    "curves and margins": _curves_and_margins,
-    "nearest": _nearest,
-    "vertices in tets": _vertices_in_tets,
-    "overlap volumes": _overlaps,
-    "soft bodies": _soft_bodies,
-    "sphere trees": _spheres,
-    "worlds": _worlds,
-    "cloth": _cloth,
-    "simulation": _simulation,
-}
-"""What is asked, by name; one entry per question that compiles kernels of its own."""
+_JOBS = (
+    _pairs, _box_tree, _gjk_cut, _self_collision, _containment,
+    _curves_and_margins, _nearest, _vertices_in_tets, _overlap_volumes, _soft_bodies, _sphere_trees, _worlds,
+    _cloth, _simulation,
+)  # fmt: skip
+JOBS = {job.__name__[1:].replace("_", " "): job for job in _JOBS}
+"""Jobs by name; one per query that compiles its own kernels."""
 
 
-def run_job(name: str) -> Warmed:
-    """Run one job, serial and on threads."""
-    began = perf_counter()
+def run_job(name: str) -> str:
+    """Run one job, serial and on threads; return its name."""
     with jit.launch_always("serial"):
         JOBS[name]()
     with jit.launch_always("parallel"):
         JOBS[name]()
-    return Warmed(name, perf_counter() - began)
+    return name
 
 
-def run_jobs(*, processes: int = 1) -> Iterator[Warmed]:
-    """Run all jobs, telling of each as it ends; in several processes, since one compiles one function at a time."""
+def run_jobs(*, processes: int = 1) -> Iterator[str]:
+    """Run all jobs and yield their names as they finish; each process compiles one function at a time."""
     if processes == 1:
         yield from map(run_job, JOBS)
         return
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_keep_quiet)
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_silence)
     try:
-        names = {pool.submit(_run_and_tidy, name): name for name in JOBS}
+        names = {pool.submit(_run_and_freeze, name): name for name in JOBS}
         for done in as_completed(names):
             error = done.exception()
             if error is not None:
                 raise ImpingeError(
-                    f"compiling the kernels for {names[done]} failed ({error}); impinge.warmup() shows the whole story"
+                    f"compiling the kernels for {names[done]} failed ({error}); impinge.warmup() shows the traceback"
                 ) from error
             yield done.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _keep_quiet() -> None:
-    """Leave it to the first process to tell what happens."""
+def _silence() -> None:
+    """Discard stderr; the parent process reports progress."""
     sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
-def _run_and_tidy(name: str) -> Warmed:
-    """Run one job, and let the garbage collector look at what it left for the last time."""
-    done = run_job(name)
+def _run_and_freeze(name: str) -> str:
+    """Run one job, then exclude its objects from later garbage collections."""
+    run_job(name)
     gc.collect()
     gc.freeze()
-    return done
+    return name
 
 
 def warmup() -> float:
-    """Compile all kernels for this machine, or load them from the cache; returns the seconds that it took."""
-    return sum(job.seconds for job in run_jobs())
+    """Compile all kernels for this machine, or load them from the cache.
+
+    Returns
+    -------
+    float
+        Elapsed time in seconds.
+    """
+    began = perf_counter()
+    for _ in run_jobs():
+        pass
+    return perf_counter() - began

@@ -8,14 +8,17 @@ other bodies.
 from __future__ import annotations
 
 import operator
+import os
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body import SoftBody
 from impinge.checks import Floats, Ints, as_length, as_positions
 from impinge.deform.springs import SpringSheet
 from impinge.errors import OptionError
+from impinge.mesh.body import SurfaceLike
 from impinge.mesh.cubes import as_surface
 from impinge.mesh.tri_mesh import TriMesh
 
@@ -42,10 +45,10 @@ class Cloth(SoftBody):
 
     def __init__(
         self,
-        surface: Any,
+        surface: SurfaceLike,
         *,
         thickness: float | None = None,
-        fixed: Any = None,
+        fixed: ArrayLike | None = None,
         stretching: float = 100.0,
         bending: float = 0.02,
         density: float = 0.2,
@@ -76,7 +79,7 @@ class Cloth(SoftBody):
         if fixed is not None:
             self.fix(fixed)
 
-    def save(self, path: Any) -> NoReturn:  # noqa: ARG002
+    def save(self, path: str | os.PathLike[str]) -> NoReturn:  # noqa: ARG002
         """Refuse: files hold soft bodies with tets."""
         raise OptionError("a cloth cannot be saved by itself; Simulation.save keeps its state")
 
@@ -98,7 +101,7 @@ class DrivingSheet(TriMesh):
         super().__init__(vertices, faces)
         self._body = body
 
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:
+    def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> None:
         """Set new positions, shape (n, 3), of both meshes."""
         x = as_positions(vertices, count=len(self.vertices), check=check)
         with self._body.driven(x):

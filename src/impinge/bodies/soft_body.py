@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body_meshes import DrivingTets, SteeredSurface
 from impinge.checks import Bools, Floats, Ints, as_ids, as_numbers, as_positions, check_finite, shown
@@ -32,7 +33,7 @@ from impinge.deform.materials import Material, material_of
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, MeshWarning, OptionError
 from impinge.mesh.adjacency import Adjacency
-from impinge.mesh.body import as_body
+from impinge.mesh.body import BodyLike, SurfaceLike, as_body
 from impinge.mesh.cubes import as_surface
 from impinge.mesh.prepare import TIME_LIMIT, Method, coarse_tets
 from impinge.mesh.tet_mesh import TetMesh
@@ -99,13 +100,13 @@ class SoftBody:
 
     def __init__(
         self,
-        surface: Any,
-        coarse: Any,
+        surface: SurfaceLike,
+        coarse: BodyLike,
         *,
         material: Material | str = "rubber",
         model: str | ReducedModel = "green_strain",
         embedding: EmbeddingName = "rigid_links",
-        fixed: Any = None,
+        fixed: ArrayLike | None = None,
     ) -> None:
         _check_names(model, embedding)
         dense, (rest, tets) = as_surface(surface), _coarse_arrays(coarse)
@@ -151,7 +152,7 @@ class SoftBody:
     @classmethod
     def from_surface(
         cls,
-        surface: Any,
+        surface: SurfaceLike,
         *,
         coarse_faces: int = 1000,
         material: Material | str = "rubber",
@@ -205,7 +206,7 @@ class SoftBody:
         return view
 
     @velocities.setter
-    def velocities(self, velocities: Any) -> None:
+    def velocities(self, velocities: ArrayLike) -> None:
         v = as_positions(velocities, name="velocities", count=len(self._velocities))
         with self._lock:
             self._velocities = self.held_to(v.copy())
@@ -216,7 +217,12 @@ class SoftBody:
         return v
 
     def step(
-        self, dt: float, *, gravity: Any = EARTH, forces: Any = None, max_substep: float | None = None
+        self,
+        dt: float,
+        *,
+        gravity: ArrayLike = EARTH,
+        forces: ArrayLike | None = None,
+        max_substep: float | None = None,
     ) -> StepReport:
         """Advance by ``dt`` [s] in stable sub-steps and deform the surface.
 
@@ -256,8 +262,9 @@ class SoftBody:
         return report
 
     def advance(
-        self, x: Floats, v: Floats, duration: float, *, gravity: Any, forces: Any, max_substep: float | None = None
-    ) -> StepReport:
+        self, x: Floats, v: Floats, duration: float, *, gravity: ArrayLike, forces: ArrayLike | None,
+        max_substep: float | None = None,
+    ) -> StepReport:  # fmt: skip
         """Integrate positions and velocities of the coarse mesh in place; the state of the body is unchanged."""
         with self._lock:
             return self._integrator.advance(
@@ -312,14 +319,14 @@ class SoftBody:
         """Ids of the coarse vertices with a prescribed velocity, ascending."""
         return np.flatnonzero(self._moved).astype(np.int32)
 
-    def fix(self, ids: Any) -> None:
+    def fix(self, ids: ArrayLike) -> None:
         """Fix coarse vertices, by ids or mask, in addition to those fixed already."""
         rows = as_ids(ids, name="ids", count=len(self._fixed))
         with self._lock:
             self._fixed[rows], self._moved[rows] = True, False
             self._velocities = self.held_to(self._velocities.copy())
 
-    def move(self, ids: Any, velocities: Any) -> None:
+    def move(self, ids: ArrayLike, velocities: ArrayLike) -> None:
         """Prescribe constant velocities [m / s] of coarse vertices: one row for each id, or one for all."""
         rows = np.atleast_1d(as_numbers(ids, "ids"))
         unique = as_ids(rows, name="ids", count=len(self._fixed))
@@ -337,7 +344,7 @@ class SoftBody:
             self._motion[rows] = motion
             self._velocities = self.held_to(self._velocities.copy())
 
-    def release(self, ids: Any = None) -> None:
+    def release(self, ids: ArrayLike | None = None) -> None:
         """Release fixed and moved vertices: those given, or all."""
         rows = slice(None) if ids is None else as_ids(ids, name="ids", count=len(self._fixed))
         with self._lock:
@@ -388,7 +395,9 @@ class SoftBody:
         with self._lock:
             return restored, (content_of(self),)
 
-    def restore(self, coarse: Any, surface: Any, frames: Any, velocities: Any, time: float) -> None:
+    def restore(
+        self, coarse: ArrayLike, surface: ArrayLike, frames: Floats, velocities: ArrayLike, time: float
+    ) -> None:
         """Set a saved state."""
         with self._lock:
             self.coarse.update(coarse)
@@ -409,7 +418,7 @@ class SoftBody:
 # border checks -------------------------------------------------------------------------------------------
 
 
-def _coarse_arrays(coarse: Any) -> tuple[Floats, Ints]:
+def _coarse_arrays(coarse: BodyLike) -> tuple[Floats, Ints]:
     """Vertices and live tets, reordered if all volumes are negative: files use either order of corners."""
     body = as_body(coarse)
     if not isinstance(body, TetMesh):

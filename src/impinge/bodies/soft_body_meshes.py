@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.checks import Floats, Ints, as_positions
 from impinge.errors import MeshError
@@ -23,7 +24,7 @@ class DrivingTets(TetMesh):
         super().__init__(vertices, tets)
         self._body = body
 
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> None:
+    def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> None:
         """Set new positions, shape (n, 3), and deform the dense surface: both or neither.
 
         An update waits for a step of another thread.
@@ -36,7 +37,7 @@ class DrivingTets(TetMesh):
         """Copy and pickle the body with its coarse mesh."""
         return operator.attrgetter("coarse"), (self._body,)
 
-    def remove_tets(self, ids: Any) -> NoReturn:  # noqa: ARG002
+    def remove_tets(self, ids: ArrayLike) -> NoReturn:  # noqa: ARG002
         """Refuse: the model has a copy of the tets."""
         raise MeshError("the coarse mesh of a soft body cannot lose tets; make a new SoftBody of the remaining ones")
 
@@ -58,16 +59,16 @@ class SteeredSurface(TriMesh):
         """Set the positions of the embedding, which are finite."""
         super().update(vertices, check=False)
 
-    def update(self, vertices: Any, *, copy: bool = True, check: bool = True) -> NoReturn:  # noqa: ARG002
+    def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> NoReturn:  # noqa: ARG002
         """Refuse: the coarse mesh defines the motion."""
         raise MeshError(
             "this surface is steered by a soft body and cannot be updated by itself; update the soft body's coarse mesh"
         )
 
-    def add_vertices(self, vertices: Any) -> NoReturn:  # noqa: ARG002
+    def add_vertices(self, vertices: ArrayLike) -> NoReturn:  # noqa: ARG002
         """Refuse: a new vertex has no embedding."""
         raise MeshError("this surface is steered by a soft body and cannot gain vertices; make a new SoftBody")
 
-    def add_triangles(self, faces: Any, vertices: Any = None) -> Ints:
+    def add_triangles(self, faces: ArrayLike, vertices: ArrayLike | None = None) -> Ints:
         """Add triangles of existing vertices; new vertices are refused."""
         return self.add_vertices(vertices) if vertices is not None else super().add_triangles(faces)

@@ -13,9 +13,8 @@ Guarantee   Every affine motion of the coarse mesh is reproduced up to rounding,
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range
@@ -42,7 +41,7 @@ class Barycentric:
         Dense positions at rest, shape (n, 3).
     """
 
-    def __init__(self, coarse_rest: Any, tets: Any, dense_rest: Any) -> None:
+    def __init__(self, coarse_rest: ArrayLike, tets: ArrayLike, dense_rest: ArrayLike) -> None:
         coarse = as_positions(coarse_rest, name="coarse_rest")
         dense = as_positions(dense_rest, name="dense_rest")
         self._tets = as_indices(tets, name="tets", columns=4).copy()

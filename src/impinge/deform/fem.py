@@ -42,11 +42,11 @@ import threading
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range, is_buffer
+from impinge.checks import Floats, Ints, as_buffer, as_indices, as_number, as_positions, check_range, is_buffer
 from impinge.deform import fem_kernels as kernels
-from impinge.deform.materials import Material, as_number, material_of
+from impinge.deform.materials import Material, material_of
 from impinge.errors import MeshError
 from impinge.mesh.tet_mesh import signed_volumes
 
@@ -137,7 +137,7 @@ class Elements:
 
     _model: ClassVar[int]
 
-    def __init__(self, rest: Any, tets: Any, material: Material | str, *, barrier: float = 0.0) -> None:
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 0.0) -> None:
         self.material = material_of(material)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.tets: Ints = as_indices(tets, name="tets", columns=4).copy()
@@ -251,8 +251,10 @@ class GreenStrain(Elements):
 
     _model = kernels.GREEN
 
-    def __init__(self, rest: Any, tets: Any, material: Material | str, *, barrier: float = 1.0) -> None:
-        barrier = as_number(barrier, "barrier", "a number of at least 0, relative to λ + 2 μ", lambda x: x >= 0.0)
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 1.0) -> None:
+        barrier = as_number(
+            barrier, "barrier", "a number of at least 0, relative to λ + 2 μ", least=0.0, below=math.inf
+        )
         super().__init__(rest, tets, material, barrier=barrier)
 
 
@@ -271,7 +273,7 @@ class Corotated(Elements):
 
     _model = kernels.COROTATED
 
-    def __init__(self, rest: Any, tets: Any, material: Material | str) -> None:
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str) -> None:
         super().__init__(rest, tets, material)
 
 

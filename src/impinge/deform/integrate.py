@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, check_finite, shown
+from impinge.checks import Floats, Ints, as_buffer, as_ids, as_number, as_numbers, as_positions, check_finite, shown
 from impinge.deform import integrate_kernels as kernels
 from impinge.deform.fem import ReducedModel
-from impinge.deform.materials import as_number
 from impinge.errors import ImpingeError, MeshError, OptionError
 
 LENIENCE = 1.5
@@ -72,10 +72,10 @@ class Integrator:
         v: Floats,
         duration: float,
         *,
-        external: Any = None,
-        gravity: Any = NO_GRAVITY,
-        fixed: Any = None,
-        prescribed: Any = None,
+        external: ArrayLike | None = None,
+        gravity: ArrayLike = NO_GRAVITY,
+        fixed: ArrayLike | None = None,
+        prescribed: tuple[ArrayLike, ArrayLike] | None = None,
         max_substep: float | None = None,
     ) -> StepReport:
         """Move positions ``x`` and velocities ``v``, both (n, 3), in place.
@@ -168,10 +168,10 @@ class Integrator:
 def as_seconds(value: Any, name: str, *, zero: bool = True) -> float:
     """Convert ``value`` to a finite time [s], or raise an error."""
     expected = f"a {'' if zero else 'positive '}number of seconds"
-    return as_number(value, name, expected, lambda x: x >= 0.0 if zero else x > 0.0)
+    return as_number(value, name, expected, least=0.0, above=None if zero else 0.0, below=math.inf)
 
 
-def _held(fixed: Any, prescribed: Any, count: int) -> tuple[Ints, Floats]:
+def _held(fixed: ArrayLike | None, prescribed: Any, count: int) -> tuple[Ints, Floats]:
     """Ids of fixed and prescribed vertices, and their velocities."""
     ids = as_ids([] if fixed is None else fixed, name="fixed", count=count)
     if prescribed is None:

@@ -12,30 +12,15 @@ Damping     Where φ and ψ are not given, they are λ and μ times the time in 
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from impinge.checks import shown
+from impinge.checks import as_number, shown
 from impinge.errors import OptionError
 
 DAMPING_LENGTH = 0.002
 """Default distance of a pressure wave in the time that relates viscous to elastic stress [m]."""
-
-
-def as_number(value: Any, name: str, expected: str, is_valid: Callable[[float], bool]) -> float:
-    """A finite number as a double, or an error with its name, its value and the expected range."""
-    number = math.nan
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        with contextlib.suppress(OverflowError):
-            number = float(value)
-    if not (math.isfinite(number) and is_valid(number)):
-        raise OptionError(f"{name} is {shown(value)}, expected {expected}")
-    return number
 
 
 @dataclass(frozen=True)
@@ -54,23 +39,20 @@ class Material:
     """ψ: viscosity against changes of shape [Pa s]; by default from the elastic constants."""
 
     def __post_init__(self) -> None:
-        for name, unit in (("youngs_modulus", "Pa"), ("density", "kg/m³")):
-            self._check(name, f"a positive number [{unit}]", lambda x: x > 0.0)
-        self._check(
-            "poisson_ratio",
-            "a number above -1 and below 0.5; use 0.45 to 0.49 for nearly incompressible materials",
-            lambda x: -1.0 < x < 0.5,
-        )
+        def check(name: str, expected: str, **limits: float) -> None:
+            object.__setattr__(self, name, as_number(getattr(self, name), name, expected, **limits))
+
+        check("youngs_modulus", "a positive number [Pa]", above=0.0, below=math.inf)
+        check("density", "a positive number [kg/m³]", above=0.0, below=math.inf)
+        nearly = "use 0.45 to 0.49 for nearly incompressible materials"
+        check("poisson_ratio", f"a number above -1 and below 0.5; {nearly}", above=-1.0, below=0.5)
         if not (self.lame_mu > 0.0 and math.isfinite(self.lame_lambda + self.wave_speed)):
             raise OptionError(f"{self} has Lamé constants beyond the range of doubles; choose other units")
         travel_time = DAMPING_LENGTH / self.wave_speed
         for name, elastic in (("damping_dilation", max(self.lame_lambda, 0.0)), ("damping_shear", self.lame_mu)):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, travel_time * elastic)
-            self._check(name, "a number of at least 0 [Pa s]", lambda x: x >= 0.0)
-
-    def _check(self, name: str, expected: str, is_valid: Callable[[float], bool]) -> None:
-        object.__setattr__(self, name, as_number(getattr(self, name), name, expected, is_valid))
+            check(name, "a number of at least 0 [Pa s]", least=0.0, below=math.inf)
 
     @property
     def lame_lambda(self) -> float:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from impinge.checks import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
@@ -74,7 +74,7 @@ class RigidLinks:
         Dense positions at rest, shape (n, 3).
     """
 
-    def __init__(self, coarse_rest: Any, surface_vertex_ids: Any, dense_rest: Any) -> None:
+    def __init__(self, coarse_rest: ArrayLike, surface_vertex_ids: ArrayLike, dense_rest: ArrayLike) -> None:
         coarse = as_positions(coarse_rest, name="coarse_rest")
         dense = as_positions(dense_rest, name="dense_rest")
         ids = as_ids(surface_vertex_ids, name="surface_vertex_ids", count=len(coarse))
@@ -112,7 +112,7 @@ class RigidLinks:
         return self._frame.copy()
 
     @frames.setter
-    def frames(self, frames: Any) -> None:
+    def frames(self, frames: Floats) -> None:
         rows = as_numbers(frames, "frames")
         if rows.shape != self._frame.shape or not np.isfinite(rows).all():
             raise MeshError(f"frames have shape {rows.shape}, expected finite numbers in the shape {self._frame.shape}")

@@ -18,15 +18,13 @@ Guarantee   Forces of springs sum to zero, and so do their moments, up to roundi
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Floats, Ints, as_indices, as_positions, check_range
+from impinge.checks import Floats, Ints, as_indices, as_number, as_positions, check_range
 from impinge.deform import springs_kernels as kernels
 from impinge.deform.fem import SAFETY, STABLE_RADIUS
-from impinge.deform.materials import as_number
 from impinge.errors import MeshError
 
 NO_TETS: Ints = np.zeros((0, 4), dtype=np.int32)
@@ -43,13 +41,13 @@ class SpringSheet:
     """
 
     def __init__(
-        self, rest: Any, faces: Any, *, stretching: float = 100.0, bending: float = 0.02, density: float = 0.2,
-        damping: float = 0.3, drag: float = 0.5,
+        self, rest: ArrayLike, faces: ArrayLike, *, stretching: float = 100.0, bending: float = 0.02,
+        density: float = 0.2, damping: float = 0.3, drag: float = 0.5,
     ) -> None:  # fmt: skip
         for name, value in (("stretching", stretching), ("density", density)):
-            as_number(value, name, "a positive number", lambda x: x > 0.0)
+            as_number(value, name, "a positive number", above=0.0, below=math.inf)
         for name, value in (("bending", bending), ("damping", damping), ("drag", drag)):
-            as_number(value, name, "a number from 0", lambda x: x >= 0.0)
+            as_number(value, name, "a number from 0", least=0.0, below=math.inf)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.faces: Ints = as_indices(faces, name="faces", columns=3).copy()
         check_range(self.faces, len(self.rest), "faces")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from impinge.checks import Floats, as_positions
 from impinge.errors import OptionError
@@ -37,13 +37,13 @@ class Wave:
         if steepness >= 1.0:
             raise OptionError(f"amplitude · wave_number is {steepness:g}, expected less than 1: steeper waves fold")
 
-    def __call__(self, rest_positions: Any, t: float) -> Floats:
+    def __call__(self, rest_positions: ArrayLike, t: float) -> Floats:
         """Positions at time ``t``, shape (n, 3)."""
         x = as_positions(rest_positions, name="rest_positions")
         return x + self.amplitude * np.sin(self.wave_number * x[:, [1, 2, 0]] + self.angular_speed * t)
 
 
-def twist(positions: Any, angle_per_length: float, *, axis: int = 2) -> Floats:
+def twist(positions: ArrayLike, angle_per_length: float, *, axis: int = 2) -> Floats:
     """Rotate each slice across ``axis`` (0, 1 or 2) by ``angle_per_length`` [rad] times its coordinate."""
     if axis not in (0, 1, 2):
         raise OptionError(f"axis is {axis!r}, expected 0, 1 or 2")
@@ -56,7 +56,7 @@ def twist(positions: Any, angle_per_length: float, *, axis: int = 2) -> Floats:
     return twisted
 
 
-def explode(positions: Any, amount: float, *, seed: int = 0) -> Floats:
+def explode(positions: ArrayLike, amount: float, *, seed: int = 0) -> Floats:
     """Move vertices away from their mean by random fractions, up to ``amount``, of their distance.
 
     Neighbours separate: the hardest case for a structure that is refitted and not rebuilt.
@@ -72,7 +72,7 @@ def explode(positions: Any, amount: float, *, seed: int = 0) -> Floats:
     return thrown
 
 
-def turn_inside_out(positions: Any, t: float) -> Floats:
+def turn_inside_out(positions: ArrayLike, t: float) -> Floats:
     """Push vertices through their mean to the other side, one slice across x after the other; all are at t = 1."""
     x = as_positions(positions, name="positions")
     if not len(x):

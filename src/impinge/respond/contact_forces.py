@@ -1,29 +1,32 @@
-"""Forces of many contacts on all soft bodies together, stable for any stiffness and step.
+"""Implicit contact forces on all soft bodies, stable for any stiffness and step.
 
-Contacts are *rows* on the coarse vertices of all bodies, one behind the other. Between two searches they are linear:
+Each contact is one *constraint*: row i of two sparse Jacobians G and S over the coarse vertices of all bodies, which
+are stored one body after the other. Between two searches constraints are linear:
 
-    d = depth + G dx + rate t     how deep; dx  how far vertices have moved since the search, t  since then
-    s = S v + drive               how fast the two sides slide against each other, shape (k, 3)
+    d = depth + G dx + rate t     penetration; dx  displacement of vertices since the search, t  time since the search
+    s = S v + drive               relative velocity of the two sides, shape (k, 3)
 
-``rate`` and ``drive`` come from bodies whose motion is given. For a sub-step h from the velocities v⁺ without contacts:
+``rate`` and ``drive`` are the contributions of scripted bodies. For a sub-step h and velocities v⁺ without contacts:
 
-1. Push    p = k (d + h u) + c u, not less than 0, u = G v + rate the speed at which the contact deepens at the *end* of
-           the step: springs and dampers are implicit, so that no stiffness is too large (Moreau's time stepping).
-2. Rub     The force across the normal that stops the sliding at the end of the step, but at most μ p (Coulomb). What
-           holds, holds still: there is no spring that creeps.
-3. Solve   both for all contacts at once by projected Gauss-Seidel sweeps over v = v⁺ - M⁻¹ (Gᵀ h p + Sᵀ rub), from the
-           forces of the sub-step before, until no sweep changes any speed by more than ``TOLERANCE`` of the largest.
-4. Act     F = -Gᵀ p - Sᵀ rub over the whole sub-step: what one body receives the other loses, to rounding.
+1. Normal   p = k (d + h u) + c u, at least 0, with u = G v + rate the depth rate at the *end* of the sub-step. Springs
+            and dampers are implicit, hence stable for any stiffness (Moreau's time stepping).
+2. Friction The tangential force that stops slip at the end of the sub-step, at most μ p (Coulomb). Sticking contacts do
+            not creep: there is no tangential spring.
+3. Solve    both for all contacts by projected Gauss-Seidel sweeps over v = v⁺ - M⁻¹ (Gᵀ h p + Sᵀ friction). Sweeps
+            start from the forces of the previous sub-step and end when none changes a speed by more than ``TOLERANCE``
+            times the largest speed.
+4. Apply    F = -Gᵀ p - Sᵀ friction over the whole sub-step. Action equals reaction to rounding.
 
-Touch       A contact takes part in a sub-step if it would be deeper than 0 at its end without contacts.
-Damping     c = k T, T the ``relax`` of the row: c does not act before the sides touch, and never pulls.
-Forgive     A search may find a contact deeper than was foreseen: a new one, or one whose way out has changed. To push
-            with all of that at once would make energy from nothing. A contact is given as much depth as it was last
-            seen with, none if it is new, and the rest comes back at the rate ``release``: evenly as time passes, since
-            all at the next search would be a blow to bodies deep in each other; and no farther than to ``most`` and
-            what it takes to part against the damper at that rate, or at the speed ``parting``: contacts that push
-            against each other would store the rest. Bodies that begin inside one another are thus parted gently. Where
-            more than ``slack`` is forgiven, friction does not hold them back.
+Active      A contact is active in a sub-step if its penetration would be positive at the end without contacts.
+Damping     c = k T with T the ``relax`` of the contact. Damping acts only on touching sides and never pulls.
+Release     Penetration not caused by relative motion is released gradually. A search may find a contact deeper than
+            the motion explains: a new contact, or one whose exit direction has changed. Applying that depth at once
+            would create energy. A contact starts with the depth of its warm start, 0 if it is new; the rest is withheld
+            and returns at the rate ``release``, continuously in time, because a jump at the next search would be an
+            impact on bodies deep in each other. It returns up to ``release_limit`` plus the depth that drives
+            separation against the damper at that rate, or at ``release_speed``; beyond it, opposing contacts would
+            store energy. Bodies that start inside one another therefore separate slowly. Friction is off where more
+            than ``friction_slack`` is withheld.
 """
 
 from __future__ import annotations
@@ -39,199 +42,213 @@ from impinge.checks import Floats
 from impinge.respond import contact_forces_kernels as kernels
 
 TOLERANCE = 1e-3
-"""Change of a speed in the last sweep, relative to the largest speed of a vertex without contacts.
+"""Largest change of a speed in the last sweep, relative to the largest speed of a vertex without contacts.
 
-Sub-steps begin with the forces of the one before: what rests comes nearer to its balance from one to the next.
+The warm start makes resting contacts converge over successive sub-steps.
 """
-MOST_SWEEPS = 50
-"""Sweeps of a sub-step; what is left goes on in the next, which begins with its forces."""
+MAX_SWEEPS = 50
+"""Sweeps per sub-step; the next sub-step continues from the residual through its warm start."""
 RELEASE = 5.0
-"""How fast a depth comes back that was forgiven [1 / s]: gently, within some tenths of a second."""
+"""Rate at which withheld penetration returns [1 / s]: within some tenths of a second."""
 
 
-class Sums(NamedTuple):
-    """Rows of a sparse matrix on coarse vertices: row i has the entries start[i] to start[i + 1]."""
+class SparseRows(NamedTuple):
+    """Rows of a sparse matrix on coarse vertices; row i has the entries start[i] to start[i + 1]."""
 
     start: NDArray[np.int64]
     vertex: NDArray[np.int64]
     weight: Floats
-    """Of each entry a vector, shape (m, 3), or a matrix, shape (m, 3, 3)."""
+    """A vector per entry, shape (m, 3), or a matrix per entry, shape (m, 3, 3)."""
 
-    def rows(self, ids: NDArray[np.int64]) -> Sums:
-        """Some of the rows."""
+    def rows(self, ids: NDArray[np.int64]) -> SparseRows:
+        """Return the rows ``ids``."""
         count = np.diff(self.start)[ids]
         start = np.concatenate([[0], np.cumsum(count)])
         entry = np.repeat(self.start[ids] - start[:-1], count) + np.arange(start[-1])
-        return Sums(start, self.vertex[entry], self.weight[entry])
+        return SparseRows(start, self.vertex[entry], self.weight[entry])
 
 
 @dataclass(frozen=True, eq=False)
-class ContactRows:
-    """Contacts as linear functions of the coarse vertices of all bodies."""
+class ContactConstraints:
+    """Contacts as linear functions of the coarse vertices of all bodies; entry i of each array is contact i."""
 
-    push: Sums
-    """G: how a contact deepens with its vertices."""
-    slide: Sums
-    """S: how its sides slide."""
+    normal_jacobian: SparseRows
+    """G: depth rate per vertex velocity."""
+    slip_jacobian: SparseRows
+    """S: relative velocity of the sides per vertex velocity."""
     normal: Floats
     """Unit vectors from a to b, shape (k, 3)."""
     depth: Floats
-    """At the search; negative where the sides are apart, shape (k,)."""
+    """Penetration at the search, negative where the sides are apart, shape (k,)."""
     rate: Floats
+    """Depth rate due to scripted bodies, shape (k,)."""
     drive: Floats
+    """Relative velocity due to scripted bodies, shape (k, 3)."""
     stiffness: Floats
     """Force per depth, shape (k,)."""
     relax: Floats
     """Damping per stiffness [s], shape (k,)."""
     scale: Floats
-    """Force on a body per push: 1 for lengths, less if normals of a row differ, the area for volumes, shape (k,)."""
+    """Force on a body per unit of normal force, shape (k,): 1 for lengths, less where merged normals differ, an area
+    for volumes."""
     release: Floats
-    """How fast a depth comes back that was forgiven [1 / s]; 0 where depths mean something by their changes only."""
+    """Rate at which withheld penetration returns [1 / s], shape (k,); 0 where only changes of depth are meaningful."""
     volumetric: NDArray[np.bool_]
     """Whether depths are volumes, shape (k,)."""
     key: NDArray[np.int64]
-    """The same while the same things touch, shape (k,)."""
+    """Identity of a contact across searches, shape (k,)."""
     body_a: NDArray[np.int64]
-    """Number of the first body in the world, -1 for the ground, shape (k,)."""
+    """Index of the first body in the world, -1 for the ground, shape (k,)."""
     body_b: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.depth)
 
-    def of_pairs(self, pairs: Collection[tuple[int, int]]) -> ContactRows:
-        """The rows of some pairs of bodies, each given in any order."""
+    def of_pairs(self, pairs: Collection[tuple[int, int]]) -> ContactConstraints:
+        """Return the constraints between the given pairs of bodies, in either order."""
         wanted = {frozenset(pair) for pair in pairs}
         both = zip(self.body_a.tolist(), self.body_b.tolist())
         ids = np.array(
             [k for k, pair in enumerate(both) if frozenset(pair) in wanted] if wanted else [], dtype=np.int64
         )
         columns = {name: getattr(self, name)[ids] for name in COLUMNS}
-        return ContactRows(push=self.push.rows(ids), slide=self.slide.rows(ids), **columns)
+        return ContactConstraints(self.normal_jacobian.rows(ids), self.slip_jacobian.rows(ids), **columns)
 
 
 COLUMNS = (
     "normal", "depth", "rate", "drive", "stiffness", "relax", "scale", "release", "volumetric", "key", "body_a",
     "body_b",
 )  # fmt: skip
-"""Arrays of ``ContactRows`` with one entry for each contact."""
+"""Arrays of ``ContactConstraints`` with one entry per contact."""
 
 
-class Memory(NamedTuple):
-    """What contacts remember from one search to the next."""
+class WarmStart(NamedTuple):
+    """Solution of the last sub-step, by contact key: the initial guess after the next search."""
 
     key: NDArray[np.int64]
-    """Rising."""
-    push: Floats
-    """With which they pushed last, shape (k,)."""
-    rub: Floats
-    """Friction then, shape (k, 3)."""
+    """Sorted, shape (k,)."""
+    normal_force: Floats
+    """Shape (k,)."""
+    friction_force: Floats
+    """Shape (k, 3)."""
     depth: Floats
-    """With which they pushed last, shape (k,)."""
+    """Penetration that the springs acted on, shape (k,)."""
 
 
-def no_memory() -> Memory:
-    """Nothing touches yet."""
-    return Memory(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 3)), np.zeros(0))
+def no_warm_start() -> WarmStart:
+    """Return a warm start without contacts."""
+    return WarmStart(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 3)), np.zeros(0))
 
 
 class ContactForces:
-    """Forces of the rows of one search; ``inverse_masses`` are 0 for coarse vertices that do as they are told."""
+    """Forces of the constraints of one search; ``inverse_masses`` are 0 for vertices with prescribed motion."""
 
     def __init__(
-        self, rows: ContactRows, inverse_masses: Floats, *, friction: float, memory: Memory, slack: float = np.inf,
-        most: Floats | float = np.inf, parting: float = np.inf,
+        self, constraints: ContactConstraints, inverse_masses: Floats, *, friction: float, warm_start: WarmStart,
+        friction_slack: float = np.inf, release_limit: Floats | float = np.inf, release_speed: float = np.inf,
     ) -> None:  # fmt: skip
-        self.rows, self._inverse_mass = rows, inverse_masses
-        self._along, self._across = np.zeros(len(rows)), np.zeros(len(rows))
-        room, square = np.zeros((len(inverse_masses), 3, 3)), np.zeros((3, 3))
-        kernels.own_masses(rows.push, rows.slide, inverse_masses, room, square, self._along, self._across)
-        self.pressed, self.rubbing, before = _recall(memory, rows.key)
-        """Push of each contact, and force of friction on side b, in the last sub-step."""
-        self._unit = np.where(rows.volumetric, rows.scale, 1.0)
-        self._forgiven = np.clip(rows.depth - before, 0.0, np.maximum(rows.depth, 0.0))
-        speed = np.minimum(rows.release * self._forgiven, parting * self._unit)
-        self._room = np.maximum(most * self._unit + rows.relax * speed - (rows.depth - self._forgiven), 0.0)
-        """How much of it may come back before the next search."""
-        self._pushed, self._rubbed = np.zeros(len(rows)), np.zeros((len(rows), 3))
-        self._grip = np.where(self._forgiven <= slack * self._unit, float(friction), 0.0)
-        self.rubbing[self._grip == 0.0] = 0.0
+        self.constraints, self._inverse_mass = constraints, inverse_masses
+        count, depth = len(constraints), constraints.depth
+        self._response_n, self._response_t = np.zeros(count), np.zeros(count)
+        kernels.own_responses(
+            constraints.normal_jacobian, constraints.slip_jacobian, inverse_masses,
+            np.zeros((len(inverse_masses), 3, 3)), np.zeros((3, 3)), self._response_n, self._response_t,
+        )  # fmt: skip
+        self.normal_force, self.friction_force, previous = _lookup(warm_start, constraints.key)
+        """Of each contact in the last sub-step; friction acts on side b."""
+        self._unit = np.where(constraints.volumetric, constraints.scale, 1.0)
+        self._withheld = np.clip(depth - previous, 0.0, np.maximum(depth, 0.0))
+        speed = np.minimum(constraints.release * self._withheld, release_speed * self._unit)
+        self._releasable = np.maximum(
+            release_limit * self._unit + constraints.relax * speed - (depth - self._withheld), 0.0
+        )
+        """Withheld penetration that may return before the next search, shape (k,)."""
+        self._normal_impulse, self._friction_impulse = np.zeros(count), np.zeros((count, 3))
+        self._friction = np.where(self._withheld <= friction_slack * self._unit, float(friction), 0.0)
+        self.friction_force[self._friction == 0.0] = 0.0
 
-    def over(self, h: float, dx: Floats, free: Floats, since: float) -> Floats:
-        """Forces on all coarse vertices over a sub-step ``h`` that begins ``since`` after the search, shape (n, 3).
+    def solve(self, h: float, dx: Floats, free: Floats, since: float) -> Floats:
+        """Return forces on all coarse vertices over a sub-step ``h`` that starts ``since`` after the search, (n, 3).
 
-        ``free`` are the velocities that vertices would have at its end without contacts.
+        ``free`` are the velocities at its end without contacts.
         """
-        rows = self.rows
+        rows = self.constraints
         if not len(rows):
             return np.zeros_like(free)
-        force, pressed, rubbing = np.zeros_like(free), self.pressed.copy(), self.rubbing.copy()
+        force, normal_force, friction_force = np.zeros_like(free), self.normal_force.copy(), self.friction_force.copy()
         kernels.solve(
-            h, since, MOST_SWEEPS, TOLERANCE, rows.push, rows.slide, self._inverse_mass, rows.normal,
-            self._counted(since), rows.stiffness, rows.relax, self._along, self._across, rows.scale, self._unit,
-            rows.rate, rows.drive, self._grip, dx, free, pressed, rubbing, force,
+            h, since, MAX_SWEEPS, TOLERANCE, rows.normal_jacobian, rows.slip_jacobian, self._inverse_mass, rows.normal,
+            self._released_depth(since), rows.stiffness, rows.relax, self._response_n, self._response_t, rows.scale,
+            self._unit, rows.rate, rows.drive, self._friction, dx, free, normal_force, friction_force, force,
         )  # fmt: skip
-        self.pressed, self.rubbing = pressed, rubbing
+        self.normal_force, self.friction_force = normal_force, friction_force
         return force
 
-    def _counted(self, since: float) -> Floats:
-        """Depths at the search without what is still forgiven ``since`` then, shape (k,)."""
-        back = (1.0 - np.exp(-since * self.rows.release)) * self._forgiven
-        return np.asarray(self.rows.depth - self._forgiven + np.minimum(back, self._room))
+    def _released_depth(self, since: float) -> Floats:
+        """Depths at the search without the part that is still withheld ``since`` after it, shape (k,)."""
+        released = (1.0 - np.exp(-since * self.constraints.release)) * self._withheld
+        return np.asarray(self.constraints.depth - self._withheld + np.minimum(released, self._releasable))
 
-    def _deepening(self, v: Floats) -> Floats:
-        """How fast contacts deepen by the motion of soft bodies, shape (k,)."""
-        out = np.zeros(len(self.rows))
-        kernels.deepening(self.rows.push, v, out)
+    def _depth_rates(self, v: Floats) -> Floats:
+        """G v, shape (k,)."""
+        out = np.zeros(len(self.constraints))
+        kernels.depth_rates(self.constraints.normal_jacobian, v, out)
         return out
 
     def energy(self, dx: Floats, since: float) -> float:
-        """Energy in the springs of contacts [J]."""
-        depth = np.maximum(self._depth_after(dx, since), 0.0)
-        return 0.5 * float((self.rows.stiffness * depth**2).sum())
+        """Energy of the contact springs [J]."""
+        depth = np.maximum(self._spring_depth(dx, since), 0.0)
+        return 0.5 * float((self.constraints.stiffness * depth**2).sum())
 
-    def _depth_after(self, dx: Floats, since: float) -> Floats:
-        """How deep each contact counts now, shape (k,)."""
-        return np.asarray(self._counted(since) + self._deepening(dx) + since * self.rows.rate)
+    def _spring_depth(self, dx: Floats, since: float) -> Floats:
+        """Penetration that the springs act on now, shape (k,)."""
+        return np.asarray(self._released_depth(since) + self._depth_rates(dx) + since * self.constraints.rate)
 
     def deepest(self, dx: Floats, since: float) -> float:
-        """How deep the deepest contact is, with what is forgiven; volumes count by their sum per area of all."""
-        rows, holds = self.rows, self.pressed > 0.0
-        depth = rows.depth + self._deepening(dx) + since * rows.rate
-        lengths, volumes = holds & ~rows.volumetric, holds & rows.volumetric
+        """Largest penetration including what is withheld; volumes count by their total divided by the total area."""
+        rows, active = self.constraints, self.normal_force > 0.0
+        depth = rows.depth + self._depth_rates(dx) + since * rows.rate
+        lengths, volumes = active & ~rows.volumetric, active & rows.volumetric
         mean = float(depth[volumes].sum() / rows.scale[volumes].sum()) if volumes.any() else 0.0
         return max(float(depth[lengths].max(initial=0.0)), mean)
 
-    def memory(self, dx: Floats, since: float) -> Memory:
-        """What the next search has to know, which comes ``since`` after this one."""
-        depth = self._depth_after(dx, since)
-        holds = np.flatnonzero((self.pressed > 0.0) | (depth > 0.0))
-        order = holds[np.argsort(self.rows.key[holds], kind="stable")]
-        return Memory(self.rows.key[order], self.pressed[order], self.rubbing[order], np.maximum(depth[order], 0.0))
+    def warm_start(self, dx: Floats, since: float) -> WarmStart:
+        """Return the warm start of the next search, ``since`` after this one."""
+        depth, key = self._spring_depth(dx, since), self.constraints.key
+        active = np.flatnonzero((self.normal_force > 0.0) | (depth > 0.0))
+        order = active[np.argsort(key[active], kind="stable")]
+        return WarmStart(
+            key[order], self.normal_force[order], self.friction_force[order], np.maximum(depth[order], 0.0)
+        )
 
-    def rows_after(self, dx: Floats, since: float) -> ContactRows:
-        """The same contacts ``since`` after the search, as deep as they are then."""
-        return replace(self.rows, depth=self.rows.depth + self._deepening(dx) + since * self.rows.rate)
+    def constraints_after(self, dx: Floats, since: float) -> ContactConstraints:
+        """Return the constraints with the depths they have ``since`` after the search."""
+        rows = self.constraints
+        return replace(rows, depth=rows.depth + self._depth_rates(dx) + since * rows.rate)
 
-    def keep(self, h: float) -> None:
-        """Let the forces found last count, over a sub-step ``h``, in what contacts have done since the search."""
-        self._pushed += h * self.pressed
-        self._rubbed += h * self.rubbing
+    def accumulate(self, h: float) -> None:
+        """Add the forces of the last solve, over a sub-step ``h``, to the impulses since the search."""
+        self._normal_impulse += h * self.normal_force
+        self._friction_impulse += h * self.friction_force
 
-    def on_a(self) -> Floats:
+    def impulse_on_a(self) -> Floats:
         """Impulse of each contact on side a since the search, shape (k, 3)."""
-        return -(self._pushed * self.rows.scale)[:, None] * self.rows.normal - self._rubbed
+        normal = -(self._normal_impulse * self.constraints.scale)[:, None] * self.constraints.normal
+        return normal - self._friction_impulse
 
     def work(self) -> float:
-        """What bodies whose motion is given have done since the search [J]."""
-        return float((self._pushed * self.rows.rate).sum() + (self._rubbed * self.rows.drive).sum())
+        """Work of scripted bodies since the search [J]."""
+        rows = self.constraints
+        return float((self._normal_impulse * rows.rate).sum() + (self._friction_impulse * rows.drive).sum())
 
 
-def _recall(memory: Memory, key: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-    """Push, friction and depth of contacts that were there before, 0 for others."""
-    push, rub, depth = np.zeros(len(key)), np.zeros((len(key), 3)), np.zeros(len(key))
-    if len(memory.key) and len(key):
-        place = np.minimum(np.searchsorted(memory.key, key), len(memory.key) - 1)
-        known = memory.key[place] == key
-        old = place[known]
-        push[known], rub[known], depth[known] = memory.push[old], memory.rub[old], memory.depth[old]
-    return push, rub, depth
+def _lookup(warm_start: WarmStart, key: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+    """Normal force, friction force and depth of the contacts ``key`` in a warm start, 0 for new contacts."""
+    normal, friction, depth = np.zeros(len(key)), np.zeros((len(key), 3)), np.zeros(len(key))
+    if len(warm_start.key) and len(key):
+        place = np.minimum(np.searchsorted(warm_start.key, key), len(warm_start.key) - 1)
+        found = warm_start.key[place] == key
+        old = place[found]
+        normal[found], friction[found] = warm_start.normal_force[old], warm_start.friction_force[old]
+        depth[found] = warm_start.depth[old]
+    return normal, friction, depth

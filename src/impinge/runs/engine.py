@@ -31,6 +31,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from impinge.backend import jit
+from impinge.checks import as_whole
 from impinge.errors import ClusterError, ImpingeError, OptionError
 from impinge.runs.connection import connected, local_client, quiet
 from impinge.runs.sources import NotVisible
@@ -343,8 +344,8 @@ def execute(
 @contextlib.contextmanager
 def engine_for(*, scheduler: str | None, workers: int | None, processes: bool, is_small: bool) -> Iterator[Engine]:
     """The requested engine; by default this process for small work, else one worker process per core."""
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 0):
-        raise OptionError(f"workers is {workers!r}, expected a whole number: 0 for this process, or how many to start")
+    if workers is not None:
+        as_whole(workers, "workers", least=0, remedy=": 0 for this process, or the number of processes to start")
     if scheduler is not None and workers is not None:
         raise OptionError("both a scheduler and workers were given; workers are started only without a scheduler")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

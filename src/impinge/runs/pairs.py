@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import impinge
+from impinge.checks import as_whole
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.detect.common.relation import relation_of
 from impinge.detect.common.results import TrianglePairs
-from impinge.errors import ImpingeError, MeshError, OptionError
+from impinge.errors import ImpingeError, MeshError
 from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.queries import overlap_volume, penetrating_vertices
@@ -111,8 +112,7 @@ def map_pairs(
         If the scheduler or its workers fail.
     """
     parquet()
-    if isinstance(resolution, bool) or not isinstance(resolution, int) or not 1 <= resolution <= 4096:
-        raise OptionError(f"resolution is {resolution!r}, expected a whole number from 1 to 4096")
+    as_whole(resolution, "resolution", most=4096)
     listed = parts_of(parts)
     digest = hashlib.sha256(f"{resolution} {listed.digest()}".encode()).hexdigest()[:32]
     description = {

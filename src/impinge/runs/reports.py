@@ -17,10 +17,10 @@ from impinge.errors import FileError
 from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PairsRun
 from impinge.runs.store import write_bytes
-from impinge.view import picture
+from impinge.view.labels import counted, relation_label
+from impinge.view.picture import pair_items
+from impinge.view.rendering import render
 from impinge.view.report import Page, Tone
-from impinge.view.sides import add_sides
-from impinge.view.words import counted, said
 
 WORST = 3
 """Frames or pairs pictured in a report."""
@@ -144,7 +144,7 @@ def bad_rows(table: Any, *names: str) -> list[tuple[str, str]]:
     return [(" and ".join(row[:-1]), row[-1]) for row in rows if row[-1] is not None]
 
 
-def _begin(run: Run, title: str, what: str, tiles: tuple[str, ...], asked: list[tuple[str, str]]) -> Page:
+def _begin(run: Run, title: str, what: str, tiles: tuple[str, ...], inputs: list[tuple[str, str]]) -> Page:
     """Page with verdict, tiles, options and totals; ``what`` is counted as colliding."""
     page = Page(title)
     colliding, bad = run.totals["colliding"], run.totals["bad"] + run.totals.get("bad_pairs", 0)
@@ -159,7 +159,7 @@ def _begin(run: Run, title: str, what: str, tiles: tuple[str, ...], asked: list[
         page.verdict(f"{found} This is certain: every pair of triangles was decided exactly.", tone)
     page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in tiles)
     page.section("Input")
-    page.facts(asked)
+    page.facts(inputs)
     page.section("Result")
     page.facts((label, run.totals[name]) for name, label in LABELS.items() if name in run.totals)
     return page
@@ -172,26 +172,26 @@ def _end(page: Page, bad: list[tuple[str, str]], heading: str, command: str) -> 
         page.table(bad[:LISTED])
         if len(bad) > LISTED:
             page.text(f"and {len(bad) - LISTED} more; the tables list all")
-    page.section("How to repeat it")
+    page.section("Command")
     page.command(command)
     return page
 
 
 def _add_picture(page: Page, found: TrianglePairs, names: tuple[str, ...], caption: str, *, sides: bool) -> None:
     """Add a picture of pairs, from several directions if ``sides``."""
-    parts = picture.parts_of_pairs(found, names)
+    items = pair_items(found, names)
     if sides:
-        add_sides(page, parts, caption)
+        page.views(items, caption)
     else:
-        page.picture(picture.draw_parts(parts, caption), caption)
+        page.picture(render(items, caption), caption)
 
 
-def frames_report(run: FramesRun, *, asked: list[tuple[str, str]], command: str) -> Page:
+def frames_report(run: FramesRun, *, inputs: list[tuple[str, str]], command: str) -> Page:
     """Page with contacts over time, pictures of the worst frames, unreadable frames, and the command."""
     frames = run.frames()
     counts = _counts(frames)
     title = f"{run.totals['colliding']:,} of {counted(len(run), 'frame')} collide"
-    page = _begin(run, title, "frame", ("frames", "colliding", "contacts"), asked)
+    page = _begin(run, title, "frame", ("frames", "colliding", "contacts"), inputs)
     page.section("Contacts over time")
     bad = np.flatnonzero(np.isnan(counts)).tolist()
     page.chart(counts, across="frame", up="intersecting triangle pairs", marked=bad, mark="unreadable frames")
@@ -218,7 +218,7 @@ def clashes(run: PairsRun) -> list[dict[str, Any]]:
 
 def pair_in_words(row: dict[str, Any]) -> str:
     """The relation of a row as a phrase."""
-    return said(row["relation"], row["name_a"], row["name_b"])
+    return relation_label(row["relation"], row["name_a"], row["name_b"])
 
 
 def write_pairs(run: PairsRun, target: Path) -> None:
@@ -240,12 +240,12 @@ def write_pairs(run: PairsRun, target: Path) -> None:
     _write(run, target, table, arrays)
 
 
-def pairs_report(run: PairsRun, *, asked: list[tuple[str, str]], command: str) -> Page:
+def pairs_report(run: PairsRun, *, inputs: list[tuple[str, str]], command: str) -> Page:
     """Page with the colliding pairs, their contact matrix, pictures, unreadable parts, and the command."""
     rows = clashes(run)
     verb = "collides" if len(rows) == 1 else "collide"
     title = f"{counted(len(rows), 'pair')} of {counted(run.totals['parts'], 'part')} {verb}"
-    page = _begin(run, title, "pair", ("parts", "near", "colliding", "contacts"), asked)
+    page = _begin(run, title, "pair", ("parts", "near", "colliding", "contacts"), inputs)
     if rows:
         page.section("Colliding pairs")
         head = ("pair", "contacts", "volume", "depth")

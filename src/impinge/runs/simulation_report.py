@@ -10,19 +10,10 @@ import numpy as np
 from impinge.checks import Floats
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.runs.simulation_run import SimulationRun
-from impinge.view.picture import (
-    BODY_COLOURS,
-    DEFAULT_SIGHT,
-    EDGES_BELOW,
-    Part,
-    Sight,
-    draw_from,
-    parts_of_world,
-    plot_world,
-)
+from impinge.view.labels import counted
+from impinge.view.picture import BODY_COLOURS, EDGES_BELOW, contact_items
+from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, render, render_views
 from impinge.view.report import Page
-from impinge.view.sides import add_sides
-from impinge.view.words import counted
 from impinge.world.world import World
 
 RECORDED = 48
@@ -63,13 +54,13 @@ def found_in_words(run: SimulationRun) -> Rows:
     return rows
 
 
-def simulation_report(run: SimulationRun, *, title: str, asked: Sequence[tuple[str, Any]], command: str) -> Page:
+def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[str, Any]], command: str) -> Page:
     """A page with verdict, totals, recording, pictures and charts of a run."""
     table = run.table()
     page = Page(title)
     page.verdict(_verdict(table, run.frame_count), "plain" if table["complete"].all() else "unsure")
     page.section("Input")
-    page.facts(asked)
+    page.facts(inputs)
     page.section("Result")
     page.facts(found_in_words(run))
     page.animation(list(recording(run)), "the whole run")
@@ -83,15 +74,15 @@ def simulation_report(run: SimulationRun, *, title: str, asked: Sequence[tuple[s
         found = counted(len(contacts), "vertex or pair of triangles", "vertices or pairs of triangles")
         caption = f"{words}: frame {frame}, {found} in contact"
         if frame == most and len(contacts):
-            add_sides(page, parts_of_world(contacts), caption)
+            page.views(contact_items(contacts), caption)
         else:
-            page.picture(plot_world(contacts), caption)
+            page.picture(render(contact_items(contacts), caption), caption)
     if run.frame_count:
         page.section("Over time")
         for column, up in CHARTS:
             page.chart(table[column], at=table["frame"], across="frame", up=up)
         page.chart(run.timings(), at=table["frame"], across="frame", up="time per frame [ms]")
-    page.section("How to repeat it")
+    page.section("Command")
     page.command(command)
     return page
 
@@ -109,19 +100,19 @@ def _verdict(table: dict[str, Floats], frames: int) -> str:
     return f"{met}. {sure}."
 
 
-def recording(run: SimulationRun) -> Iterator[Any]:
+def recording(run: SimulationRun) -> Iterator[Pixels]:
     """Pictures of evenly spaced frames in one rotating view that contains all of them."""
     frames = np.unique(np.linspace(0, run.frame_count, RECORDED).astype(int))
     bounds = [bound for frame in frames for x in run.positions(frame) for bound in (x.min(axis=0), x.max(axis=0))]
     low, high = np.min(bounds, axis=0), np.max(bounds, axis=0)
-    everything = Part("", np.stack([low, high, high])[None], "#ffffff", 0.0, False)  # keeps the view constant
+    everything = DrawItem("", np.stack([low, high, high])[None], "#ffffff", 0.0, False)  # keeps the view constant
     for frame in frames:
         turn = SWING * (frame / max(run.frame_count, 1) - 0.5)
-        sight = Sight(DEFAULT_SIGHT.azimuth + turn, 18.0, SIZE)
+        camera = Camera(DEFAULT_CAMERA.azimuth + turn, 18.0, SIZE)
         shown = [x[faces] for x, faces in zip(run.positions(frame), run.faces)]
-        parts = [
-            Part("", np.concatenate(shown[k::2]), colour, 1.0, sum(map(len, shown)) < EDGES_BELOW)
+        items = [
+            DrawItem("", np.concatenate(shown[k::2]), colour, 1.0, sum(map(len, shown)) < EDGES_BELOW)
             for k, colour in enumerate(BODY_COLOURS)
             if shown[k::2]
         ]
-        yield draw_from([*parts, everything], "", [sight])[0]
+        yield render_views([*items, everything], "", [camera])[0]

@@ -20,7 +20,7 @@ import numpy as np
 
 from impinge.bodies.cloth import Cloth
 from impinge.bodies.soft_body import SoftBody
-from impinge.checks import Floats
+from impinge.checks import Floats, as_number
 from impinge.deform.materials import Material
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
@@ -30,6 +30,7 @@ from impinge.mesh.tri_mesh import TriMesh
 from impinge.scenes import creatures
 from impinge.scenes.registry import suggest
 from impinge.simulate.particles import Particles
+from impinge.simulate.searches import Response
 from impinge.simulate.simulation import Simulation
 from impinge.world.world import World
 
@@ -48,11 +49,11 @@ class SimulationOptions(TypedDict, total=False):
 
     gravity: Any
     dt: float
-    response: str
+    response: Response
     ground: Any
     stiffness: float | None
     damping: float
-    settling: float
+    modal_damping: float
     friction: float
     sleep_after: float | None
     budget_ms: float | None
@@ -77,10 +78,8 @@ class SimulationScene:
 
     def make(self, *, scale: float = 1.0, **options: Unpack[SimulationOptions]) -> Simulation:
         """The simulation at time 0; ``scale`` is from 0.001 to 100, further options are those of ``Simulation``."""
-        is_number = isinstance(scale, int | float) and not isinstance(scale, bool)
-        if not is_number or not 1e-3 <= scale <= 100.0:
-            raise OptionError(f"scale is {scale!r}, expected a number from 0.001 to 100; 1 is the paper's size")
-        return self.build(float(scale), options)
+        expected = "a number from 0.001 to 100; 1 is the paper's size"
+        return self.build(as_number(scale, "scale", expected, least=1e-3, most=100.0), options)
 
 
 _SCENES: dict[str, SimulationScene] = {}
@@ -284,8 +283,12 @@ def _bulls(scale: float, options: SimulationOptions) -> Simulation:
         wall = shapes.box((0.02, 0.16, 0.18), center=(side * 0.22, 0.0, 0.095), cells=(2, 12, 12))
         bodies[f"{name} wall"] = wall
     sim = _simulation(bodies, options, ground=0.0)
+
+    def motion(side: float) -> Callable[[float], Floats]:
+        return lambda t: _shifted(side * 0.02 * (1.0 - math.cos(math.pi * t)), 0.0, 0.0)
+
     for name, side in (("left wall", 1.0), ("right wall", -1.0)):
-        sim.script(name, lambda t, side=side: _shifted(side * 0.02 * (1.0 - math.cos(math.pi * t)), 0.0, 0.0))
+        sim.script(name, motion(side))
     return sim
 
 

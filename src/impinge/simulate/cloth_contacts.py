@@ -1,17 +1,17 @@
-"""Contacts of cloth, as rows: a sheet has no inside, so that it is kept at a distance instead of being pushed out.
+"""Contact constraints of cloth. Cloth has no interior: contacts keep a distance instead of resolving penetration.
 
-Itself      Vertices and faces, and edges and edges, that are nearer than the thickness push each other along the line
-            between their nearest points (``detect.proximity``; [Bridson2002], 6, with springs). Those that share a
-            vertex do not count. Two sheets do the same, with the mean of their thicknesses.
-Bodies      Vertices of the sheet that are nearer to a closed body than half of the thickness, or inside it, are pushed
-            out along the line to its nearest point, as hard as the harder of both, since heavy bodies may lie on light
-            cloth. An open body is met as if it were a sheet of no thickness, and
-            from the ground it stays half of the thickness too. Things that just meet part across the surface.
+Cloth-cloth  Vertex-face and edge-edge pairs closer than the thickness push each other along the line between their
+             closest points (``detect.proximity``; [Bridson2002], section 6, with springs). Pairs that share a vertex
+             are excluded. Two cloths keep the mean of their thicknesses; a cloth keeps its thickness from itself.
+Cloth-body   Vertices of the cloth closer to a closed body than half the thickness, or inside it, are pushed out along
+             the line to the closest point. The stiffness is the larger one of both bodies, because heavy bodies may
+             rest on light cloth. An open body counts as cloth of zero thickness. The ground is kept at half the
+             thickness as well. Features at zero distance separate along the surface normal.
 
-Pairs are listed up to ``AHEAD`` times as far, so that those that come near before the next search are felt in time.
+Pairs are listed up to ``AHEAD`` times the contact distance: pairs that close in before the next search are included.
 
-Limits      Sharp corners of a body may poke through between the vertices of a sheet. A sheet that has passed through
-            another one is not brought back.
+Limits       Sharp corners of a body may pass between the vertices of a cloth. A cloth that has passed through another
+             one is not brought back.
 """
 
 from __future__ import annotations
@@ -25,93 +25,92 @@ from impinge.checks import Floats
 from impinge.contact.contacts import ContactKind, contact_ids
 from impinge.detect.common.nearest_results import Proximity
 from impinge.queries import closest_points, proximity
-from impinge.respond.contact_forces import ContactRows
-from impinge.simulate.constraints import Side, rows_of_points
-from impinge.simulate.searches import Bodies
-from impinge.simulate.simulated_bodies import Part, is_sheet, thickness
+from impinge.respond.contact_forces import ContactConstraints
+from impinge.simulate.constraints import ContactSide, point_constraints
+from impinge.simulate.searches import SearchContext
+from impinge.simulate.simulated_bodies import SimulatedBody, is_cloth, thickness
 
 AHEAD = 2.0
-"""Pairs this many times farther apart than they may be are listed."""
+"""Distance up to which pairs are listed, relative to the contact distance."""
 
 Ids = NDArray[np.int64]
 
 
-def sheet_rows(bodies: Bodies) -> list[ContactRows]:
-    """Contacts of all cloth with itself, with each other and with bodies."""
-    sheets = [part for part in bodies.parts if is_sheet(part)]
-    if not sheets:
+def cloth_constraints(context: SearchContext) -> list[ContactConstraints]:
+    """Return contacts of all cloth with itself, with other cloth and with bodies."""
+    cloths = [body for body in context.bodies if is_cloth(body)]
+    if not cloths:
         return []
-    margin = max(AHEAD * thickness(part) for part in sheets)
-    pairs = [(part.number, part.number) for part in sheets if not bodies.world.ignores(part.name, part.name)]
-    pairs += [(a, b) for a, b in bodies.world.near_pairs(margin=margin).tolist() if bodies.is_sheet[[a, b]].any()]
-    rows = [_pair(bodies, bodies.parts[a], bodies.parts[b]) for a, b in bodies.turns.in_turn(pairs, bodies.triangles)]
-    return [row for row in rows if len(row)]
+    margin = max(AHEAD * thickness(body) for body in cloths)
+    pairs = [(body.number, body.number) for body in cloths if not context.world.ignores(body.name, body.name)]
+    pairs += [(a, b) for a, b in context.world.near_pairs(margin=margin).tolist() if context.is_cloth[[a, b]].any()]
+    found = []
+    for i, j in context.scheduler.schedule(pairs, context.triangles):
+        a, b = context.bodies[i], context.bodies[j]
+        cloth, other = (a, b) if is_cloth(a) else (b, a)
+        closed = not is_cloth(other) and context.world.surface(other.name).is_closed
+        found.append(_cloth_body(context, cloth, other) if closed else _cloth_cloth(context, cloth, other))
+    return [each for each in found if len(each)]
 
 
-def _pair(bodies: Bodies, a: Part, b: Part) -> ContactRows:
-    sheet, other = (a, b) if is_sheet(a) else (b, a)
-    closed = not is_sheet(other) and bodies.world.surface(other.name).is_closed
-    return _on_body(bodies, sheet, other) if closed else _two_sheets(bodies, sheet, other)
-
-
-def _two_sheets(bodies: Bodies, a: Part, b: Part) -> ContactRows:
-    """Near features of two sheets, or of one with itself."""
+def _cloth_cloth(context: SearchContext, a: SimulatedBody, b: SimulatedBody) -> ContactConstraints:
+    """Return contacts of close features of two cloths, or of one with itself."""
     apart = 0.5 * (thickness(a) + thickness(b))
-    surfaces = bodies.world.surface(a.name), bodies.world.surface(b.name)
+    surfaces = context.world.surface(a.name), context.world.surface(b.name)
     found = proximity(surfaces[0], None if a is b else surfaces[1], margin=AHEAD * apart)
     x = surfaces[0].vertices, surfaces[1].vertices
     vertices, weights, kind = _features(found, surfaces)
     side_a, side_b = vertices[:, :3].astype(np.int64), vertices[:, 3:].astype(np.int64)
     weight_a, weight_b = weights[:, :3], weights[:, 3:]
-    way = (weight_b[:, :, None] * x[1][side_b]).sum(axis=1) - (weight_a[:, :, None] * x[0][side_a]).sum(axis=1)
-    distance, rows = np.linalg.norm(way, axis=1), np.arange(len(way))
-    facing = (weight_b[:, :, None] * _vertex_normals(surfaces[1])[side_b]).sum(axis=1)
-    way = _directions(way, facing)
+    direction = (weight_b[:, :, None] * x[1][side_b]).sum(axis=1) - (weight_a[:, :, None] * x[0][side_a]).sum(axis=1)
+    distance, rows = np.linalg.norm(direction, axis=1), np.arange(len(direction))
+    fallback = (weight_b[:, :, None] * _vertex_normals(surfaces[1])[side_b]).sum(axis=1)
+    direction = _unit_vectors(direction, fallback)
     area = np.minimum((weight_a * a.area[side_a]).sum(axis=1), (weight_b * b.area[side_b]).sum(axis=1))
     first = ((kind * len(x[0]) + side_a[:, 2]) * len(x[0]) + side_a[:, 1]) * len(x[0]) + side_a[:, 0]
     second = (side_b[:, 2] * len(x[1]) + side_b[:, 1]) * len(x[1]) + side_b[:, 0]
-    return rows_of_points(
+    return point_constraints(
         [_side(a, rows, side_a, weight_a), _side(b, rows, side_b, -weight_b)],
-        normal=way, depth=apart - distance,
-        stiffness=bodies.hardness(a.number, b.number) * area,
-        relax=np.full(len(rows), bodies.relax(a.number, b.number)),
-        key=_keys(bodies, a, b, first, second),
+        normal=direction, depth=apart - distance,
+        stiffness=context.hardness(a.number, b.number) * area,
+        relax=np.full(len(rows), context.relax(a.number, b.number)),
+        key=_keys(context, a, b, first, second),
         body_a=np.full(len(rows), a.number), body_b=np.full(len(rows), b.number),
     )  # fmt: skip
 
 
 def _features(found: Proximity, surfaces: tuple[Any, Any]) -> tuple[Ids, Floats, Ids]:
-    """Three vertices and weights on each side, some of weight 0, shape (k, 6); and which sort of pair it is."""
+    """Return three vertices and weights per side, shape (k, 6), unused ones with weight 0; and the kind of pair."""
     faces_a, faces_b = surfaces[0].faces, surfaces[1].faces
-    lone = np.array([1.0, 0.0, 0.0])
+    single = np.array([1.0, 0.0, 0.0])
 
-    def thrice(ids: Any) -> Any:
+    def repeated(ids: Any) -> Any:
         return np.repeat(np.asarray(ids)[:, None], 3, axis=1)
 
-    def both(edges: Any) -> Any:
+    def edge_vertices(edges: Any) -> Any:
         return edges[:, [0, 1, 1]]
 
-    def along(share: Any) -> Floats:
+    def edge_weights(share: Any) -> Floats:
         return np.stack([1.0 - share, share, np.zeros(len(share))], axis=1)
 
     vf, fv, ee = found.vertex_face, found.face_vertex, found.edge_edge
     vertices = np.concatenate([
-        np.concatenate([thrice(vf[:, 0]), faces_b[vf[:, 1]]], axis=1),
-        np.concatenate([faces_a[fv[:, 0]], thrice(fv[:, 1])], axis=1),
-        np.concatenate([both(found.edges_a[ee[:, 0]]), both(found.edges_b[ee[:, 1]])], axis=1),
+        np.concatenate([repeated(vf[:, 0]), faces_b[vf[:, 1]]], axis=1),
+        np.concatenate([faces_a[fv[:, 0]], repeated(fv[:, 1])], axis=1),
+        np.concatenate([edge_vertices(found.edges_a[ee[:, 0]]), edge_vertices(found.edges_b[ee[:, 1]])], axis=1),
     ])  # fmt: skip
     weights = np.concatenate([
-        np.concatenate([np.tile(lone, (len(vf), 1)), found.vertex_face_weights], axis=1),
-        np.concatenate([found.face_vertex_weights, np.tile(lone, (len(fv), 1))], axis=1),
-        np.concatenate([along(found.edge_edge_weights[:, 0]), along(found.edge_edge_weights[:, 1])], axis=1),
+        np.concatenate([np.tile(single, (len(vf), 1)), found.vertex_face_weights], axis=1),
+        np.concatenate([found.face_vertex_weights, np.tile(single, (len(fv), 1))], axis=1),
+        np.concatenate([edge_weights(each) for each in found.edge_edge_weights.T], axis=1),
     ])  # fmt: skip
     return vertices.astype(np.int64), weights, np.repeat(np.arange(3), [len(vf), len(fv), len(ee)])
 
 
-def _on_body(bodies: Bodies, sheet: Part, other: Part) -> ContactRows:
-    """Vertices of a sheet near a closed body, or in it."""
-    apart = 0.5 * thickness(sheet)
-    surface, body = bodies.world.surface(sheet.name), bodies.world.surface(other.name)
+def _cloth_body(context: SearchContext, cloth: SimulatedBody, other: SimulatedBody) -> ContactConstraints:
+    """Return contacts of cloth vertices near a closed body, or inside it."""
+    apart = 0.5 * thickness(cloth)
+    surface, body = context.world.surface(cloth.name), context.world.surface(other.name)
     low, high = body.bounds
     reach = AHEAD * apart
     near = ((surface.vertices >= low - reach) & (surface.vertices <= high + reach)).all(axis=1)
@@ -119,26 +118,28 @@ def _on_body(bodies: Bodies, sheet: Part, other: Part) -> ContactRows:
     found = closest_points(body, surface.vertices[vertex])
     sign = np.where(np.asarray(found.inside), -1.0, 1.0)
     signed = sign * found.distance
-    some = signed < reach
-    vertex, signed, sign = vertex[some], signed[some], sign[some]
-    corners = body.faces[found.triangle[some]].astype(np.int64)
-    way = _directions(sign[:, None] * (found.point[some] - surface.vertices[vertex]), -_normals(body.vertices[corners]))
+    close = signed < reach
+    vertex, signed, sign = vertex[close], signed[close], sign[close]
+    corners = body.faces[found.triangle[close]].astype(np.int64)
+    direction = _unit_vectors(
+        sign[:, None] * (found.point[close] - surface.vertices[vertex]), -_normals(body.vertices[corners])
+    )
     rows = np.arange(len(vertex))
-    return rows_of_points(
-        [Side(sheet, rows, vertex, np.ones(len(rows))), _side(other, rows, corners, -found.barycentric[some])],
-        normal=way, depth=apart - signed,
-        stiffness=bodies.hardness_on(sheet.number, other.number) * sheet.area[vertex],
-        relax=np.full(len(rows), bodies.relax(sheet.number, other.number)),
-        key=_keys(bodies, sheet, other, vertex, np.zeros_like(vertex)),
-        body_a=np.full(len(rows), sheet.number), body_b=np.full(len(rows), other.number),
+    return point_constraints(
+        [ContactSide(cloth, rows, vertex, np.ones(len(rows))), _side(other, rows, corners, -found.barycentric[close])],
+        normal=direction, depth=apart - signed,
+        stiffness=context.cloth_hardness(cloth.number, other.number) * cloth.area[vertex],
+        relax=np.full(len(rows), context.relax(cloth.number, other.number)),
+        key=_keys(context, cloth, other, vertex, np.zeros_like(vertex)),
+        body_a=np.full(len(rows), cloth.number), body_b=np.full(len(rows), other.number),
     )  # fmt: skip
 
 
-def _directions(way: Floats, instead: Floats) -> Floats:
-    """Unit vectors; where there is no way, since things just meet, those of ``instead``, or upwards."""
-    for other in (instead, np.broadcast_to([0.0, 0.0, 1.0], way.shape)):
-        way = np.where((way == 0.0).all(axis=1, keepdims=True), other, way)
-    return np.asarray(way / np.linalg.norm(way, axis=1, keepdims=True))
+def _unit_vectors(direction: Floats, fallback: Floats) -> Floats:
+    """Normalise vectors; zero vectors become ``fallback``, or the z axis."""
+    for other in (fallback, np.broadcast_to([0.0, 0.0, 1.0], direction.shape)):
+        direction = np.where((direction == 0.0).all(axis=1, keepdims=True), other, direction)
+    return np.asarray(direction / np.linalg.norm(direction, axis=1, keepdims=True))
 
 
 def _normals(corner: Floats) -> Any:
@@ -146,20 +147,20 @@ def _normals(corner: Floats) -> Any:
 
 
 def _vertex_normals(surface: Any) -> Floats:
-    """Sums of the normals of the triangles around each vertex, shape (n, 3)."""
+    """Return the sum of the normals of the triangles around each vertex, shape (n, 3)."""
     each, total = _normals(surface.vertices[surface.faces]), np.zeros(surface.vertices.shape)
     np.add.at(total, surface.faces.reshape(-1), np.repeat(each, 3, axis=0))
     return total
 
 
-def _side(part: Part, rows: Ids, vertices: Ids, weights: Floats) -> Side:
-    """Several vertices for each contact, those of weight 0 left out."""
+def _side(body: SimulatedBody, rows: Ids, vertices: Ids, weights: Floats) -> ContactSide:
+    """Return a contact side with several vertices per contact, without those of weight 0."""
     counts = weights != 0.0
-    return Side(part, np.repeat(rows, counts.sum(axis=1)), vertices[counts], weights[counts])
+    return ContactSide(body, np.repeat(rows, counts.sum(axis=1)), vertices[counts], weights[counts])
 
 
-def _keys(bodies: Bodies, a: Part, b: Part, first: Ids, second: Ids) -> Ids:
-    """The same while the same features are near."""
-    key_a, key_b = (np.repeat(bodies.keys([part.number]), len(first)) for part in (a, b))
+def _keys(context: SearchContext, a: SimulatedBody, b: SimulatedBody, first: Ids, second: Ids) -> Ids:
+    """Keys that persist while the same features are close."""
+    key_a, key_b = (np.repeat(context.keys([body.number]), len(first)) for body in (a, b))
     kind = np.full(len(first), ContactKind.CURVE, dtype=np.int8)
-    return contact_ids(key_a, key_b, kind, first, second)  # type: ignore[arg-type]  # wider numbers do as well
+    return contact_ids(key_a, key_b, kind, first, second)  # type: ignore[arg-type]  # int64 features are hashed alike

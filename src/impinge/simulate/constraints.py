@@ -1,73 +1,73 @@
-"""Rows of contact forces from contacts: which coarse vertices a contact moves with, and how hard it is.
+"""Contact constraints from contacts: Jacobians on coarse vertices, stiffness and damping.
 
-Each side of a contact is a sum of surface vertices. Those of soft bodies lead to coarse vertices through the embedding
-(``deform.differential``); those of given bodies add their velocity to ``drive``.
+Each side of a contact is a weighted sum of surface vertices. Vertices of soft bodies map to coarse vertices through the
+embedding (``deform.differential``). Vertices of scripted bodies add their velocity to ``drive``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Floats
-from impinge.respond.contact_forces import COLUMNS, RELEASE, ContactRows, Sums
-from impinge.simulate.simulated_bodies import GivenPart, Part
+from impinge.respond.contact_forces import COLUMNS, RELEASE, ContactConstraints, SparseRows
+from impinge.simulate.simulated_bodies import ScriptedBody, SimulatedBody
 
 GROUND = -1
-"""Number of the ground among the bodies."""
+"""Index of the ground among the bodies."""
 ROUNDING = 1e-15
-"""Coarse vertices that move a contact by no more than this share are left out.
+"""Coarse vertices with a weight of at most this are omitted.
 
-A surface vertex that is a coarse one itself lies in a tet whose other corners have weights of rounding: rows would be
-four times as long.
+A surface vertex that coincides with a coarse vertex lies in a tet whose other corners have weights of rounding error;
+Jacobian rows would be four times as long.
 """
 Ids = NDArray[np.int64]
 
 
-class Side(NamedTuple):
-    """Surface vertices of one body that sides of contacts consist of."""
+class ContactSide(NamedTuple):
+    """Surface vertices of one body that form one side of some contacts."""
 
-    part: Part
+    body: SimulatedBody
     contact: Ids
-    """The contact that each belongs to, shape (m,)."""
+    """Contact of each vertex, shape (m,)."""
     vertex: Ids
     weight: Floats
     """Negative on side b, shape (m,)."""
 
 
-def relative_motion(sides: Sequence[Side], contact_count: int) -> tuple[Sums, Floats]:
-    """How side a moves against side b with coarse vertices, and ``drive`` (k, 3) of given bodies."""
+def relative_motion(sides: Sequence[ContactSide], contact_count: int) -> tuple[SparseRows, Floats]:
+    """Return the slip Jacobian (side a relative to side b), and ``drive`` (k, 3) of scripted bodies."""
     drive = np.zeros((contact_count, 3))
     row, column, block = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], [np.zeros((0, 3, 3))]
-    for part, contact, vertex, weight in sides:
-        if isinstance(part, GivenPart):
-            np.add.at(drive, contact, weight[:, None] * part.velocity[vertex])
+    for body, contact, vertex, weight in sides:
+        if isinstance(body, ScriptedBody):
+            np.add.at(drive, contact, weight[:, None] * body.velocity[vertex])
             continue
-        ids, blocks = part.body.embedding.differential(vertex.astype(np.int32))
+        ids, blocks = body.source.embedding.differential(vertex.astype(np.int32))
         row.append(np.repeat(contact, ids.shape[1]))
-        column.append(part.start + ids.astype(np.int64).reshape(-1))
+        column.append(body.start + ids.astype(np.int64).reshape(-1))
         block.append((weight[:, None, None, None] * blocks).reshape(-1, 3, 3))
     rows, columns, blocks = np.concatenate(row), np.concatenate(column), np.concatenate(block)
     order = np.argsort(rows, kind="stable")
     order = order[np.abs(blocks).max(axis=(1, 2), initial=0.0)[order] > ROUNDING]
     start = np.concatenate([[0], np.cumsum(np.bincount(rows[order], minlength=contact_count))])
-    return Sums(start, columns[order], blocks[order]), drive
+    return SparseRows(start, columns[order], blocks[order]), drive
 
 
-def rows_of_points(
-    sides: Sequence[Side], *, normal: Floats, depth: Floats, stiffness: Floats, relax: Floats, key: Ids, body_a: Ids,
-    body_b: Ids, release: float = RELEASE,
-) -> ContactRows:  # fmt: skip
-    """Rows of contacts with a normal and a depth each."""
+def point_constraints(
+    sides: Sequence[ContactSide], *, normal: Floats, depth: Floats, stiffness: Floats, relax: Floats, key: Ids,
+    body_a: Ids, body_b: Ids,
+) -> ContactConstraints:  # fmt: skip
+    """Return constraints of contacts with one normal and one depth each."""
     count = len(depth)
-    slide, drive = relative_motion(sides, count)
-    of_entry = np.repeat(normal, np.diff(slide.start), axis=0)
-    return ContactRows(
-        push=Sums(slide.start, slide.vertex, np.einsum("er,erc->ec", of_entry, slide.weight)),
-        slide=slide,
+    slip, drive = relative_motion(sides, count)
+    of_entry = np.repeat(normal, np.diff(slip.start), axis=0)
+    return ContactConstraints(
+        normal_jacobian=SparseRows(slip.start, slip.vertex, np.einsum("er,erc->ec", of_entry, slip.weight)),
+        slip_jacobian=slip,
         normal=normal,
         depth=depth,
         rate=(normal * drive).sum(axis=1),
@@ -75,7 +75,7 @@ def rows_of_points(
         stiffness=stiffness,
         relax=relax,
         scale=np.ones(count),
-        release=np.full(count, release),
+        release=np.full(count, RELEASE),
         volumetric=np.zeros(count, dtype=np.bool_),
         key=key,
         body_a=body_a,
@@ -83,36 +83,32 @@ def rows_of_points(
     )
 
 
-def joined_rows(parts: Sequence[ContactRows]) -> ContactRows:
-    """All rows of several."""
-    parts = [part for part in parts if len(part)] or list(parts[:1])
-    if len(parts) == 1:
-        return parts[0]
-
-    def together(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    return ContactRows(
-        push=_joined([part.push for part in parts]),
-        slide=_joined([part.slide for part in parts]),
-        **{name: together(name) for name in COLUMNS},
+def concatenate(constraints: Sequence[ContactConstraints]) -> ContactConstraints:
+    """Concatenate several sets of constraints."""
+    some = [each for each in constraints if len(each)] or list(constraints[:1])
+    if len(some) == 1:
+        return some[0]
+    return ContactConstraints(
+        _concatenate_rows([each.normal_jacobian for each in some]),
+        _concatenate_rows([each.slip_jacobian for each in some]),
+        **{name: np.concatenate([getattr(each, name) for each in some]) for name in COLUMNS},
     )
 
 
-def _joined(sums: Sequence[Sums]) -> Sums:
-    first = np.concatenate([[0], np.cumsum([len(each.vertex) for each in sums])])
-    start = [each.start[:-1] + begin for each, begin in zip(sums, first)]
-    return Sums(
+def _concatenate_rows(rows: Sequence[SparseRows]) -> SparseRows:
+    first = np.concatenate([[0], np.cumsum([len(each.vertex) for each in rows])])
+    start = [each.start[:-1] + begin for each, begin in zip(rows, first)]
+    return SparseRows(
         np.concatenate([*start, first[-1:]]),
-        np.concatenate([each.vertex for each in sums]),
-        np.concatenate([each.weight for each in sums]),
+        np.concatenate([each.vertex for each in rows]),
+        np.concatenate([each.weight for each in rows]),
     )
 
 
-def no_rows() -> ContactRows:
-    """Nothing touches."""
+def no_constraints() -> ContactConstraints:
+    """Return an empty set of constraints."""
     none = np.zeros(0, dtype=np.int64)
-    return rows_of_points(
+    return point_constraints(
         [], normal=np.zeros((0, 3)), depth=np.zeros(0), stiffness=np.zeros(0), relax=np.zeros(0), key=none,
         body_a=none, body_b=none,
     )  # fmt: skip

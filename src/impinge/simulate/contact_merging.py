@@ -1,43 +1,45 @@
-"""Few contacts for many: rows of the same key become one.
+"""Contact merging: constraints of one key become one.
 
-A dense surface has many vertices for each coarse one, and all contacts of those move the same few coarse vertices:
-to solve for each of them costs much and tells nothing new. Rows of one key are joined with the shares s = k / Σ k:
+A dense surface has many vertices per coarse vertex. Contacts of vertices in one coarse group move the same few coarse
+vertices; solving each separately costs time and adds no information. Constraints with equal keys are merged with the
+shares s = k / Σ k:
 
     depth = Σ s depth,  G = Σ s G,  S = Σ s S,  k = Σ k,  normal and scale: direction and length of Σ s normal
 
-Ahead      Rows that do not touch yet take no part while others of their key touch; where none of a key touches, the one
-           that is nearest to it stands for all (``counted``).
-Guarantee  While all of them push, the forces of the joined row are the sum of theirs if depths are even; what one side
-           receives the other loses, as before. Where normals differ the forces of the sides cancel in part, and the
-           force that is told is what is left. Rows are of lengths, not of volumes.
-Departure  Vertices that are deeper than their neighbours are pushed like these: the mean goes out, bumps smaller
-           than a coarse element may stay in.
+Separated   Constraints with negative depth are ignored while another of the same key touches. If none touches, the
+            nearest one represents all (``ground_representatives``).
+Guarantee   While all contacts of a key are active and equally deep, the merged force is the sum of their forces.
+            Action equals reaction. Where normals differ, forces of the sides cancel in part and the reported force is
+            the net force. Depths are lengths, not volumes.
+Departure   Vertices deeper than their neighbours receive the mean force: features smaller than a coarse element may
+            stay in penetration.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Floats
-from impinge.respond.contact_forces import ContactRows, Sums
+from impinge.respond.contact_forces import ContactConstraints, SparseRows
 from impinge.simulate import contact_merging_kernels as kernels
 
+Ids = NDArray[np.int64]
 
-def gathered(rows: ContactRows, coarse_count: int) -> ContactRows:
-    """One row for each key, in the order of keys; as they are, if no key comes twice."""
-    key, group = np.unique(rows.key, return_inverse=True)
-    if len(key) == len(rows):
-        return rows
-    row = np.lexsort([-rows.depth, group])
+
+def merge_constraints(constraints: ContactConstraints, coarse_count: int) -> ContactConstraints:
+    """Return one constraint per key, sorted by key; the input itself if all keys are distinct."""
+    key, group = np.unique(constraints.key, return_inverse=True)
+    if len(key) == len(constraints):
+        return constraints
+    row = np.lexsort([-constraints.depth, group])
     begins = np.concatenate([[True], group[row][1:] != group[row][:-1]])
-    row = row[begins | (rows.depth[row] > 0.0)]
+    row = row[begins | (constraints.depth[row] > 0.0)]
     first = np.searchsorted(group[row], np.arange(len(key) + 1))
-    counts = np.zeros(len(rows))
-    counts[row] = rows.stiffness[row]
+    counts = np.zeros(len(constraints))
+    counts[row] = constraints.stiffness[row]
     stiffness = np.bincount(group, counts, len(key)).astype(np.float64)
     share = counts / np.where(stiffness > 0.0, stiffness, 1.0)[group]
 
@@ -47,42 +49,43 @@ def gathered(rows: ContactRows, coarse_count: int) -> ContactRows:
         return np.stack([np.bincount(group, share * each, len(key)) for each in values.T], axis=1)
 
     one = row[first[:-1]]
-    normal = mean(rows.normal)
+    normal = mean(constraints.normal)
     size = np.linalg.norm(normal, axis=1, keepdims=True)
     return replace(
-        rows,
-        push=_joined(rows.push, first, row, share, coarse_count),
-        slide=_joined(rows.slide, first, row, share, coarse_count),
-        normal=np.where(size > 0.0, normal / np.where(size > 0.0, size, 1.0), rows.normal[one]),
-        depth=mean(rows.depth), rate=mean(rows.rate), drive=mean(rows.drive), relax=mean(rows.relax),
-        stiffness=stiffness, scale=size[:, 0], release=rows.release[one], volumetric=rows.volumetric[one], key=key,
-        body_a=rows.body_a[one], body_b=rows.body_b[one],
+        constraints,
+        normal_jacobian=_merge_rows(constraints.normal_jacobian, first, row, share, coarse_count),
+        slip_jacobian=_merge_rows(constraints.slip_jacobian, first, row, share, coarse_count),
+        normal=np.where(size > 0.0, normal / np.where(size > 0.0, size, 1.0), constraints.normal[one]),
+        depth=mean(constraints.depth), rate=mean(constraints.rate), drive=mean(constraints.drive),
+        relax=mean(constraints.relax), stiffness=stiffness, scale=size[:, 0], release=constraints.release[one],
+        volumetric=constraints.volumetric[one], key=key, body_a=constraints.body_a[one], body_b=constraints.body_b[one],
     )  # fmt: skip
 
 
-def counted(lump: NDArray[np.int64], depth: Floats, stiffness: Floats, within: float) -> tuple[Any, Floats]:
-    """Which contacts count, as ids, and the stiffness of all: those that touch, and the nearest of lumps that do not.
+def ground_representatives(group: Ids, depth: Floats, stiffness: Floats, within: float) -> tuple[Ids, Floats]:
+    """Return ids of the contacts to keep, and the stiffness of all contacts.
 
-    That one stands for all that are no more than ``within`` behind it, with the sum of their stiffness: when it touches
-    they do, and a body that falls flat is stopped by its whole side, and not by one vertex until the next search.
+    Contacts in penetration are kept. Of a coarse group without any, the nearest vertex is kept and carries the summed
+    stiffness of all vertices at most ``within`` behind it: these touch with it, and a body that lands flat is stopped
+    by its whole face instead of one vertex until the next search.
     """
-    nearest = np.full(lump.max(initial=-1) + 1, -np.inf)
-    np.maximum.at(nearest, lump, depth)
-    ahead = nearest[lump] <= 0.0
-    close = ahead & (depth >= nearest[lump] - within)
-    total = np.bincount(lump, np.where(close, stiffness, 0.0), len(nearest))
-    stands = np.flatnonzero(ahead & (depth == nearest[lump]))
-    stands = stands[np.unique(lump[stands], return_index=True)[1]]
-    ids = np.union1d(np.flatnonzero(depth > 0.0), stands)
-    return ids, np.where(ahead, total[lump], stiffness)
+    nearest = np.full(group.max(initial=-1) + 1, -np.inf)
+    np.maximum.at(nearest, group, depth)
+    ahead = nearest[group] <= 0.0
+    close = ahead & (depth >= nearest[group] - within)
+    total = np.bincount(group, np.where(close, stiffness, 0.0), len(nearest))
+    representative = np.flatnonzero(ahead & (depth == nearest[group]))
+    representative = representative[np.unique(group[representative], return_index=True)[1]]
+    ids = np.union1d(np.flatnonzero(depth > 0.0), representative)
+    return ids, np.where(ahead, total[group], stiffness)
 
 
-def _joined(sums: Sums, first: NDArray[np.int64], row: NDArray[np.int64], share: Floats, coarse_count: int) -> Sums:
+def _merge_rows(rows: SparseRows, first: Ids, row: Ids, share: Floats, coarse_count: int) -> SparseRows:
     stamp, place = np.full(coarse_count, -1), np.zeros(coarse_count, dtype=np.int64)
     count = np.zeros(len(first) - 1, dtype=np.int64)
-    kernels.count_vertices(first, row, sums.start, sums.vertex, stamp, count)
+    kernels.count_vertices(first, row, rows.start, rows.vertex, stamp, count)
     begin = np.concatenate([[0], np.cumsum(count)])
-    flat = sums.weight.reshape(len(sums.vertex), -1)
+    flat = rows.weight.reshape(len(rows.vertex), -1)
     vertex, weight = np.zeros(begin[-1], dtype=np.int64), np.zeros((begin[-1], flat.shape[1]))
-    kernels.join_weights(first, row, share, sums.start, sums.vertex, flat, stamp, place, begin, vertex, weight)
-    return Sums(begin, vertex, weight.reshape(-1, *sums.weight.shape[1:]))
+    kernels.merge_weights(first, row, share, rows.start, rows.vertex, flat, stamp, place, begin, vertex, weight)
+    return SparseRows(begin, vertex, weight.reshape(-1, *rows.weight.shape[1:]))

@@ -1,7 +1,7 @@
-"""Sums over coarse vertices, joined by group, for ``gathering``.
+"""Weighted sums of sparse rows by group, for ``contact_merging``.
 
-``row`` lists rows group by group, group g those from ``first[g]`` to ``first[g + 1]``. ``stamp`` and ``place`` are room
-for a number per coarse vertex; stamps are below 0 at first, and so they are found by the second kernel.
+``row`` lists rows group by group; group g has those from ``first[g]`` to ``first[g + 1]``. ``stamp`` and ``place`` are
+scratch, one number per coarse vertex. Stamps are negative on entry and on return.
 """
 
 # mypy: ignore-errors
@@ -11,7 +11,7 @@ from impinge.backend.jit import compiled
 
 @compiled
 def count_vertices(first, row, start, vertex, stamp, count):
-    """Count the vertices of each group, each once."""
+    """Count the distinct vertices of each group."""
     for g in range(len(count)):
         total = 0
         for k in range(first[g], first[g + 1]):
@@ -24,8 +24,8 @@ def count_vertices(first, row, start, vertex, stamp, count):
 
 
 @compiled
-def join_weights(first, row, share, start, vertex, weight, stamp, place, begin, out_vertex, out_weight):
-    """Add up the weights of each vertex of a group, times the share of their rows; ``out_weight`` is zero at first."""
+def merge_weights(first, row, share, start, vertex, weight, stamp, place, begin, out_vertex, out_weight):
+    """Sum the weights of each vertex of a group, scaled by ``share`` of their row; ``out_weight`` is zero on entry."""
     for g in range(len(first) - 1):
         end = begin[g]
         for k in range(first[g], first[g + 1]):

@@ -1,64 +1,73 @@
-"""One frame of a simulation on its way; see ``simulate.simulation`` for its steps."""
+"""One simulation frame; ``simulate.simulation`` lists its steps."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from impinge.backend.stages import Stages
-from impinge.checks import Bools, Floats
+from impinge.checks import Bools, Floats, Ints
 from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.errors import ImpingeError, OptionError
-from impinge.respond.contact_forces import ContactForces, ContactRows, Memory
-from impinge.simulate.cloth_contacts import AHEAD, sheet_rows
-from impinge.simulate.constraints import joined_rows, no_rows
+from impinge.respond.contact_forces import ContactConstraints, ContactForces, WarmStart
+from impinge.simulate.cloth_contacts import AHEAD, cloth_constraints
+from impinge.simulate.constraints import concatenate, no_constraints
 from impinge.simulate.pair_scheduler import Pair
 from impinge.simulate.report import FrameReport
-from impinge.simulate.searches import Bodies, Search, ground_rows
-from impinge.simulate.simulated_bodies import GivenPart, Part, SimulationError, SoftPart, boxes_of, is_sheet, thickness
-from impinge.simulate.substeps import LostError, Substeps
+from impinge.simulate.searches import Search, SearchContext, ground_constraints
+from impinge.simulate.simulated_bodies import (
+    DynamicBody,
+    ScriptedBody,
+    SimulatedBody,
+    SimulationError,
+    is_cloth,
+    surface_boxes,
+    thickness,
+)
+from impinge.simulate.substeps import DivergenceError, Substeps
 
-REACH = 0.008
-"""Share of the smallest body's size by which things move against each other between two searches, at most."""
-REACH_OF_DENSE = 0.02
-"""The same, of bodies whose contacts are joined: what enters beside a contact is felt by it before the next search."""
-CARRIES = 20.0
-"""Depth that was forgiven comes back until contacts press with so many times the weight of a body."""
-PARTING = 2.0
-"""Sizes of the smallest body per second, at most, at which what was found deep in each other parts."""
-SETTLES = 2
-"""How often swings are damped in a frame, about."""
-MOST_SEARCHES = 64
-"""Searches in a frame, about: very fast bodies get no more."""
+MAX_TRAVEL = 0.008
+"""Largest relative travel between two searches, in sizes of the smallest body."""
+MAX_TRAVEL_DENSE = 0.02
+"""The same for bodies with merged contacts: a merged contact responds to vertices that enter beside it."""
+RELEASE_LOAD = 20.0
+"""Withheld penetration returns until contacts carry this many times the weight of a body."""
+RELEASE_SPEED = 2.0
+"""Largest separation speed of released penetration, in sizes of the smallest body per second."""
+DAMPING_STEPS = 2
+"""Modal damping steps per frame, about."""
+MAX_SEARCHES = 64
+"""Searches per frame, about; faster bodies get no more."""
 
 
-class Resting(NamedTuple):
-    """What was found when all had gone to sleep."""
+class RestingContacts(NamedTuple):
+    """Contacts of a world in which all bodies sleep; reported until one wakes."""
 
     contacts: int
     deepest: float
     contact: float
+    """Energy of the contact springs [J]."""
     impulse_rate: Floats
-    """Force on each body, that on the ground last, shape (n + 1, 3)."""
+    """Force on each body, on the ground last, shape (n + 1, 3)."""
 
 
 @dataclass
 class Clock:
-    """What a frame moves on."""
+    """Accumulated over frames: simulated time [s], number of frames, work of scripted bodies [J]."""
 
     time: float = 0.0
     frame: int = 0
     work: float = 0.0
 
 
-class Scene(NamedTuple):
-    """What a frame is about."""
+class FrameInput(NamedTuple):
+    """Bodies and parameters of a frame."""
 
-    parts: list[Part]
-    bodies: Bodies
+    bodies: list[SimulatedBody]
+    context: SearchContext
     search: Search
     x: Floats
     """Coarse positions of all soft bodies, shape (n, 3)."""
@@ -69,263 +78,270 @@ class Scene(NamedTuple):
     friction: float
 
 
-class Frame:
-    """One frame on its way.
+class SimulationFrame:
+    """One frame in progress.
 
-    ``last`` are the rows of the search before, with depths as they are now: pairs of bodies that a search has no time
-    for keep theirs.
+    ``last`` are the constraints of the previous search with current depths: pairs of bodies that a search skips keep
+    theirs.
     """
 
-    def __init__(self, scene: Scene, clock: Clock, memory: Memory, last: ContactRows, dt: float) -> None:
-        self.scene, self.clock, self.memory, self.last, self._dt = scene, clock, memory, last, dt
-        self._x, self._v = scene.x, scene.v
-        self._soft = [part for part in scene.parts if isinstance(part, SoftPart)]
-        self._given = [part for part in scene.parts if isinstance(part, GivenPart)]
-        self._awake = self._soft
+    def __init__(
+        self, inputs: FrameInput, clock: Clock, warm_start: WarmStart, last: ContactConstraints, dt: float
+    ) -> None:
+        self.inputs, self.clock, self.warm_start, self.last, self._dt = inputs, clock, warm_start, last, dt
+        self._x, self._v = inputs.x, inputs.v
+        self._dynamic = [body for body in inputs.bodies if isinstance(body, DynamicBody)]
+        self._scripted = [body for body in inputs.bodies if isinstance(body, ScriptedBody)]
+        self._awake = self._dynamic
         self._start: dict[int, Floats] = {}
-        self._owed = 0.0
-        self._impulse = np.zeros((len(scene.parts) + 1, 3))
-        """On each body; that on the ground is the last, which is also number -1."""
+        """Positions of scripted bodies at the start of the frame, by body number."""
+        self._undamped = 0.0
+        """Time since the last modal damping step [s]."""
+        self._impulse = np.zeros((len(inputs.bodies) + 1, 3))
+        """On each body; the last entry is the ground, which has index -1."""
         self.searches = self._substeps = 0
-        self._unsettled, self._inverted = set[Pair](), dict[str, int]()
+        self._incomplete, self._inverted = set[Pair](), dict[str, int]()
         self.stages = Stages()
 
     def plan(self) -> None:
-        """Find where given bodies go in this frame, and where soft ones are."""
-        world = self.scene.bodies.world
+        """Evaluate the motions of scripted bodies at the end of the frame and read the states of soft bodies."""
+        world = self.inputs.context.world
         edits = world.edits
-        for given in self._given:
-            if given.motion is not None:
-                now = given.surface.vertices
-                self._start[given.number] = now
-                given.velocity = (given.at(self.clock.time + self._dt) - now) / self._dt
+        for body in self._scripted:
+            if body.motion is not None:
+                now = body.surface.vertices
+                self._start[body.number] = now
+                body.velocity = (body.at(self.clock.time + self._dt) - now) / self._dt
                 if world.edits != edits:
                     raise OptionError(
-                        f"the motion of body {given.name!r} has added, removed or ignored bodies of the world; do so "
-                        "between frames"
+                        f"the motion of body {body.name!r} has added, removed or ignored bodies of the world; edit the "
+                        "world between frames"
                     )
         self._read()
 
     @property
     def reach(self) -> float:
-        """How far bodies come in this frame, about, and how far beyond their boxes they are felt."""
-        fall = float(np.linalg.norm(self.scene.gravity)) * self._dt
-        return (2.0 * self._fastest() + fall) * self._dt + self.scene.search.margin
+        """Estimated travel of bodies in this frame, plus the search margin [m]."""
+        fall = float(np.linalg.norm(self.inputs.gravity)) * self._dt
+        return (2.0 * self._fastest() + fall) * self._dt + self.inputs.search.margin
 
     @property
     def bounds(self) -> Floats:
-        """Boxes of all bodies, shape (n, 2, 3)."""
-        return boxes_of(self.scene.parts)
+        """Bounding boxes of all bodies, shape (n, 2, 3)."""
+        return surface_boxes(self.inputs.bodies)
 
-    def go(self, asleep: Bools) -> tuple[FrameReport, Resting]:
-        """Move all that is awake."""
-        self._awake = [part for part in self._soft if not asleep[part.number]]
-        for part in self._soft:
-            if asleep[part.number]:
-                part.v[...] = 0.0
+    def advance(self, asleep: Bools) -> tuple[FrameReport, RestingContacts]:
+        """Search contacts and move all bodies that are awake, until the frame is over."""
+        self._awake = [body for body in self._dynamic if not asleep[body.number]]
+        for body in self._dynamic:
+            if asleep[body.number]:
+                body.v[...] = 0.0
         passed, forces, dx, since = 0.0, None, np.zeros_like(self._x), 0.0
         while passed < self._dt:
             if passed > 0.0:
                 self._read()
             forces = self._respond(self._dt - passed)
             self.stages.done("search")
-            interval = self._interval(self._dt - passed)
+            interval = self._search_interval(self._dt - passed)
             dx, since = self._move(forces, interval, passed), interval
             self.stages.done("move")
             passed = self._dt if interval >= (self._dt - passed) * (1.0 - 1e-12) else passed + interval
-            self._put(passed, interval)
-            self.memory = forces.memory(dx, since)
-            self.last = forces.rows_after(dx, since) if self.scene.bodies.turns.limits else no_rows()
+            self._write_back(passed, interval)
+            self.warm_start = forces.warm_start(dx, since)
+            limited = bool(self.inputs.context.scheduler.limits)
+            self.last = forces.constraints_after(dx, since) if limited else no_constraints()
             self.stages.done("steer")
         assert forces is not None
-        found = Resting(
-            int((forces.pressed > 0.0).sum()), forces.deepest(dx, since), forces.energy(dx, since),
+        found = RestingContacts(
+            int((forces.normal_force > 0.0).sum()), forces.deepest(dx, since), forces.energy(dx, since),
             self._impulse / self._dt,
         )  # fmt: skip
         return self._report(found), found
 
-    def rest(self, resting: Resting) -> FrameReport:
-        """Let the time pass: nothing moves."""
+    def advance_asleep(self, resting: RestingContacts) -> FrameReport:
+        """Advance time only: all bodies sleep."""
         self._awake = []
-        for part in self._soft:
-            part.body.time += self._dt
+        for body in self._dynamic:
+            body.source.time += self._dt
         return self._report(resting)
 
     def _read(self) -> None:
-        for part in self._soft:
-            part.x[...], part.v[...] = part.body.coarse.vertices, part.body.velocities
+        for body in self._dynamic:
+            body.x[...], body.v[...] = body.source.coarse.vertices, body.source.velocities
 
-    def _settle(self, h: float, passed: float) -> None:
-        """Let swings die out, some times in a frame, and at its end."""
-        self._owed += h
-        if self._owed >= self._dt / SETTLES or passed >= self._dt * (1.0 - 1e-9):
-            for part in self._awake:
-                part.settle.settle(part.x, part.v, self._owed)
-                part.body.held_to(part.v)
-            self._owed = 0.0
+    def _damp(self, h: float, passed: float) -> None:
+        """Apply modal damping ``DAMPING_STEPS`` times per frame, and at its end."""
+        self._undamped += h
+        if self._undamped >= self._dt / DAMPING_STEPS or passed >= self._dt * (1.0 - 1e-9):
+            for body in self._awake:
+                body.modal_damping.apply(body.x, body.v, self._undamped)
+                body.source.held_to(body.v)
+            self._undamped = 0.0
 
     def _respond(self, left: float) -> ContactForces:
-        scene = self.scene
-        if not self._soft:
-            return ContactForces(no_rows(), self._inverse_masses(), friction=scene.friction, memory=self.memory)
-        turns = scene.bodies.turns
-        turns.begin()
-        rows = joined_rows([scene.search.rows(), *sheet_rows(scene.bodies)])
-        turns.end()
-        rows = joined_rows([rows, self.last.of_pairs(turns.left)])
-        self._unsettled.update(turns.left, turns.partial)
+        """Search contacts and set up their forces; ``left`` is the rest of the frame [s]."""
+        inputs, context = self.inputs, self.inputs.context
+        if not self._dynamic:
+            return ContactForces(
+                no_constraints(), self._inverse_masses(), friction=inputs.friction, warm_start=self.warm_start
+            )
+        scheduler = context.scheduler
+        scheduler.begin()
+        constraints = concatenate([inputs.search.constraints(), *cloth_constraints(context)])
+        scheduler.end()
+        constraints = concatenate([constraints, self.last.of_pairs(scheduler.skipped)])
+        self._incomplete.update(scheduler.skipped, scheduler.partial)
         self.searches += 1
-        if scene.ground is not None:
-            normal, height = scene.ground
-            reach = left * (2.0 * self._fastest() + left * float(np.linalg.norm(scene.gravity)))
-            rows = joined_rows([rows, ground_rows(scene.bodies, normal, height, reach)])
-        slack = 2.0 * REACH * scene.bodies.smallest  # more than a search may be late
-        most, parting = CARRIES * scene.bodies.sinking(rows.body_a, rows.body_b), PARTING * scene.bodies.smallest
+        if inputs.ground is not None:
+            normal, height = inputs.ground
+            reach = left * (2.0 * self._fastest() + left * float(np.linalg.norm(inputs.gravity)))
+            constraints = concatenate([constraints, ground_constraints(context, normal, height, reach)])
         return ContactForces(
-            rows, self._inverse_masses(), friction=scene.friction, memory=self.memory, slack=slack, most=most,
-            parting=parting,
+            constraints, self._inverse_masses(), friction=inputs.friction, warm_start=self.warm_start,
+            friction_slack=2.0 * MAX_TRAVEL * context.smallest,  # more than the travel between two searches
+            release_limit=RELEASE_LOAD * context.static_depth(constraints.body_a, constraints.body_b),
+            release_speed=RELEASE_SPEED * context.smallest,
         )  # fmt: skip
 
     def _inverse_masses(self) -> Floats:
-        """0 for coarse vertices that do as they are told, and of bodies that sleep."""
-        inverse = np.zeros(len(self.scene.masses))
-        for part in self._awake:
-            own = inverse[part.rows]
-            own[...] = 1.0 / self.scene.masses[part.rows]
-            own[part.body.fixed] = own[part.body.moved] = 0.0
+        """Inverse masses of coarse vertices; 0 for prescribed motion and for sleeping bodies."""
+        inverse = np.zeros(len(self.inputs.masses))
+        for body in self._awake:
+            own = inverse[body.rows]
+            own[...] = 1.0 / self.inputs.masses[body.rows]
+            own[body.source.fixed] = own[body.source.moved] = 0.0
         return inverse
 
     def _fastest(self) -> float:
-        speeds = [np.sqrt((part.v**2).sum(axis=1).max()) for part in self._soft]
-        speeds += [np.sqrt((part.velocity**2).sum(axis=1).max()) for part in self._given if len(part.velocity)]
+        speeds = [np.sqrt((body.v**2).sum(axis=1).max()) for body in self._dynamic]
+        speeds += [np.sqrt((body.velocity**2).sum(axis=1).max()) for body in self._scripted if len(body.velocity)]
         return float(max(speeds, default=0.0))
 
-    def _interval(self, left: float) -> float:
-        """How long to wait until the next search."""
-        bodies, margin = self.scene.bodies, self.scene.search.margin
+    def _search_interval(self, left: float) -> float:
+        """Time until the next search [s], at most ``left``."""
+        context, margin = self.inputs.context, self.inputs.search.margin
         if not self._awake:
             return left
         fastest = self._fastest()
-        farthest = (fastest + float(np.linalg.norm(self.scene.gravity)) * left) * left
+        farthest = (fastest + float(np.linalg.norm(self.inputs.gravity)) * left) * left
         low, high = (np.ascontiguousarray(self.bounds[:, side]) for side in (0, 1))
         pairs = overlapping_boxes(low - farthest - margin, high + farthest + margin)
-        sheets = np.flatnonzero(bodies.is_sheet)  # cloth meets itself
-        pairs = np.concatenate([pairs[bodies.is_soft[pairs].any(axis=1)], np.stack([sheets, sheets], axis=1)])
+        cloths = np.flatnonzero(context.is_cloth)  # cloth collides with itself
+        pairs = np.concatenate([pairs[context.is_soft[pairs].any(axis=1)], np.stack([cloths, cloths], axis=1)])
         a, b = pairs.T
         gap = np.maximum(low[a] - high[b], low[b] - high[a]).max(axis=1) - 2.0 * margin
-        closing = np.maximum(self._closing(a, b, fastest), 1e-300)
-        wait = np.maximum(gap / (2.0 * max(farthest, 1e-300)) * left, self._reaches(a, b) / closing)
-        soonest = min(wait.min(initial=np.inf), self._ground_wait(left, farthest))
-        return float(min(left, max(soonest, self._dt / MOST_SEARCHES)))
+        closing = np.maximum(self._closing_speeds(a, b, fastest), 1e-300)
+        travel = [self._max_travel(body) for body in self.inputs.bodies]
+        travel_time = np.minimum(np.take(travel, a), np.take(travel, b)) / closing
+        wait = np.maximum(gap / (2.0 * max(farthest, 1e-300)) * left, travel_time)
+        soonest = min(wait.min(initial=np.inf), self._ground_interval(left, farthest))
+        return float(min(left, max(soonest, self._dt / MAX_SEARCHES)))
 
-    def _ground_wait(self, left: float, farthest: float) -> float:
-        """How long dense bodies may go on before the ground looks anew which of their vertices touch it."""
-        if self.scene.ground is None:
+    def _ground_interval(self, left: float, farthest: float) -> float:
+        """Time until the next ground query of bodies with merged contacts [s]."""
+        if self.inputs.ground is None:
             return math.inf
-        normal, height = self.scene.ground
+        normal, height = self.inputs.ground
         wait = math.inf
-        for part in self._awake:
-            if part.is_dense and not is_sheet(part):
-                low, high = part.body.surface.bounds
+        for body in self._awake:
+            if body.is_dense and not is_cloth(body):
+                low, high = body.source.surface.bounds
                 gap = 0.5 * float((low + high) @ normal - (high - low) @ np.abs(normal)) - height
-                speed = math.sqrt(float((part.v**2).sum(axis=1).max()))
-                soon = self._reach_of(part) / max(speed, 1e-300)
-                wait = min(wait, max(gap / (2.0 * max(farthest, 1e-300)) * left, soon))
+                speed = math.sqrt(float((body.v**2).sum(axis=1).max()))
+                travel_time = self._max_travel(body) / max(speed, 1e-300)
+                wait = min(wait, max(gap / (2.0 * max(farthest, 1e-300)) * left, travel_time))
         return wait
 
-    def _closing(self, a: Any, b: Any, fastest: float) -> Floats:
-        """How fast vertices of two bodies move against each other, about; of dense bodies and cloth at most.
+    def _closing_speeds(self, a: Ints, b: Ints, fastest: float) -> Floats:
+        """Relative speeds of pairs of bodies [m / s]: an upper bound for dense bodies and cloth, else ``fastest``.
 
-        What both have in common does not count there, so that bodies that fall together are searched seldom.
+        The bound excludes the common velocity: bodies that fall together need few searches.
         """
-        bounded = np.array([not isinstance(p, SoftPart) or p.is_dense or is_sheet(p) for p in self.scene.parts])
-        velocities = [part.v if isinstance(part, SoftPart) else part.velocity for part in self.scene.parts]
+        bodies = self.inputs.bodies
+        bounded = np.array([not isinstance(body, DynamicBody) or body.is_dense or is_cloth(body) for body in bodies])
+        velocities = [body.v if isinstance(body, DynamicBody) else body.velocity for body in bodies]
         velocities = [v if len(v) else np.zeros((1, 3)) for v in velocities]  # of empty bodies
         mean = np.stack([v.mean(axis=0) for v in velocities])
         spread = np.array([np.sqrt(((v - m) ** 2).sum(axis=1).max()) for v, m in zip(velocities, mean)])
         most = spread[a] + spread[b] + np.linalg.norm(mean[a] - mean[b], axis=1)
         return np.where(bounded[a] & bounded[b], most, fastest)
 
-    def _reaches(self, a: Any, b: Any) -> Floats:
-        """How far two bodies may move against each other between two searches."""
-        reach = [self._reach_of(part) for part in self.scene.parts]
-        return np.asarray(np.minimum(np.take(reach, a), np.take(reach, b)))
-
-    def _reach_of(self, part: Part) -> float:
-        if not isinstance(part, SoftPart):
+    def _max_travel(self, body: SimulatedBody) -> float:
+        """Largest relative travel of a body between two searches [m]."""
+        if not isinstance(body, DynamicBody):
             return math.inf
-        if is_sheet(part):
-            return 0.5 * (AHEAD - 1.0) * thickness(part)
-        return (REACH_OF_DENSE if part.is_dense else REACH) * self.scene.bodies.smallest
+        if is_cloth(body):
+            return 0.5 * (AHEAD - 1.0) * thickness(body)
+        return (MAX_TRAVEL_DENSE if body.is_dense else MAX_TRAVEL) * self.inputs.context.smallest
 
     def _move(self, forces: ContactForces, interval: float, passed: float) -> Floats:
-        """Move soft bodies by ``interval``; return how far their coarse vertices have come."""
-        rows, begin = forces.rows, self._x.copy()
-        involved = set(np.unique(np.concatenate([rows.body_a, rows.body_b])).tolist())
-        together = [part for part in self._awake if part.number in involved]
-        for part in self._awake:
-            if part.number not in involved:
-                self._advance(part, interval, passed)
-        steps = Substeps(together, self.scene.gravity, self._x, self._v)
+        """Advance soft bodies by ``interval``; return the displacement of their coarse vertices."""
+        constraints, begin = forces.constraints, self._x.copy()
+        touching = set(np.unique(np.concatenate([constraints.body_a, constraints.body_b])).tolist())
+        together = [body for body in self._awake if body.number in touching]
+        for body in self._awake:
+            if body.number not in touching:
+                self._advance_free(body, interval, passed)
+        steps = Substeps(together, self.inputs.gravity, self._x, self._v)
         done, dx = 0.0, np.zeros_like(begin)
         while done < interval:
             try:
                 h = steps.step(interval - done, forces, dx, done)
-            except LostError as lost:
-                self._give_up(lost.part, passed + done, str(lost), lost)
-            forces.keep(h)
+            except DivergenceError as error:
+                self._fail(error.body, passed + done, str(error), error)
+            forces.accumulate(h)
             done = interval if h == interval - done else done + h
-            self._settle(h, passed + done)
+            self._damp(h, passed + done)
             dx = self._x - begin
             self._substeps += 1
-        for part in together:
-            self._check(part, passed + done)
-            self._inverted[part.name] = len(part.body.model.inverted(part.x))
-        on_a = forces.on_a()
-        np.add.at(self._impulse, rows.body_a, on_a)
-        np.add.at(self._impulse, rows.body_b, -on_a)
+        for body in together:
+            self._check_finite(body, passed + done)
+            self._inverted[body.name] = len(body.source.model.inverted(body.x))
+        impulse = forces.impulse_on_a()
+        np.add.at(self._impulse, constraints.body_a, impulse)
+        np.add.at(self._impulse, constraints.body_b, -impulse)
         self.clock.work += forces.work()
         return dx
 
-    def _advance(self, part: SoftPart, h: float, passed: float) -> None:
-        """Move a body that touches nothing."""
+    def _advance_free(self, body: DynamicBody, h: float, passed: float) -> None:
+        """Advance a body without contacts by Runge-Kutta's method."""
         try:
-            report = part.body.advance(part.x, part.v, h, gravity=self.scene.gravity, forces=None)
+            report = body.source.advance(body.x, body.v, h, gravity=self.inputs.gravity, forces=None)
         except ImpingeError as error:
-            self._give_up(part, passed, str(error), error)
-        self._inverted[part.name] = len(report.inverted)
-        self._check(part, passed)
+            self._fail(body, passed, str(error), error)
+        self._inverted[body.name] = len(report.inverted)
+        self._check_finite(body, passed)
 
-    def _check(self, part: SoftPart, passed: float) -> None:
-        if not np.isfinite((part.v**2).sum()):
-            self._give_up(part, passed, "its energy is beyond the range of doubles")
+    def _check_finite(self, body: DynamicBody, passed: float) -> None:
+        if not np.isfinite((body.v**2).sum()):
+            self._fail(body, passed, "its energy exceeds the range of doubles")
 
-    def _give_up(self, part: SoftPart, passed: float, why: str, error: Exception | None = None) -> NoReturn:
+    def _fail(self, body: DynamicBody, passed: float, reason: str, error: Exception | None = None) -> NoReturn:
         clock = self.clock
         raise SimulationError(
-            f"body {part.name!r} cannot be followed in frame {clock.frame + 1}, at time {clock.time + passed:g} s "
-            f"({why}); the simulation is as after frame {clock.frame}, take shorter steps or softer contacts"
+            f"body {body.name!r} diverges in frame {clock.frame + 1}, at time {clock.time + passed:g} s ({reason}); "
+            f"the simulation keeps the state after frame {clock.frame}, use shorter steps or softer contacts"
         ) from error
 
-    def _put(self, passed: float, interval: float) -> None:
-        """Steer surfaces, and move given bodies on."""
-        awake = {part.number for part in self._awake}
-        for part in self._soft:
-            if part.number in awake:
-                part.body.take(part.x, part.v, interval)
+    def _write_back(self, passed: float, interval: float) -> None:
+        """Write coarse states to soft bodies, update their surfaces, and move scripted bodies."""
+        awake = {body.number for body in self._awake}
+        for body in self._dynamic:
+            if body.number in awake:
+                body.source.take(body.x, body.v, interval)
             else:
-                part.body.velocities = part.v
-                part.body.time += interval
-        for given in self._given:
-            if given.motion is not None:
-                given.body.update(self._start[given.number] + passed * given.velocity)
+                body.source.velocities = body.v
+                body.source.time += interval
+        for scripted in self._scripted:
+            if scripted.motion is not None:
+                scripted.source.update(self._start[scripted.number] + passed * scripted.velocity)
 
-    def _report(self, found: Resting) -> FrameReport:
-        scene, masses = self.scene, self.scene.masses[:, None]
+    def _report(self, found: RestingContacts) -> FrameReport:
+        inputs, masses = self.inputs, self.inputs.masses[:, None]
         self.clock.time += self._dt
         self.clock.frame += 1
-        momentum, awake = masses * self._v, {part.number for part in self._awake}
-        names = [part.name for part in scene.parts] + (["ground"] if scene.ground is not None else [])
+        momentum, awake = masses * self._v, {body.number for body in self._awake}
+        names = [body.name for body in inputs.bodies] + (["ground"] if inputs.ground is not None else [])
         return FrameReport(
             frame=self.clock.frame,
             time=self.clock.time,
@@ -335,17 +351,17 @@ class Frame:
             contacts=found.contacts,
             deepest=found.deepest,
             kinetic=0.5 * float((momentum * self._v).sum()),
-            elastic=float(sum(part.body.model.energy(part.x) for part in self._soft)),
-            gravitational=-float((masses * self._x).sum(axis=0) @ scene.gravity),
+            elastic=float(sum(body.source.model.energy(body.x) for body in self._dynamic)),
+            gravitational=-float((masses * self._x).sum(axis=0) @ inputs.gravity),
             contact=found.contact,
             work=self.clock.work,
             momentum=momentum.sum(axis=0),
             angular_momentum=np.cross(self._x, momentum).sum(axis=0),
             forces={name: found.impulse_rate[k].copy() for k, name in enumerate(names)},
             fastest=float(np.sqrt((self._v**2).sum(axis=1).max(initial=0.0))),
-            sleeping=tuple(part.name for part in self._soft if part.number not in awake),
-            complete=not self._unsettled,
-            unsettled=tuple((scene.parts[a].name, scene.parts[b].name) for a, b in sorted(self._unsettled)),
+            sleeping=tuple(body.name for body in self._dynamic if body.number not in awake),
+            complete=not self._incomplete,
+            incomplete_pairs=tuple((inputs.bodies[a].name, inputs.bodies[b].name) for a, b in sorted(self._incomplete)),
             inverted={name: count for name, count in self._inverted.items() if count},
-            stats=dict[str, Any](self.stages.times()),
+            stats=self.stages.times(),
         )

@@ -1,12 +1,12 @@
-"""Hold a frame rate: time that collision detection does not need goes to the time step.
+"""Frame-rate controller: time not used by collision detection goes to the time step.
 
-Each frame may take ``target_ms``. Searches get at most ``SEARCH_SHARE`` of it together, each an equal part as its
-budget. What they did not use in the frames before, and the rest, is for the motion: the frame is as long, in simulated
-time, as can be computed in that, and never longer than was asked for. [MendozaOSullivan2005] gives collision detection
-a fixed time and lets the rate follow; here the rate is given.
+Each frame may take ``target_ms``. All searches of a frame share at most ``SEARCH_SHARE`` of it, split evenly into one
+budget per search. The rest, including what previous searches left unused, is for integration: the frame covers as much
+simulated time as fits, at most the requested amount. [MendozaOSullivan2005] gives collision detection a fixed time and
+lets the frame rate vary; here the frame rate is fixed.
 
-Costs are the median of the last ``FRAMES``, of two the lower one: a frame in which kernels are compiled, or the machine
-does something else, counts once at most. They come from the clock, so that runs do not repeat.
+Costs are the lower median over the last ``FRAMES`` frames, which ignores a single outlier such as a frame that compiles
+kernels. They are wall-clock times: runs are not reproducible.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from collections import deque
 from typing import NamedTuple
 
 SEARCH_SHARE = 0.5
+"""Share of ``target_ms`` that all searches of a frame may take."""
 FRAMES = 3
+"""Frames over which costs are averaged."""
 SHORTEST = 1.0 / 64.0
-"""Share of a whole frame that is simulated at least, however slow the machine; lengths are multiples of it."""
+"""Shortest frame relative to a full frame, however slow the machine; frame lengths are multiples of it."""
 
 
 class Cost(NamedTuple):
-    """What a frame has taken."""
+    """Cost of one frame."""
 
     searches: int
     search_ms: float
     move_ms_per_second: float
-    """Of simulated time."""
+    """Per second of simulated time."""
     other_ms: float
 
 
-class Governor:
-    """What the next frame may take."""
+class FrameRateController:
+    """Chooses the length and the search budget of the next frame."""
 
     def __init__(self, target_ms: float) -> None:
         self.target_ms = target_ms
@@ -40,30 +42,30 @@ class Governor:
 
     @property
     def all_searches_ms(self) -> float:
-        """What all searches of a frame may take."""
+        """Budget of all searches of a frame together."""
         return SEARCH_SHARE * self.target_ms
 
     @property
     def budget_ms(self) -> float:
-        """What one search may take."""
-        return self.all_searches_ms / max(self._usual().searches, 1.0)
+        """Budget of one search."""
+        return self.all_searches_ms / max(self._typical().searches, 1.0)
 
-    def length(self, asked: float, whole: float) -> float:
-        """How long the next frame is, in simulated time, where ``asked`` is wanted; ``whole`` frames are no shorter."""
-        usual = self._usual()
-        left = self.target_ms - min(usual.search_ms, self.all_searches_ms) - usual.other_ms
-        if usual.move_ms_per_second * asked <= left:
-            return asked
-        shortest = SHORTEST * whole
-        steps = left / (usual.move_ms_per_second * shortest) if usual.move_ms_per_second > 0.0 else 0.0
-        return min(max(math.floor(steps), 1) * shortest, asked)
+    def frame_length(self, requested: float, full: float) -> float:
+        """Return the simulated time of the next frame [s], at most ``requested``; ``full`` is the full frame length."""
+        typical = self._typical()
+        left = self.target_ms - min(typical.search_ms, self.all_searches_ms) - typical.other_ms
+        if typical.move_ms_per_second * requested <= left:
+            return requested
+        shortest = SHORTEST * full
+        steps = left / (typical.move_ms_per_second * shortest) if typical.move_ms_per_second > 0.0 else 0.0
+        return min(max(math.floor(steps), 1) * shortest, requested)
 
-    def passed(self, dt: float, searches: int, search_ms: float, move_ms: float, elapsed_ms: float) -> None:
-        """Learn from a frame."""
+    def record(self, dt: float, searches: int, search_ms: float, move_ms: float, elapsed_ms: float) -> None:
+        """Add the cost of a completed frame."""
         self._costs.append(Cost(searches, search_ms, move_ms / dt, max(elapsed_ms - search_ms - move_ms, 0.0)))
 
-    def _usual(self) -> Cost:
-        """The lower median of each cost."""
+    def _typical(self) -> Cost:
+        """Lower median of each cost."""
         if not self._costs:
             return Cost(0, 0.0, 0.0, 0.0)
         return Cost(*(sorted(values)[(len(values) - 1) // 2] for values in zip(*self._costs)))

@@ -1,14 +1,15 @@
-"""Let slow swings of a soft body die out: viscous steps, some in each frame, beyond what its material damps.
+"""Modal damping of a soft body: viscous steps that damp its slow oscillations beyond its material damping.
 
-Materials damp fast swings and hardly slow ones, which would go on for minutes. Here the damping ratio ζ of the slowest
-shear wave, of frequency ω, is given; the viscous stress that has it is τ = 2 ζ / ω times the elastic one at rest:
+Material damping attenuates fast oscillations and hardly the slow ones, which would last for minutes. The damping ratio
+ζ of the slowest shear wave, of angular frequency ω, is given. The corresponding viscous stress is τ = 2 ζ / ω times the
+linear elastic stress at rest:
 
-    (M + dt τ K) v' = M v     K  the stiffness of linear elasticity at rest, in the frame that turns with the body
+    (M + dt τ K) v' = M v     K  stiffness of linear elasticity at rest, in the co-rotated frame of the body
 
-Implicit, so that any dt is stable. The matrix is factorised for powers of 2; of a step of the next longer one, the
-share is taken that dt is of it. Only the motion beyond that of a rigid body
-takes part, and what the step makes of it loses its own rigid part: both momenta stay to rounding, energy never grows.
-A model that tells no material is left alone.
+The step is implicit and stable for any dt. The matrix is factorised for powers of 2: a step dt is dt / longer of a step
+of the next power of 2, ``longer``. Only the non-rigid part of the motion is damped, and the rigid part of the result is
+removed again: linear and angular momentum are conserved to rounding, and energy never grows. Models without a material
+are not damped.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from impinge.deform.fem import ReducedModel
 from impinge.deform.materials import Material
 
 
-class Settle:
-    """The viscous step of one body of a given size."""
+class ModalDamping:
+    """Viscous step of one body; ``size`` is its edge length [m], ``ratio`` the damping ratio of its slowest mode."""
 
     def __init__(self, model: ReducedModel, size: float, ratio: float) -> None:
         material = getattr(model, "material", None)
@@ -37,21 +38,24 @@ class Settle:
             slowest = 0.5 * math.pi * math.sqrt(material.lame_mu / material.density) / size
             self._stiffness = 2.0 * ratio / slowest * _stiffness(model, material)
 
-    def settle(self, x: Floats, v: Floats, dt: float) -> None:
-        """Change velocities in place, as over a time ``dt``."""
+    def apply(self, x: Floats, v: Floats, dt: float) -> None:
+        """Damp the velocities ``v`` in place over a time ``dt``."""
         if self._stiffness is None or not v.any():
             return
         arm = x - (self._masses * x).sum(axis=0) / self._total
-        inverse = self._inverse_inertia(arm)
-        if inverse is None:
-            return  # lost; the step will say so
-        turn = self._turn(arm)
-        swing = v - self._rigid(arm, inverse, v)
+        inertia = np.vdot(self._masses * arm, arm) * np.eye(3) - (self._masses * arm).T @ arm
+        if not np.isfinite(inertia).all():
+            return  # diverged; the frame raises the error
+        inverse = np.asarray(np.linalg.pinv(inertia))
+        rotation = self._rotation(arm)
+        oscillation = v - self._rigid(arm, inverse, v)
         longer = 2.0 ** math.ceil(math.log2(dt))
-        damped = self._factor(longer).solve((self._masses * (swing @ turn)).reshape(-1)).reshape(-1, 3) @ turn.T
-        v += dt / longer * (damped - self._rigid(arm, inverse, damped) - swing)
+        momentum = (self._masses * (oscillation @ rotation)).reshape(-1)
+        damped = self._factor(longer).solve(momentum).reshape(-1, 3) @ rotation.T
+        v += dt / longer * (damped - self._rigid(arm, inverse, damped) - oscillation)
 
     def _factor(self, dt: float) -> Any:
+        """Sparse factorisation of M + dt τ K, cached."""
         from scipy.sparse import diags_array
         from scipy.sparse.linalg import splu
 
@@ -63,24 +67,17 @@ class Settle:
             )  # fmt: skip
         return self._factors[dt]
 
-    def _inverse_inertia(self, arm: Floats) -> Floats | None:
-        """Inverse moments of inertia about the centre, None if they are not finite."""
-        inertia = np.vdot(self._masses * arm, arm) * np.eye(3) - (self._masses * arm).T @ arm
-        return np.asarray(np.linalg.pinv(inertia)) if np.isfinite(inertia).all() else None
-
     def _rigid(self, arm: Floats, inverse_inertia: Floats, v: Floats) -> Floats:
-        """The motion as a rigid body with the same momenta."""
+        """Rigid motion with the linear and angular momentum of ``v``."""
         each = self._masses * v
         moment = arm.T @ each
-        turning = inverse_inertia @ (moment - moment.T)[[1, 2, 0], [2, 0, 1]]
-        # The product ω x arm as one with a matrix.
-        matrix = np.array(
-            [[0.0, turning[2], -turning[1]], [-turning[2], 0.0, turning[0]], [turning[1], -turning[0], 0.0]]
-        )
-        return np.asarray(each.sum(axis=0) / self._total + arm @ matrix)
+        omega = inverse_inertia @ (moment - moment.T)[[1, 2, 0], [2, 0, 1]]
+        # ω x arm as a matrix product
+        cross = np.array([[0.0, omega[2], -omega[1]], [-omega[2], 0.0, omega[0]], [omega[1], -omega[0], 0.0]])
+        return np.asarray(each.sum(axis=0) / self._total + arm @ cross)
 
-    def _turn(self, arm: Floats) -> Floats:
-        """How the body is turned against its rest: the rotation nearest to where masses have gone."""
+    def _rotation(self, arm: Floats) -> Floats:
+        """Rotation from rest: the best fit of the mass-weighted positions (polar decomposition)."""
         u, _, w = np.linalg.svd(arm.T @ self._rest_moments)
         if np.linalg.det(u @ w) < 0.0:
             u[:, 2] = -u[:, 2]
@@ -88,7 +85,10 @@ class Settle:
 
 
 def _stiffness(model: ReducedModel, material: Material) -> Any:
-    """Linear elasticity at rest: V (λ g_a g_bᵀ + μ g_b g_aᵀ + μ (g_a · g_b) I), g the gradients of corner weights."""
+    """Stiffness of linear elasticity at rest: V (λ g_a g_bᵀ + μ g_b g_aᵀ + μ (g_a · g_b) I).
+
+    g are the gradients of the barycentric coordinates.
+    """
     from scipy.sparse import coo_array
 
     tets = np.asarray(model.tets, dtype=np.int64)

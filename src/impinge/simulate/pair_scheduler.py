@@ -1,12 +1,12 @@
-"""Who is asked in a search that has no time for all pairs of bodies: each has its turn.
+"""Round-robin scheduling of body pairs that exceed the search budget.
 
-1. Begin.  A search gets ``budget_ms`` or ``max_tests`` for all its questions together.
-2. Ask.    Pairs that got no time last come first, longest waiting before others; the rest follow from the cheapest on.
-           The first pair is asked however dear it is, so that none waits for ever.
-3. End.    Pairs that got no time are ``left``: their contacts stay as they were found last (``simulate.frame``), and
-           they wait for the next search. Those that were answered in part, by coarse spheres, are told too.
+1. Begin.    A search gets ``budget_ms`` or ``max_tests`` for all its queries together.
+2. Schedule. Pairs skipped by the previous search come first, longest waiting first; the others follow by rising cost.
+             The first pair always runs, whatever its cost: no pair starves.
+3. End.      Pairs beyond the budget are ``skipped``: they keep the constraints of their last query (``simulate.frame``)
+             and wait for the next search. Pairs queried in part, by coarse spheres, are ``partial``.
 
-Tests are what ``World.contacts`` and sphere trees count; of volumes and cloth, triangles that are looked at.
+Tests are counted as in ``World.contacts`` and sphere trees; for volumes and cloth, one test per triangle.
 """
 
 from __future__ import annotations
@@ -14,35 +14,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
 Pair: TypeAlias = tuple[int, int]
 LEAST_MS = 1e-3
-"""Time that a question gets at least, so that there is an answer, if only a rough one."""
+"""Smallest budget of a query [ms]: every query returns at least a coarse result."""
 
 
-class Turns:
-    """What searches may take, and who waits."""
+class Limits(TypedDict, total=False):
+    """Budget of a search: at most one of both."""
 
-    def __init__(self, limits: dict[str, Any]) -> None:
+    budget_ms: float
+    max_tests: int
+
+
+class PairScheduler:
+    """Budget of the current search and queue of waiting pairs."""
+
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        """``budget_ms`` or ``max_tests`` of one search, or nothing."""
         self.waiting: list[Pair] = []
-        """Pairs that got no time in the last search, longest waiting first."""
-        self.left: list[Pair] = []
+        """Pairs skipped by the last search, longest waiting first."""
+        self.skipped: list[Pair] = []
+        """Pairs of this search that were not queried."""
         self.partial: list[Pair] = []
-        """Pairs of this search that got no time, and those that got too little for a whole answer."""
+        """Pairs of this search whose query was incomplete."""
         self.reserve_ms = math.inf
-        """What all searches together may still take, until it is set anew."""
+        """Time left for all searches of the frame [ms]; set per frame by the frame-rate controller."""
         self._spent, self._began = 0, perf_counter()
 
     def begin(self) -> None:
         """Begin a search."""
-        self.left, self.partial = [], []
+        self.skipped, self.partial = [], []
         self._spent, self._began = 0, perf_counter()
 
-    def part(self, count: int = 1) -> dict[str, Any]:
-        """What the next of ``count`` questions may take."""
+    def share(self, count: int = 1) -> Limits:
+        """Return the budget of the next of ``count`` queries."""
         if "max_tests" in self.limits:
             return {"max_tests": max((self.limits["max_tests"] - self._spent) // count, 1)}
         if "budget_ms" in self.limits:
@@ -50,11 +57,11 @@ class Turns:
         return {}
 
     def spend(self, tests: int) -> None:
-        """Count what a question has cost."""
+        """Charge the tests of a query to the budget."""
         self._spent += tests
 
-    def in_turn(self, pairs: Sequence[Pair], cost: Callable[[int, int], int]) -> Iterator[Pair]:
-        """Those pairs that there is time for, one after the other, at least one; ``cost`` counts in tests."""
+    def schedule(self, pairs: Sequence[Pair], cost: Callable[[int, int], int]) -> Iterator[Pair]:
+        """Yield the pairs that fit into the budget, at least one; ``cost`` returns the tests of a pair."""
         if not self.limits:
             yield from pairs
             return
@@ -62,23 +69,23 @@ class Turns:
         queue = sorted(pairs, key=lambda pair: (place.get(pair, len(place)), cost(*pair)))
         for k, pair in enumerate(queue):
             tests = cost(*pair)
-            if k and not self._affords(tests):
-                self.left += queue[k:]
+            if k and not self._fits(tests):
+                self.skipped += queue[k:]
                 return
             self._spent += tests
             yield pair
 
     def end(self) -> None:
-        """Let those that got no time wait."""
+        """End a search and queue its skipped pairs."""
         self.reserve_ms -= 1e3 * (perf_counter() - self._began)
-        left = set(self.left)
-        still = [pair for pair in self.waiting if pair in left]
-        self.waiting = still + sorted(left.difference(still))
+        skipped = set(self.skipped)
+        still = [pair for pair in self.waiting if pair in skipped]
+        self.waiting = still + sorted(skipped.difference(still))
 
-    def _affords(self, tests: int) -> bool:
+    def _fits(self, tests: int) -> bool:
         if "max_tests" in self.limits:
-            return bool(self._spent + tests <= self.limits["max_tests"])
+            return self._spent + tests <= self.limits["max_tests"]
         return self._milliseconds_left() > 0.0
 
     def _milliseconds_left(self) -> float:
-        return float(min(self.limits["budget_ms"], self.reserve_ms) - 1e3 * (perf_counter() - self._began))
+        return min(self.limits["budget_ms"], self.reserve_ms) - 1e3 * (perf_counter() - self._began)

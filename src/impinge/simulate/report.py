@@ -1,59 +1,62 @@
-"""What a frame of a simulation did: energies, momenta, work, forces."""
+"""Report of one simulation frame: energies, momenta, work, forces."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from impinge.checks import Floats
 
 
 @dataclass(frozen=True)
 class FrameReport:
-    """One frame, as it ended."""
+    """State and statistics at the end of one simulation frame."""
 
     frame: int
-    """Number of the frame, from 1."""
+    """Frame number, from 1."""
     time: float
-    """Simulated time at its end [s]."""
+    """Simulated time [s]."""
     dt: float
+    """Length of the frame [s]."""
     searches: int
-    """How often contacts were searched."""
+    """Number of contact searches."""
     substeps: int
-    """Between which contact forces were found anew."""
+    """Number of sub-steps of bodies in contact."""
     contacts: int
-    """Contacts that push."""
+    """Number of contacts with a non-zero force."""
     deepest: float
-    """How deep the deepest contact is [m]; of volumes the mean depth over all of them."""
+    """Largest penetration depth [m]; for volumes, the mean over the contact area."""
     kinetic: float
-    """Energies [J]."""
+    """Kinetic energy [J]."""
     elastic: float
+    """Elastic energy [J]."""
     gravitational: float
-    """Relative to the origin."""
+    """Potential energy relative to the origin [J]."""
     contact: float
-    """In the springs of contacts."""
+    """Energy of the contact springs [J]."""
     work: float
-    """That bodies with a given motion did on soft ones since the start [J]."""
+    """Work of scripted bodies on soft bodies since the start [J]."""
     momentum: Floats
-    """Of all soft bodies together [kg m / s], shape (3,)."""
+    """Linear momentum of all soft bodies [kg m / s], shape (3,)."""
     angular_momentum: Floats
-    """About the origin [kg m² / s], shape (3,)."""
+    """Angular momentum of all soft bodies about the origin [kg m² / s], shape (3,)."""
     forces: dict[str, Floats]
-    """Mean contact force on each body over the frame [N], shape (3,); on the ground too, if there is one."""
+    """Mean contact force on each body over the frame [N], shape (3,); with a ground, also on "ground"."""
     fastest: float
     """Largest speed of a coarse vertex [m / s]."""
     sleeping: tuple[str, ...]
+    """Names of sleeping bodies."""
     complete: bool
-    """Whether every search had the time that it needed."""
-    unsettled: tuple[tuple[str, str], ...] = ()
-    """Pairs of bodies that a search had no time for, or too little; their contacts may be older, coarser or missing."""
+    """Whether every search finished within its budget."""
+    incomplete_pairs: tuple[tuple[str, str], ...] = ()
+    """Pairs of bodies whose query was skipped or incomplete; their contacts may be outdated, coarse or missing."""
     inverted: dict[str, int] = field(default_factory=dict)
-    """Tets that are flat or inside out, by body; those without are left out."""
+    """Number of flat or inverted tets by body; bodies without are omitted."""
     elapsed_ms: float = 0.0
-    stats: dict[str, Any] = field(default_factory=dict)
-    """Milliseconds by stage, and what the governor chose."""
+    """Wall-clock time of the frame [ms]."""
+    stats: dict[str, float] = field(default_factory=dict)
+    """Milliseconds per stage, and the choices of the frame-rate controller."""
 
     @property
     def energy(self) -> float:
-        """All energies together [J]."""
+        """Total energy [J]."""
         return self.kinetic + self.elastic + self.gravitational + self.contact

@@ -1,14 +1,14 @@
-"""Which soft bodies are at rest and need no step.
+"""Sleeping of soft bodies at rest.
 
-1. Quiet.   A body whose coarse vertices have all been slower than ``SLOW`` of its size per second for some time.
-            A body with vertices that are told to move is never quiet.
-2. Islands. Bodies whose boxes overlap belong together. An island sleeps if all its bodies are quiet, and nothing with a
-            given motion that moves is near.
-3. Asleep.  The body stands still, and carries what rests on it. It wakes when anything that moves comes near, when the
-            caller changes it (positions, velocities, what is fixed), when gravity, friction or the ground change, or
-            when the caller moves a body that was near it, or is now.
+1. Quiet.   A body is quiet while all its coarse vertices are slower than ``SLOW`` of its size per second. A body with
+            vertices in prescribed motion is never quiet.
+2. Islands. Bodies with overlapping boxes form an island. An island sleeps if all its bodies have been quiet for
+            ``sleep_after`` and no moving scripted body is near.
+3. Wake-up. A sleeping body is static and supports what rests on it. It wakes when a moving body comes near; when the
+            caller changes its positions, velocities or fixed vertices; when gravity, friction or the ground change; or
+            when the caller moves a body that was or is near it.
 
-All follows from the state: the same run gives the same bits.
+Sleep depends on the state alone: runs are reproducible to the bit.
 """
 
 from __future__ import annotations
@@ -19,35 +19,40 @@ import numpy as np
 
 from impinge.checks import Bools, Floats
 from impinge.detect.boxes.broad_phase import overlapping_boxes
-from impinge.simulate.simulated_bodies import GivenPart, Part, SoftPart
+from impinge.simulate.simulated_bodies import DynamicBody, ScriptedBody, SimulatedBody
 
 SLOW = 0.01
-"""Sizes of a body per second, below which it counts as quiet."""
+"""Speed below which a body is quiet, in body sizes per second."""
 
 
 class Sleep:
-    """How long bodies have been quiet."""
+    """Quiet time of each body."""
 
     def __init__(self, count: int, after: float | None) -> None:
         self.quiet: Floats = np.zeros(count)
-        """Seconds, by number of the body."""
+        """Seconds, by body number."""
         self._after = np.inf if after is None else after
-        self._left: list[tuple[Any, ...]] = []
+        self._fingerprints: list[tuple[Any, ...]] = []
+        """State of each body after the last frame."""
         self._boxes: Floats = np.zeros((0, 2, 3))
 
-    def asleep(self, parts: list[Part], bounds: Floats, reach: float, rules: Floats) -> Bools:
-        """Tell which bodies sleep over a frame in which others come no farther than ``reach``, by number.
+    def asleep(self, bodies: list[SimulatedBody], bounds: Floats, reach: float, rules: Floats) -> Bools:
+        """Return which bodies sleep over a frame in which no body moves farther than ``reach``, shape (n,).
 
-        ``rules`` are numbers that hold for all bodies, such as gravity.
+        ``rules`` are parameters common to all bodies, such as gravity.
         """
-        soft = np.array([isinstance(part, SoftPart) for part in parts], dtype=np.bool_)
-        moves = np.array([isinstance(part, GivenPart) and bool(part.velocity.any()) for part in parts], dtype=np.bool_)
-        if self._left:
-            changed = np.array([not _same(left, _mark(part, rules)) for left, part in zip(self._left, parts)])
+        soft = np.array([isinstance(body, DynamicBody) for body in bodies], dtype=np.bool_)
+        moves = np.array(
+            [isinstance(body, ScriptedBody) and bool(body.velocity.any()) for body in bodies], dtype=np.bool_
+        )
+        if self._fingerprints:
+            changed = np.array(
+                [not _same(before, _fingerprint(body, rules)) for before, body in zip(self._fingerprints, bodies)]
+            )
             moves |= changed
             self.quiet[changed] = 0.0
-            before, now = self._boxes, bounds
-            bounds = np.stack([np.minimum(before[:, 0], now[:, 0]), np.maximum(before[:, 1], now[:, 1])], axis=1)
+            low, high = np.minimum(self._boxes[:, 0], bounds[:, 0]), np.maximum(self._boxes[:, 1], bounds[:, 1])
+            bounds = np.stack([low, high], axis=1)
         sleeps: Bools = soft & (self.quiet >= self._after)
         if not sleeps.any():
             return sleeps
@@ -61,25 +66,25 @@ class Sleep:
                 return np.asarray(sleeps & ~wakes)
             wakes[more] = True
 
-    def passed(self, parts: list[Part], bounds: Floats, dt: float, rules: Floats) -> None:
-        """Take the speeds at the end of a frame into account."""
-        for part in parts:
-            if isinstance(part, SoftPart):
-                fastest = float(np.sqrt((part.v**2).sum(axis=1).max()))
-                is_quiet = fastest < SLOW * part.size and not part.body.motion.any()
-                self.quiet[part.number] = self.quiet[part.number] + dt if is_quiet else 0.0
-        self.remember(parts, bounds, rules)
+    def record(self, bodies: list[SimulatedBody], bounds: Floats, dt: float, rules: Floats) -> None:
+        """Update quiet times with the speeds at the end of a frame."""
+        for body in bodies:
+            if isinstance(body, DynamicBody):
+                fastest = float(np.sqrt((body.v**2).sum(axis=1).max()))
+                is_quiet = fastest < SLOW * body.size and not body.source.motion.any()
+                self.quiet[body.number] = self.quiet[body.number] + dt if is_quiet else 0.0
+        self.store(bodies, bounds, rules)
 
-    def remember(self, parts: list[Part], bounds: Floats, rules: Floats) -> None:
-        """Remember how bodies were left, and their boxes, to see whether the caller changes them."""
-        self._left, self._boxes = [_mark(part, rules) for part in parts], bounds
+    def store(self, bodies: list[SimulatedBody], bounds: Floats, rules: Floats) -> None:
+        """Store the state and boxes of bodies, to detect changes by the caller."""
+        self._fingerprints, self._boxes = [_fingerprint(body, rules) for body in bodies], bounds
 
 
-def _mark(part: Part, rules: Floats) -> tuple[Any, ...]:
-    if not isinstance(part, SoftPart):
-        return (part.surface.version,)
-    body = part.body
-    return body.coarse.version, body.velocities, body.fixed, body.moved, body.motion, rules
+def _fingerprint(body: SimulatedBody, rules: Floats) -> tuple[Any, ...]:
+    if not isinstance(body, DynamicBody):
+        return (body.surface.version,)
+    soft = body.source
+    return soft.coarse.version, soft.velocities, soft.fixed, soft.moved, soft.motion, rules
 
 
 def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

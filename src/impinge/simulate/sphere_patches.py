@@ -1,12 +1,12 @@
-"""Flat patches of the surface below the nodes of a sphere tree: where they are, which way they face, how large.
+"""Flat surface patches below the nodes of a sphere tree: centre, normal, area.
 
-A leaf has patches for each of the six directions (±x, ±y, ±z) that its pieces face most at rest: leaves at an edge of
-a body are bent, their patches are not. Where the tree is coarse, patches larger than ``finest`` are halved across their
-longer side until they are not, or are one piece: a soft body would sag between the centres of large ones. An inner node
-has one patch of all pieces below it.
+A leaf has one group of patches per axis direction (±x, ±y, ±z), by the dominant component of the rest normal of its
+pieces: leaves at an edge of a body are bent, their patches are flat. Patches of coarse trees larger than ``finest`` are
+bisected across their longest extent down to ``finest`` or one piece: a soft body would sag between the centres of large
+patches. An inner node has one patch of all pieces below it.
 
-centre    mean of the pieces, by their area at rest: a sum of surface vertices whose weights add up to 1
-normal    mean of the unit normals of their triangles now; short where the patch is bent
+centre    mean of the pieces, weighted by rest area: a sum of surface vertices whose weights add up to 1
+normal    mean of the current unit normals of their triangles; shorter than 1 where the patch is bent
 area      at rest
 """
 
@@ -22,30 +22,30 @@ from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 
 Ids = NDArray[np.int64]
 DIRECTIONS = 6
-MOST = 64
-"""Patches of a leaf in one direction, at most."""
+MAX_PATCHES = 64
+"""Largest number of patches of a leaf per direction."""
 
 
 class Patches(NamedTuple):
-    """Some patches."""
+    """A set of patches."""
 
     centre: Floats
     """Shape (k, 3)."""
     normal: Floats
     area: Floats
     start: Ids
-    """First entry of each, and their number, shape (k + 1,)."""
+    """First entry of each patch, shape (k + 1,)."""
     vertex: Ids
     weight: Floats
 
     def entries(self, patch: Ids) -> tuple[Ids, Ids, Floats]:
-        """For the chosen patches in turn: which of the choices, vertex and weight of each entry."""
+        """Return position in ``patch``, vertex and weight of every entry of the selected patches."""
         row, entry = _expand(self.start[patch], (self.start[1:] - self.start[:-1])[patch])
         return row, self.vertex[entry], self.weight[entry]
 
 
-class PatchMaker:
-    """Patches of one tree over one surface; ``finest`` is the root of the area that patches of leaves have at most."""
+class PatchBuilder:
+    """Builds patches of one tree over one surface; ``finest`` is the largest square root of a leaf patch area."""
 
     def __init__(self, tree: SphereHierarchy, rest: Floats, faces: Any, finest: float) -> None:
         self._tree, self._faces = tree, faces
@@ -56,31 +56,31 @@ class PatchMaker:
         direction = 2 * axis + (normal[np.arange(len(axis)), axis] < 0.0)
         leaves = tree.leaves.astype(np.int64)
         row, piece = _expand(tree.piece_start[leaves].astype(np.int64), (tree.piece_stop - tree.piece_start)[leaves])
-        key = MOST * (DIRECTIONS * leaves[row] + direction[piece])
+        key = MAX_PATCHES * (DIRECTIONS * leaves[row] + direction[piece])
         at = np.einsum("pc,pcj->pj", self._middle, rest[faces[tree.piece_triangle]])
-        key += _parts(key, at[piece], self._area[piece], finest)
+        key += _bisect(key, at[piece], self._area[piece], finest)
         order = np.argsort(key, kind="stable")
         self._piece = piece[order]
         self.key, first = np.unique(key[order], return_index=True)
-        """Of each patch of a leaf a number from node, direction and part; rising."""
+        """Sorted key of each leaf patch, from node, direction and part."""
         self._first = np.append(first, len(order))
 
     def of_leaves(self, nodes: Ids) -> tuple[Ids, Ids]:
-        """First patch of leaves, and how many each has."""
-        first = np.searchsorted(self.key, MOST * DIRECTIONS * nodes)
-        return first, np.searchsorted(self.key, MOST * DIRECTIONS * (nodes + 1)) - first
+        """Return the first patch of each leaf and the number of its patches."""
+        first = np.searchsorted(self.key, MAX_PATCHES * DIRECTIONS * nodes)
+        return first, np.searchsorted(self.key, MAX_PATCHES * DIRECTIONS * (nodes + 1)) - first
 
     def patches(self, ids: Ids, x: Floats) -> Patches:
-        """Patches of leaves, of the surface at ``x``."""
+        """Return leaf patches of the surface at positions ``x``."""
         row, place = _expand(self._first[ids], self._first[ids + 1] - self._first[ids])
-        return self._made(row, self._piece[place], len(ids), x)
+        return self._build(row, self._piece[place], len(ids), x)
 
     def below(self, nodes: Ids, x: Floats) -> Patches:
-        """One patch for each node, of all that is below it."""
+        """Return one patch per node, of all pieces below it."""
         first, stop = (bound[nodes].astype(np.int64) for bound in (self._tree.piece_start, self._tree.piece_stop))
-        return self._made(*_expand(first, stop - first), len(nodes), x)
+        return self._build(*_expand(first, stop - first), len(nodes), x)
 
-    def _made(self, row: Ids, piece: Ids, count: int, x: Floats) -> Patches:
+    def _build(self, row: Ids, piece: Ids, count: int, x: Floats) -> Patches:
         vertex = self._faces[self._tree.piece_triangle[piece]].astype(np.int64)
         area: Floats = np.bincount(row, self._area[piece], count).astype(np.float64)
         share = self._area[piece] / np.where(area > 0.0, area, 1.0)[row]
@@ -95,8 +95,8 @@ class PatchMaker:
         return Patches(centre, normal, area, start, vertex.reshape(-1), weight.reshape(-1))
 
 
-def _parts(group: Ids, at: Floats, area: Floats, finest: float) -> Ids:
-    """Which part of its group each piece belongs to, from 0 on."""
+def _bisect(group: Ids, at: Floats, area: Floats, finest: float) -> Ids:
+    """Return the part of its group that each piece belongs to, from 0."""
     part = np.zeros(len(group), dtype=np.int64)
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -106,7 +106,7 @@ def _parts(group: Ids, at: Floats, area: Floats, finest: float) -> Ids:
         halves, count = [order[begin:end]], 1
         while halves:
             ids = halves.pop()
-            if len(ids) == 1 or area[ids].sum() <= finest**2 or count == MOST:
+            if len(ids) == 1 or area[ids].sum() <= finest**2 or count == MAX_PATCHES:
                 continue
             side = int(np.argmax(np.ptp(at[ids], axis=0)))
             ids = ids[np.argsort(at[ids, side], kind="stable")]
@@ -118,21 +118,21 @@ def _parts(group: Ids, at: Floats, area: Floats, finest: float) -> Ids:
 
 
 def leaf_patch_pairs(a: tuple[Ids, Ids], b: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
-    """All pairs of the patches of two leaves, for each pair of leaves."""
+    """Return all pairs of patches of each pair of leaves."""
     (first_a, count_a), (first_b, count_b) = a, b
     row, nth = _expand(np.zeros(len(count_a), dtype=np.int64), count_a * count_b)
     return first_a[row] + nth // count_b[row], first_b[row] + nth % count_b[row]
 
 
 def _expand(first: Ids, count: Ids) -> tuple[Ids, Ids]:
-    """Row and place of each of ``count`` places from ``first`` of each row."""
+    """Expand ranges of ``count`` places from ``first``: row and place of each element."""
     count = np.asarray(count, dtype=np.int64)
     row = np.repeat(np.arange(len(count)), count)
     return row, first[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
 
 
 def _summed(row: Ids, value: Floats, count: int) -> Floats:
-    """Sums of the values of each row, shape (count, 3)."""
+    """Sum values by row, shape (count, 3)."""
     return np.stack([np.bincount(row, value[:, j], count) for j in range(3)], axis=1).astype(np.float64)
 
 

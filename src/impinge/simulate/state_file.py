@@ -1,9 +1,8 @@
-"""The state of a simulation in one file: plain arrays in an npz, no pickle, the same bits when read again.
+"""State of a simulation in one file: plain arrays in an npz archive, no pickle, bit-identical when read again.
 
-What a run needs to go on: time, number of the frame, work, what contacts remember, which bodies wait for a search, how
-long bodies have been at rest and what they rest on, positions and velocities of soft bodies with what their embedding
-remembers, and positions of given bodies. Bodies, options and motions are not in it: make the same simulation again and
-``restore`` it.
+Contents: time, frame number, work, warm start of contacts, pairs that wait for a query, quiet times of bodies and the
+contacts they rest on, positions and velocities of soft bodies with the state of their embedding, and positions of
+scripted bodies. Bodies, options and motions are not stored: build the same simulation again and call ``restore``.
 """
 
 from __future__ import annotations
@@ -20,158 +19,164 @@ from impinge.checks import Floats, shown
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError
 from impinge.io.atomic import write_whole
-from impinge.respond.contact_forces import COLUMNS, ContactRows, Memory, Sums
-from impinge.simulate.frame import Clock, Resting
-from impinge.simulate.simulated_bodies import Part, SoftPart
+from impinge.respond.contact_forces import COLUMNS, ContactConstraints, SparseRows, WarmStart
+from impinge.simulate.frame import Clock, RestingContacts
+from impinge.simulate.simulated_bodies import DynamicBody, SimulatedBody
 
 FORMAT = "impinge simulation"
 VERSION = 3
-"""Grows when a file cannot be read by the code before."""
+"""Increases with every incompatible change of the format."""
 SOFT = ("coarse", "surface", "frames", "velocities", "time")
-GIVEN = ("surface",)
+SCRIPTED = ("surface",)
+WARM_START = ("key", "push", "rub", "depth")
+"""Keys of the fields of ``WarmStart`` in a file."""
 
 
 class State(NamedTuple):
-    """All that a run needs to go on."""
+    """Everything that a resumed run needs."""
 
     clock: Clock
-    memory: Memory
-    last: ContactRows
-    """Contacts as the last search left them; none where searches have no limits."""
+    warm_start: WarmStart
+    last: ContactConstraints
+    """Constraints of the last search with current depths; empty without a search budget."""
     waiting: NDArray[np.int64]
-    """Pairs of bodies that it had no time for, shape (k, 2)."""
-    resting: Resting | None
+    """Pairs of bodies that it skipped, shape (k, 2)."""
+    resting: RestingContacts | None
+    """Contacts of a world in which all bodies sleep."""
     quiet: Floats
-    """Seconds that bodies have been at rest, by number."""
-    kept: list[tuple[Any, ...]]
-    """Of soft bodies what ``SoftBody.restore`` takes, of others their vertices."""
+    """Quiet time of each body [s], by body number."""
+    bodies: list[tuple[Any, ...]]
+    """Arguments of ``SoftBody.restore`` for soft bodies, vertices for scripted ones."""
     particles: dict[str, NDArray[Any]]
-    """What ``Particles.put_back`` takes; empty if there are none."""
+    """Argument of ``Particles.restore``; empty without particles."""
 
 
-def _content_of(state: State, parts: list[Part]) -> dict[str, NDArray[Any]]:
-    """A state as plain arrays."""
+def _arrays(state: State, bodies: list[SimulatedBody]) -> dict[str, NDArray[Any]]:
+    """Convert a state to named arrays."""
     content: dict[str, Any] = {
         "time": state.clock.time,
         "frame": state.clock.frame,
         "work": state.clock.work,
-        "names": [part.name for part in parts],
+        "names": [body.name for body in bodies],
         "quiet": state.quiet,
         "waiting": state.waiting,
-        **{f"last_{name}": value for name, value in _arrays_of(state.last).items()},
+        **{f"last_{name}": value for name, value in _constraint_arrays(state.last).items()},
         **{f"particle_{name}": value for name, value in state.particles.items()},
-        **{f"memory_{name}": value for name, value in state.memory._asdict().items()},
+        **{f"memory_{name}": value for name, value in zip(WARM_START, state.warm_start)},
         **({f"resting_{name}": value for name, value in state.resting._asdict().items()} if state.resting else {}),
     }
-    for part, kept in zip(parts, state.kept):
-        names = SOFT if isinstance(part, SoftPart) else GIVEN
-        content |= {f"{name}_{part.number}": value for name, value in zip(names, kept) if value is not None}
+    for body, values in zip(bodies, state.bodies):
+        names = SOFT if isinstance(body, DynamicBody) else SCRIPTED
+        content |= {f"{name}_{body.number}": value for name, value in zip(names, values) if value is not None}
     return {name: np.array(value) for name, value in content.items()}
 
 
-def _arrays_of(rows: ContactRows) -> dict[str, NDArray[Any]]:
-    sums = {"push": rows.push, "slide": rows.slide}
-    split = {f"{name}_{part}": value for name, each in sums.items() for part, value in each._asdict().items()}
-    return split | {name: getattr(rows, name) for name in COLUMNS}
+def _constraint_arrays(constraints: ContactConstraints) -> dict[str, NDArray[Any]]:
+    """Named arrays of constraints; files call the Jacobians ``push`` (normal) and ``slide`` (slip)."""
+    jacobians = {"push": constraints.normal_jacobian, "slide": constraints.slip_jacobian}
+    arrays = {f"{name}_{field}": value for name, rows in jacobians.items() for field, value in rows._asdict().items()}
+    return arrays | {name: getattr(constraints, name) for name in COLUMNS}
 
 
-def _rows_of(content: dict[str, NDArray[Any]]) -> ContactRows:
-    push, slide = (Sums(*(content[f"last_{name}_{part}"] for part in Sums._fields)) for name in ("push", "slide"))
-    return ContactRows(push=push, slide=slide, **{name: content[f"last_{name}"] for name in COLUMNS})
+def _constraints(content: dict[str, NDArray[Any]]) -> ContactConstraints:
+    normal_jacobian, slip_jacobian = (
+        SparseRows(*(content[f"last_{name}_{field}"] for field in SparseRows._fields)) for name in ("push", "slide")
+    )
+    return ContactConstraints(normal_jacobian, slip_jacobian, **{name: content[f"last_{name}"] for name in COLUMNS})
 
 
-def write(state: State, parts: list[Part], path: str | os.PathLike[str]) -> None:
-    """Write a state; a file of that name is replaced only when the new one is whole."""
+def write(state: State, bodies: list[SimulatedBody], path: str | os.PathLike[str]) -> None:
+    """Write a state atomically: an existing file is replaced only by a complete one."""
     try:
         target = Path(path)
         if not target.name:
             raise ValueError("the path has no file name")
     except (TypeError, ValueError) as error:
-        raise FileError(f"path is {shown(path)}, expected the name of a file") from error
-    named: dict[str, Any] = {"format": FORMAT, "version": VERSION, **_content_of(state, parts)}
+        raise FileError(f"path is {shown(path)}, expected a file name") from error
+    named: dict[str, Any] = {"format": FORMAT, "version": VERSION, **_arrays(state, bodies)}
     try:
         write_whole(target, lambda file: np.savez(file, **named))
     except OSError as error:
-        raise FileError(f"{path} cannot be written ({error.strerror}); choose another place") from error
+        raise FileError(f"{path} cannot be written ({error.strerror}); choose another path") from error
 
 
-def read(path: str | os.PathLike[str], parts: list[Part]) -> State:
-    """Read a state of these bodies, or say what is wrong with the file."""
-    content = _read(path)
+def read(path: str | os.PathLike[str], bodies: list[SimulatedBody]) -> State:
+    """Read a state of ``bodies``; raise ``FileError`` if the file is invalid or of other bodies."""
+    content = _load(path)
     try:
-        _check(content, parts, path)
-        state = _state_of(content, parts)
-        _check_numbers(state, len(parts), sum(len(part.x) for part in parts if isinstance(part, SoftPart)))
+        _check_bodies(content, bodies, path)
+        state = _state(content, bodies)
+        _check_arrays(state, len(bodies), sum(len(body.x) for body in bodies if isinstance(body, DynamicBody)))
     except FileError:
         raise
     except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise FileError(f"{path} is a damaged state of a simulation ({error}); save it again") from error
+        raise FileError(f"{path} is a damaged simulation state ({error}); save it again") from error
     return state
 
 
-def _state_of(content: dict[str, NDArray[Any]], parts: list[Part]) -> State:
+def _state(content: dict[str, NDArray[Any]], bodies: list[SimulatedBody]) -> State:
     resting = None
     if "resting_contacts" in content:
-        resting = Resting(
+        resting = RestingContacts(
             int(content["resting_contacts"]), float(content["resting_deepest"]), float(content["resting_contact"]),
             content["resting_impulse_rate"],
         )  # fmt: skip
-    key, push, rub, depth = (content[f"memory_{name}"] for name in ("key", "push", "rub", "depth"))
-    memory = Memory(key, push, rub, depth)
+    warm_start = WarmStart(*(content[f"memory_{name}"] for name in WARM_START))
     clock = Clock(float(content["time"]), int(content["frame"]), float(content["work"]))
-    kept = [
-        tuple(content.get(f"{name}_{part.number}") for name in (SOFT if isinstance(part, SoftPart) else GIVEN))
-        for part in parts
+    values = [
+        tuple(content.get(f"{name}_{body.number}") for name in (SOFT if isinstance(body, DynamicBody) else SCRIPTED))
+        for body in bodies
     ]
-    particles = {name[9:]: value for name, value in content.items() if name.startswith("particle_")}
+    prefix = "particle_"
+    particles = {name.removeprefix(prefix): value for name, value in content.items() if name.startswith(prefix)}
     return State(
-        clock, memory, _rows_of(content), content["waiting"], resting, content["quiet"], kept, particles,
+        clock, warm_start, _constraints(content), content["waiting"], resting, content["quiet"], values, particles,
     )  # fmt: skip
 
 
-def _check_numbers(state: State, body_count: int, coarse_count: int) -> None:
-    """Refuse arrays that do not belong together."""
-    memory, last, count = state.memory, state.last, len(state.last.depth)
+def _check_arrays(state: State, body_count: int, coarse_count: int) -> None:
+    """Raise ``ValueError`` for inconsistent shapes and for values that are not finite."""
+    warm_start, last, count = state.warm_start, state.last, len(state.last.depth)
     shapes: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
         "time or work": (np.array([state.clock.time, state.clock.work]), (2,)),
         "quiet": (state.quiet, (body_count,)),
         "waiting": (state.waiting, (len(state.waiting), 2)),
-        "memory_push": (memory.push, memory.key.shape),
-        "memory_rub": (memory.rub, (*memory.key.shape, 3)),
-        "memory_depth": (memory.depth, memory.key.shape),
+        "memory_push": (warm_start.normal_force, warm_start.key.shape),
+        "memory_rub": (warm_start.friction_force, (*warm_start.key.shape, 3)),
+        "memory_depth": (warm_start.depth, warm_start.key.shape),
         **{f"last_{name}": (getattr(last, name), (count,)) for name in COLUMNS if name not in ("normal", "drive")},
         "last_normal": (last.normal, (count, 3)),
         "last_drive": (last.drive, (count, 3)),
     }
-    for number, values in enumerate(state.kept):
+    for number, values in enumerate(state.bodies):
         shapes |= {f"body_{number}_{k}": (v, v.shape) for k, v in enumerate(values) if v is not None}
     if state.resting is not None:
         shapes["resting_impulse_rate"] = (state.resting.impulse_rate, (body_count + 1, 3))
-    for sums, size in ((last.push, (3,)), (last.slide, (3, 3))):
-        entries = int(sums.start[-1])
-        shapes |= {"last_start": (sums.start, (count + 1,)), "last_vertex": (sums.vertex, (entries,))}
-        shapes["last_weight"] = (sums.weight, (entries, *size))
-        if not ((sums.vertex >= 0) & (sums.vertex < coarse_count)).all():
-            raise ValueError("last_vertex names vertices that do not exist")
+    for rows, size in ((last.normal_jacobian, (3,)), (last.slip_jacobian, (3, 3))):
+        entries = int(rows.start[-1])
+        shapes |= {"last_start": (rows.start, (count + 1,)), "last_vertex": (rows.vertex, (entries,))}
+        shapes["last_weight"] = (rows.weight, (entries, *size))
+        if not ((rows.vertex >= 0) & (rows.vertex < coarse_count)).all():
+            raise ValueError("last_vertex contains ids beyond the coarse vertices")
         for name, (value, shape) in shapes.items():
             if value.shape != shape:
                 raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
             if value.dtype.kind not in "biuf" or not np.isfinite(value).all():
-                raise ValueError(f"{name} holds what is no finite number")
+                raise ValueError(f"{name} contains values that are not finite numbers")
     if not ((state.waiting >= 0) & (state.waiting < body_count)).all():
-        raise ValueError("waiting names bodies that do not exist")
+        raise ValueError("waiting contains ids beyond the bodies")
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    no_state = f"{path} is no state of a simulation; expected a file that Simulation.save wrote"
+def _load(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    no_state = f"{path} is not a simulation state; expected a file from Simulation.save"
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile) or str(file.get("format", "")) != FORMAT:
                 raise FileError(no_state)
             version = file["version"].item()
             if version != VERSION:
-                remedy = "update impinge" if version > VERSION else "run it again from the start"
-                raise FileError(f"{path} has version {version} of the format, expected {VERSION}; {remedy}")
+                remedy = "update impinge" if version > VERSION else "run the simulation again from the start"
+                raise FileError(f"{path} has format version {version}, expected {VERSION}; {remedy}")
             return {name: file[name] for name in file.files}
     except FileError:
         raise
@@ -181,41 +186,42 @@ def _read(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         raise FileError(f"{path} cannot be read ({error.strerror or error}); check the path") from error
 
 
-def put_back(state: State, parts: list[Part]) -> None:
-    """Bring bodies to where they were."""
-    for part, kept in zip(parts, state.kept):
-        if isinstance(part, SoftPart):
-            coarse, surface, frames, velocities, time = kept
-            part.body.restore(coarse, surface, frames, velocities, float(time))
-        elif not np.array_equal(part.surface.vertices, kept[0]) and not part.is_steered:
-            part.body.update(kept[0])
+def restore_bodies(state: State, bodies: list[SimulatedBody]) -> None:
+    """Return bodies to a saved state."""
+    for body, values in zip(bodies, state.bodies):
+        if isinstance(body, DynamicBody):
+            coarse, surface, frames, velocities, time = values
+            body.source.restore(coarse, surface, frames, velocities, float(time))
+        elif not np.array_equal(body.surface.vertices, values[0]) and not body.is_steered:
+            body.source.update(values[0])
 
 
-def _check(content: dict[str, NDArray[Any]], parts: list[Part], path: str | os.PathLike[str]) -> None:
-    """Refuse states of other bodies before anything is changed."""
-    kept, names = content["names"].tolist(), [part.name for part in parts]
-    if kept != names:
+def _check_bodies(content: dict[str, NDArray[Any]], bodies: list[SimulatedBody], path: str | os.PathLike[str]) -> None:
+    """Raise ``FileError`` for states of other bodies, before anything changes."""
+    saved_names, names = content["names"].tolist(), [body.name for body in bodies]
+    if saved_names != names:
         raise FileError(
-            f"{path} holds the bodies {', '.join(map(repr, kept)) or 'none'}, but the world has "
-            f"{', '.join(map(repr, names)) or 'none'}; make the same simulation again"
+            f"{path} holds the bodies {', '.join(map(repr, saved_names)) or 'none'}, but the world has "
+            f"{', '.join(map(repr, names)) or 'none'}; build the same simulation again"
         )
-    for part in parts:
-        now = part.body.surface.vertices if isinstance(part, SoftPart) else part.surface.vertices
-        saved = content[f"surface_{part.number}"]
-        if saved.shape != now.shape or (isinstance(part, SoftPart) and not _is_of(content, part)):
+    for body in bodies:
+        now = body.source.surface.vertices if isinstance(body, DynamicBody) else body.surface.vertices
+        saved = content[f"surface_{body.number}"]
+        if saved.shape != now.shape or (isinstance(body, DynamicBody) and not _matches(content, body)):
             raise FileError(
-                f"{path} holds another body named {part.name!r}, of {len(saved)} surface vertices where this one has "
-                f"{len(now)}, or with other coarse vertices or links; make the same simulation again"
+                f"{path} holds a different body {body.name!r}: {len(saved)} surface vertices, expected {len(now)}, or "
+                "other coarse vertices or links; build the same simulation again"
             )
 
 
-def _is_of(content: dict[str, NDArray[Any]], part: SoftPart) -> bool:
-    """Whether the coarse state is one of this body."""
-    x, v, frames = (content.get(f"{name}_{part.number}") for name in ("coarse", "velocities", "frames"))
-    links = part.body.embedding.frames if isinstance(part.body.embedding, RigidLinks) else None
+def _matches(content: dict[str, NDArray[Any]], body: DynamicBody) -> bool:
+    """Whether the saved coarse state has the shapes of ``body``."""
+    x, v, frames = (content.get(f"{name}_{body.number}") for name in ("coarse", "velocities", "frames"))
+    links = body.source.embedding.frames if isinstance(body.source.embedding, RigidLinks) else None
     if links is None or frames is None:
         same = links is frames
     else:
         same = links.shape == frames.shape
-    there = x is not None and v is not None and content[f"time_{part.number}"].shape == ()
-    return same and there and x.shape == v.shape == part.x.shape  # type: ignore[union-attr]
+    if x is None or v is None or content[f"time_{body.number}"].shape != ():
+        return False
+    return same and x.shape == v.shape == body.x.shape

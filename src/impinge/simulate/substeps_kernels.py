@@ -1,4 +1,4 @@
-"""Free velocities and the move of a sub-step, for ``substeps``."""
+"""Velocity and position updates of a sub-step, for ``substeps``."""
 
 # mypy: ignore-errors
 
@@ -6,8 +6,8 @@ from impinge.backend.jit import kernel, prange
 
 
 @kernel()
-def fall(h, v, force, inverse_mass, gravity, free):
-    """Find velocities after ``h`` without contacts; ``inverse_mass`` is 0 where vertices do as they are told."""
+def free_velocities(h, v, force, inverse_mass, gravity, free):
+    """Write velocities after ``h`` without contacts; ``inverse_mass`` is 0 for vertices with prescribed motion."""
     for n in prange(len(v)):
         for c in range(3):
             own = gravity[c] if inverse_mass[n] > 0.0 else 0.0
@@ -15,8 +15,8 @@ def fall(h, v, force, inverse_mass, gravity, free):
 
 
 @kernel()
-def move(h, x, free, contact, inverse_mass, moves, new_x, new_v):
-    """Let contacts act, and go on with the new velocities where bodies move."""
+def advance(h, x, free, contact, inverse_mass, moves, new_x, new_v):
+    """Apply contact forces, then advance positions with the new velocities where ``moves``."""
     for n in prange(len(x)):
         for c in range(3):
             new_v[n, c] = free[n, c] + h * (contact[n, c] * inverse_mass[n])

@@ -1,74 +1,79 @@
-"""The report of ``impinge check``: what was asked, what was found, pictures from three sides, and how to repeat it."""
+"""Output files of ``impinge check``: report, picture and triangle pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from impinge.detect.common.results import Kind
+import numpy as np
+
+from impinge.detect.common.results import Kind, TrianglePairs
 from impinge.queries import Report
 from impinge.view.drawing import drawing_of
-from impinge.view.picture import draw_parts, parts_of_pairs, write_picture
-from impinge.view.report import Page, Tone
-from impinge.view.sides import add_sides
-from impinge.view.words import counted, said
+from impinge.view.labels import pairs_label, relation_label
+from impinge.view.output_files import OutputFile
+from impinge.view.picture import pair_items
+from impinge.view.rendering import render, write_picture
+from impinge.view.report import Cell, Page, Tone
 
+PAIRS_FILE = OutputFile("pairs", ".csv or .npz", (".csv", ".npz"))
 LISTED = 20
-"""Pairs that are listed; all of them go to ``--out``."""
-
-
-def check_title(report: Report, names: Sequence[str]) -> str:
-    """What was found in one line, for a picture."""
-    pairs = counted(len(report.pairs), "pair of triangles meets", "pairs of triangles meet")
-    volume = f", they share a volume of {report.overlap.volume:.4g}" if report.overlap else ""
-    return f"{said(report.relation, *names)}{f': {pairs}' if len(report.pairs) else ''}{volume}"
+"""Pairs listed in the report; ``--out`` writes all of them."""
 
 
 def check_picture(report: Report, names: Sequence[str], path: Path) -> None:
-    """Draw both bodies, called by their names, and what was found."""
-    write_picture(draw_parts(parts_of_pairs(report.pairs, names, report.curves), check_title(report, names)), path)
+    """Draw both bodies with their names, colliding triangles and intersection curves."""
+    title = relation_label(report.relation, *names)
+    if len(report.pairs):
+        title = f"{title}: {pairs_label(len(report.pairs))}"
+    if report.overlap:
+        title = f"{title}, overlap volume {report.overlap.volume:.4g}"
+    write_picture(render(pair_items(report.pairs, names, report.curves), title), path)
 
 
-def check_report(report: Report, *, names: Sequence[str], asked: Sequence[tuple[str, Any]], command: str) -> Page:
-    """One page about two bodies, which it calls by their names."""
-    page = Page(said(report.relation, *names))
-    tone: Tone = "unsure" if not report.pairs.complete else "clear" if report.relation == "disjoint" else "hit"
-    page.verdict(drawing_of(report.pairs, ()).sentence, tone)
-    page.tiles(_figures(report))
-    page.section("What was asked")
-    page.facts(asked)
-    page.section("What was found")
+def check_report(report: Report, *, names: Sequence[str], options: Sequence[tuple[str, Cell]], command: str) -> Page:
+    """One page about two bodies, with the ``options`` and the ``command`` that produced it."""
+    pairs = report.pairs
+    page = Page(relation_label(report.relation, *names))
+    tone: Tone = "unsure" if not pairs.complete else "clear" if report.relation == "disjoint" else "hit"
+    page.verdict(drawing_of(pairs, ()).sentence, tone)
+    tiles = [(f"{len(pairs):,}", "pairs of triangles")]
+    if report.overlap is not None:
+        tiles.append((f"{report.overlap.volume:.4g}", "overlap volume"))
+    if report.deepest is not None:
+        tiles.append((f"{float(report.deepest.depth[0]):.4g}", "penetration depth"))
+    if report.curves is not None and len(report.curves):
+        tiles.append((f"{report.curves.length:.4g}", "length of the intersection curves"))
+    page.tiles(tiles)
+    page.section("Input")
+    page.facts(options)
+    page.section("Result")
     page.facts([(name.strip(), value) for name, value in report.in_words()])
     page.section("Pictures")
-    parts = parts_of_pairs(report.pairs, names, report.curves)
-    add_sides(page, parts, "The bodies, the triangles that meet, and the curves in which the surfaces cross.")
-    if len(report.pairs):
-        _list_pairs(page, report)
-    page.section("How to repeat it")
+    page.views(pair_items(pairs, names, report.curves), "Bodies, colliding triangles and intersection curves.")
+    if len(pairs):
+        page.section("Colliding triangles")
+        if len(pairs) > LISTED:
+            page.text(f"The first {LISTED} of {len(pairs):,}; the option --out writes all of them.")
+        rows = [(a, b, Kind(kind).name.lower()) for (a, b), kind in zip(pairs.pairs[:LISTED].tolist(), pairs.kind)]
+        page.table(rows, head=("triangle of a", "triangle of b", "kind"))
+    page.section("Command")
     page.command(command)
     return page
 
 
-def _figures(report: Report) -> Iterator[tuple[str, str]]:
-    yield f"{len(report.pairs):,}", "pairs of triangles"
-    if report.overlap is not None:
-        yield f"{report.overlap.volume:.4g}", "volume that both share"
-    if report.deepest is not None:
-        yield f"{float(report.deepest.depth[0]):.4g}", "deepest"
-    if report.curves is not None and len(report.curves):
-        yield f"{report.curves.length:.4g}", "length of the curves of crossing"
+def write_pairs(pairs: TrianglePairs, path: Path) -> None:
+    """Write all pairs and their kinds atomically.
 
-
-def _list_pairs(page: Page, report: Report) -> None:
-    pairs = report.pairs
-    page.section("Triangles that meet")
-    if len(pairs) > LISTED:
-        page.text(f"The first {LISTED} of {len(pairs):,}; the option --out writes all of them.")
-    rows = [(int(a), int(b), kind_name(kind)) for (a, b), kind in zip(pairs.pairs[:LISTED], pairs.kind[:LISTED])]
-    page.table(rows, head=("triangle of a", "triangle of b", "how they meet"))
-
-
-def kind_name(kind: Any) -> str:
-    """How two triangles meet, in a word."""
-    return Kind(int(kind)).name.lower()
+    A csv file has one line per pair: triangle of a, triangle of b, name of the kind. An npz file has ``pairs``,
+    ``kind`` (values of ``Kind``) and ``complete``.
+    """
+    file = io.BytesIO()
+    if path.suffix.lower() == ".csv":
+        names = {int(kind): kind.name.lower() for kind in Kind}
+        rows = [f"{a},{b},{names[kind]}" for (a, b), kind in zip(pairs.pairs.tolist(), pairs.kind.tolist())]
+        file.write(("\n".join(["triangle_a,triangle_b,kind", *rows]) + "\n").encode())
+    else:
+        np.savez_compressed(file, pairs=pairs.pairs, kind=pairs.kind, complete=pairs.complete)
+    PAIRS_FILE.write(path, file.getvalue())

@@ -1,332 +1,240 @@
-"""What there is to see of a result, as plain arrays: no window, no browser, so that it can be tested without.
+"""A result as plain arrays for viewers: no window and no browser, which makes it testable.
 
-A ``Drawing`` has the bodies, the triangles that glow, the spheres of the level reached, columns around the spans of an
-overlap, intersection curves and contact normals, and a sentence that says what was found and how sure it is. Pictures,
-pages and recordings are made of it.
+A ``Drawing`` has the bodies, the colliding triangles, the spheres of the level reached, columns around the spans of an
+overlap, intersection curves, contact normals, and a sentence: the result and its certainty.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
+import impinge
 from impinge.checks import Floats, Ints, sorted_unique
-from impinge.contact.contacts import (
-    ContactKind,
-    Contacts,
-    contacts_from_pairs,
-    contacts_from_vertices,
-    contacts_from_volume,
-)
-from impinge.contact.volume_gradient import volume_gradient
-from impinge.detect.common.nearest_results import Curves
-from impinge.detect.common.results import Result, TrianglePairs, VertexContacts
-from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
-from impinge.detect.proximity.intersection_curves import intersection_curves
-from impinge.detect.sphere_tree.contacts import SphereContacts
+from impinge.contact.contacts import ContactKind, contacts_from_pairs, contacts_from_vertices, contacts_from_volume
+from impinge.detect.common.results import Result
 from impinge.errors import ImpingeError, OptionError
-from impinge.queries import collides
-from impinge.view.picture import columns_of_spans
-from impinge.view.words import counted
+from impinge.view.labels import counted, pairs_label
+from impinge.view.picture import BodySurface, span_columns, surface_of
 
-LAYERS = ("glow", "spheres", "spans", "curves", "normals")
-"""What can be drawn over the bodies."""
+LAYERS = {
+    "highlights": "colliding triangles",
+    "spheres": "overlapping spheres",
+    "spans": "spans of the overlap",
+    "curves": "intersection curves",
+    "normals": "contact normals",
+}
+"""Layers over the bodies, with their labels on the page."""
 MOST_ARROWS = 90
 MOST_SPHERES = 150
 MOST_COLUMNS = 1500
-"""Drawn at most; of more, every so manieth, and ``notes`` tells it. What is found is never cut."""
+"""Drawing limits; beyond, items are sampled evenly and ``notes`` says so. Results are never sampled."""
 ARROW = 0.09
-"""Least length of an arrow, as a share of the scene; deeper contacts have arrows as long as they are deep."""
+"""Least length of an arrow relative to the scene; deeper contacts have arrows of their depth."""
 
-_NO_CORNERS: Floats = np.zeros((0, 3, 3))
 _NO_LINES: Floats = np.zeros((0, 2, 3))
-_NO_BALLS: Floats = np.zeros((0, 4))
-_NO_IDS: Ints = np.zeros(0, dtype=np.int32)
-
-
-@dataclass(frozen=True, eq=False)
-class Shape:
-    """The surface of one body."""
-
-    vertices: Floats
-    faces: Ints
-    """All triangles, by id, shape (m, 3)."""
-    live: Ints
-    """Ids of those that are there."""
-
-    @property
-    def corners(self) -> Floats:
-        """Of the triangles that are there, shape (n, 3, 3)."""
-        return np.asarray(self.vertices[self.faces[self.live]])
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What there is to see."""
+    """Arrays of one frame."""
 
-    shapes: tuple[Shape, ...]
+    surfaces: tuple[BodySurface, ...]
     sentence: str
-    """What was found, and how sure it is."""
+    """The result and its certainty."""
     count: int = 0
-    """How many things were found."""
+    """Number of items found."""
     unit: str = "pairs"
-    """What they are called."""
+    """Plural noun of the items."""
     complete: bool = True
     hits: tuple[Ints, ...] = ()
-    """Ids of the triangles that glow, one array for each body."""
+    """Ids of the colliding triangles, one array per body."""
     spheres: tuple[Floats, ...] = ()
-    """Centre and radius of spheres that meet, one array of shape (n, 4) for each body."""
-    columns: Floats = field(default_factory=lambda: _NO_CORNERS)
+    """Centre and radius of the spheres of all pairs, one array of shape (n, 4) per body."""
+    columns: Floats = field(default_factory=lambda: np.zeros((0, 3, 3)))
     """Triangles around the spans of an overlap, shape (n, 3, 3)."""
     curves: Floats = field(default_factory=lambda: _NO_LINES)
     """Shape (n, 2, 3)."""
     arrows: Floats = field(default_factory=lambda: _NO_LINES)
     """From contact points along normals, shape (n, 2, 3)."""
     notes: tuple[str, ...] = ()
-    """What was left out of the drawing, though not of the result."""
+    """What the drawing omits, though the result has it."""
 
-    def glow(self, k: int) -> Floats:
-        """Corners of the triangles of a body that glow, shape (n, 3, 3)."""
-        shape = self.shapes[k]
-        hits = np.intersect1d(self.hits[k], shape.live) if len(self.hits) > k else _NO_IDS
-        return np.asarray(shape.vertices[shape.faces[hits]])
+    def highlights(self, k: int) -> Floats:
+        """Corners of the colliding triangles of body ``k``, shape (n, 3, 3)."""
+        surface = self.surfaces[k]
+        hits = np.intersect1d(self.hits[k], surface.live) if len(self.hits) > k else surface.live[:0]
+        return surface.corners(hits)
 
     @property
     def bounds(self) -> Floats:
         """Lowest and highest corner of all bodies, shape (2, 3)."""
-        corners = np.concatenate([np.zeros((0, 3)), *(shape.corners.reshape(-1, 3) for shape in self.shapes)])
+        corners = np.concatenate([np.zeros((0, 3)), *(each.corners().reshape(-1, 3) for each in self.surfaces)])
         if not len(corners):
             return np.array([[-1.0] * 3, [1.0] * 3])
         return np.stack([corners.min(axis=0), corners.max(axis=0)])
 
 
-def drawing_of(result: Result, layers: Collection[str] = LAYERS) -> Drawing:
-    """What there is to see of a result; what is found for the drawing alone is found for ``layers`` only."""
-    for kind, draw in _DRAW.items():
-        if isinstance(result, kind):
-            return draw(result, layers)
-    raise OptionError(f"a {type(result).__name__} cannot be shown; plot() and to_dict() tell what is in it")
+@singledispatch
+def drawing_of(result: Result, layers: Collection[str] = LAYERS) -> Drawing:  # noqa: ARG001 - used by the overloads
+    """The drawing of a result; curves, columns and normals are computed for ``layers`` only."""
+    raise OptionError(f"a {type(result).__name__} cannot be shown; use plot() or to_dict()")
 
 
-def bodies_alone(bodies: Sequence[Any], sentence: str) -> Drawing:
-    """A drawing of bodies about which nothing could be found."""
-    return Drawing(shapes=tuple(map(_shape, bodies)), sentence=sentence, complete=False)
+def bodies_only(bodies: Sequence[Any], sentence: str) -> Drawing:
+    """A drawing of bodies without a result."""
+    return Drawing(tuple(map(surface_of, bodies)), sentence, complete=False)
 
 
-def _shape(body: Any) -> Shape:
-    """The surface of a mesh, or of what a query saw of one."""
-    if hasattr(body, "snapshot"):
-        surface = body.surface if hasattr(body, "surface") else body
-        snapshot = surface.snapshot()
-        return Shape(snapshot.vertices, snapshot.elements, snapshot.live)
-    return Shape(body.x if hasattr(body, "x") else body.vertices, body.faces, body.ids)
-
-
-# one function for each kind of result ---------------------------------------------------------------------
-
-
-def _draw_pairs(result: TrianglePairs, layers: Collection[str]) -> Drawing:
-    hits = (result.faces_a, result.faces_b) if len(result.bodies) == 2 else (np.unique(result.pairs),)
-    drawing = Drawing(
-        shapes=tuple(map(_shape, result.bodies)),
-        sentence=_sentence_of_pairs(result),
-        count=len(result),
-        complete=result.complete,
-        hits=hits,
-    )
-    if len(result.bodies) != 2 or not len(result):
+@drawing_of.register
+def _draw_pairs(result: impinge.TrianglePairs, layers: Collection[str] = LAYERS) -> Drawing:
+    bodies, found = result.bodies, pairs_label(len(result))
+    if not result.complete:
+        sentence = f"{found} so far; there may be more, since the search was incomplete."
+    elif len(result):
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in result.count_by_kind().items() if count)
+        sentence = f"{found} ({counts}). The list is complete: every pair was decided exactly."
+    elif len(bodies) == 2 and impinge.collides(*bodies):
+        sentence = "No triangles intersect, but one body is inside the other. This was decided exactly."
+    else:
+        sentence = "No triangles intersect. This is certain: it was decided exactly."
+    hits = (result.faces_a, result.faces_b) if len(bodies) == 2 else (np.unique(result.pairs),)
+    surfaces = tuple(map(surface_of, bodies))
+    drawing = Drawing(surfaces, sentence, len(result), complete=result.complete, hits=hits)
+    if len(bodies) != 2 or not len(result):
         return drawing
     if "curves" in layers:
-        drawing = replace(drawing, curves=intersection_curves(*result.bodies).segments)
+        drawing = replace(drawing, curves=impinge.intersection_curves(*bodies).segments)
     return _with_arrows(drawing, contacts_from_pairs(result)) if "normals" in layers else drawing
 
 
-def _sentence_of_pairs(result: TrianglePairs) -> str:
-    if not result.complete:
-        return f"{_pairs_meet(len(result))} so far; there may be more, for the search was cut short."
-    if len(result):
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in result.count_by_kind().items() if count)
-        all_ = "These are all" if len(result) > 1 else "This is all"
-        return f"{_pairs_meet(len(result))} ({counts}). {all_}: every pair was decided exactly."
-    if len(result.bodies) == 2 and collides(*result.bodies):
-        return "No triangles meet, but one body is inside the other. This was decided exactly."
-    return "Nothing meets. This is certain: it was decided exactly."
-
-
-def _pairs_meet(count: int) -> str:
-    return counted(count, "pair of triangles meets", "pairs of triangles meet")
-
-
-def _draw_spheres(result: SphereContacts, layers: Collection[str]) -> Drawing:
-    notes = []
-    spheres = []
+@drawing_of.register
+def _draw_spheres(result: impinge.SphereContacts, layers: Collection[str] = LAYERS) -> Drawing:
+    notes, spheres = [], []
     columns = [slice(None)] if result.is_self else [0, 1]
-    for k, placed in enumerate(result.spheres[: len(columns)]):
+    for k, posed in enumerate(result.spheres[: len(columns)]):
         nodes = sorted_unique(np.concatenate([result.certain[:, columns[k]], result.possible[:, columns[k]]]))
-        drawn, note = _thinned(nodes, MOST_SPHERES, f"spheres of {'ab'[k]}")
-        spheres.append(placed.of(drawn) if len(drawn) else _NO_BALLS)
+        drawn, note = _sampled(nodes, MOST_SPHERES, f"spheres of {'ab'[k]}")
+        spheres.append(posed.of(drawn) if len(drawn) else np.zeros((0, 4)))
         notes += note
-    drawing = Drawing(
-        shapes=tuple(map(_shape, result.bodies)),
-        sentence=_sentence_of_spheres(result),
-        count=len(result.certain if result.pairs is None else result.pairs),
-        complete=result.complete,
-        hits=() if result.pairs is None else tuple(sorted_unique(result.pairs[:, column]) for column in columns),
-        spheres=tuple(spheres),
-        notes=tuple(notes),
-    )
-    if "normals" not in layers:
-        return drawing
-    return _with_lines(drawing, result.point, result.normal, result.depth)
-
-
-def _sentence_of_spheres(result: SphereContacts) -> str:
-    below = counted(len(result.certain), "pair of spheres", "pairs of spheres")
-    found = f"{below} meet" if result.pairs is None else f"{_pairs_meet(len(result.pairs))}, below {below}"
-    if result.complete and not len(result.certain if result.pairs is None else result.pairs):
-        what = "spheres" if result.pairs is None else "triangles"
-        return f"No {what} meet. This is certain: the search came to its end within the budget."
+    sphere_pairs = counted(len(result.certain), "pair of spheres overlaps", "pairs of spheres overlap")
+    found, unit, count = sphere_pairs, "spheres overlap", len(result.certain)
+    if result.pairs is not None:
+        found, unit, count = f"{pairs_label(len(result.pairs))}; {found}", "triangles intersect", len(result.pairs)
     if result.complete:
-        return f"{found}. This is all: the search came to its end within the budget."
-    more = counted(len(result.possible), "more pair of spheres is", "more pairs of spheres are")
-    return (
-        f"{found}. So much is certain; {more} possible, for the budget ended the search at level {result.level}. "
-        f"More time adds to what is certain and settles what is possible."
-    )
+        found = f"{found}. The list is complete" if count else f"No {unit}. This is certain"
+        sentence = f"{found}: the search finished within the budget."
+    else:
+        more = counted(len(result.possible), "further pair of spheres is", "further pairs of spheres are")
+        sentence = (
+            f"{found}. These are certain; {more} possible, since the budget ended the search at level {result.level}. "
+            f"A larger budget resolves the possible pairs."
+        )
+    hits = () if result.pairs is None else tuple(sorted_unique(result.pairs[:, column]) for column in columns)
+    drawing = Drawing(tuple(map(surface_of, result.bodies)), sentence, count, complete=result.complete, hits=hits)
+    drawing = replace(drawing, spheres=tuple(spheres), notes=tuple(notes))
+    return _with_arrows(drawing, result) if "normals" in layers else drawing
 
 
-def _draw_overlap(result: VolumeOverlap, layers: Collection[str]) -> Drawing:
-    hits = [
-        np.unique(result.triangles[(result.triangle_body == k) & (result.triangles >= 0)])
-        for k in range(len(result.bodies))
-    ]
-    stride = max(math.ceil(math.sqrt(len(result) / MOST_COLUMNS)), 1)
-    columns = columns_of_spans(result, stride) if len(result) and "spans" in layers else _NO_CORNERS
-    drawing = Drawing(
-        shapes=tuple(map(_shape, result.bodies)),
-        sentence=_sentence_of_overlap(result),
-        count=len(result),
-        unit="spans",
-        complete=result.complete,
-        hits=tuple(hits),
-        columns=columns,
-        notes=() if stride == 1 else (f"spans: one ray of {stride} x {stride} is drawn",),
-    )
-    if "normals" not in layers or len(result.bodies) != 2 or not result:
-        return drawing
-    try:
-        way_out = contacts_from_volume(volume_gradient(*_meshes(drawing)), *_meshes(drawing))
-    except ImpingeError:  # a body with no gradient has no arrow; the volume stands
-        return drawing
-    return _with_arrows(drawing, way_out)
-
-
-def _meshes(drawing: Drawing) -> list[tuple[Floats, Ints]]:
-    return [(shape.vertices, shape.faces[shape.live]) for shape in drawing.shapes]
-
-
-def _sentence_of_overlap(result: VolumeOverlap) -> str:
+@drawing_of.register
+def _draw_overlap(result: impinge.VolumeOverlap, layers: Collection[str] = LAYERS) -> Drawing:
     rays = f"{result.resolution} x {result.resolution} rays"
-    if not result:
-        return f"No ray of {rays} found a volume that both share; at most {result.error:.2g} may have slipped through."
-    return (
-        f"The bodies share a volume of {result.volume:.4g}, give or take {result.error:.1g}. It is exact along each of "
-        f"{rays} and an estimate between them."
+    if result:
+        volume = f"The overlap volume is {result.volume:.4g} ± {result.error:.1g}."
+        sentence = f"{volume} It is exact along each of {rays} and estimated between them."
+    else:
+        sentence = f"None of {rays} found an overlap; a volume of at most {result.error:.2g} may be missed."
+    hits = [result.triangles[(result.triangle_body == k) & (result.triangles >= 0)] for k in range(len(result.bodies))]
+    stride = max(math.ceil(math.sqrt(len(result) / MOST_COLUMNS)), 1)
+    surfaces = tuple(map(surface_of, result.bodies))
+    notes = () if stride == 1 else (f"spans: one ray of {stride} x {stride} is drawn",)
+    drawing = Drawing(
+        surfaces, sentence, len(result), "spans", result.complete, tuple(map(np.unique, hits)), notes=notes
     )
+    if len(result) and "spans" in layers:
+        drawing = replace(drawing, columns=span_columns(result, stride))
+    if "normals" in layers and len(surfaces) == 2 and result:
+        a, b = ((surface.vertices, surface.faces[surface.live]) for surface in surfaces)
+        try:
+            return _with_arrows(drawing, contacts_from_volume(impinge.volume_gradient(a, b), a, b))
+        except ImpingeError:  # a body without a gradient has no arrow; the volume is valid
+            return drawing
+    return drawing
 
 
-def _draw_vertices(result: VertexContacts, layers: Collection[str]) -> Drawing:
-    shapes = tuple(map(_shape, result.bodies))
-    hits = []
-    for k, shape in enumerate(shapes):
-        inside = np.zeros(len(shape.vertices), dtype=np.bool_)
-        inside[result.vertex[result.body == k]] = True
-        hits.append(shape.live[inside[shape.faces[shape.live]].any(axis=1)])
-    without_inside = [name for name, body in zip("ab", result.bodies) if not body.is_closed]
-    sentence = "No vertex of a body is inside another. This was decided exactly."
-    if without_inside:
-        has = "has" if len(without_inside) == 1 else "have"
-        sentence = f"No vertex is inside a closed body; {' and '.join(without_inside)}, being open, {has} no inside."
+@drawing_of.register
+def _draw_vertices(result: impinge.VertexContacts, layers: Collection[str] = LAYERS) -> Drawing:
+    surfaces = tuple(map(surface_of, result.bodies))
+    hits = [_triangles_at(surface, result.vertex[result.body == k]) for k, surface in enumerate(surfaces)]
+    open_bodies = [name for name, body in zip("ab", result.bodies) if not body.is_closed]
     if len(result):
-        deepest = "" if result.depth is None else f", the deepest {result.depth.max():.3g} below the surface"
+        deepest = "" if result.depth is None else f", the deepest by {result.depth.max():.3g}"
         found = counted(len(result), "vertex is", "vertices are")
-        sentence = f"{found} inside a body{deepest}. Which ones was decided exactly."
-    drawing = Drawing(shapes, sentence, len(result), "vertices", result.complete, tuple(hits))
+        sentence = f"{found} inside a body{deepest}. The set of vertices was decided exactly."
+    elif open_bodies:
+        are = "is open and has" if len(open_bodies) == 1 else "are open and have"
+        sentence = f"No vertex is inside a closed body; {' and '.join(open_bodies)} {are} no inside."
+    else:
+        sentence = "No vertex of a body is inside another. This was decided exactly."
+    drawing = Drawing(surfaces, sentence, len(result), "vertices", result.complete, tuple(hits))
     if "normals" not in layers or not len(result) or result.direction is None or result.depth is None:
         return drawing
     return _with_arrows(drawing, contacts_from_vertices(result))
 
 
-def _draw_contacts(result: Contacts, layers: Collection[str]) -> Drawing:
-    shapes = tuple(map(_shape, result.bodies))
-    drawing = Drawing(
-        shapes, _sentence_of_contacts(result), len(result), "contacts", result.complete, _hits_of(result, shapes)
+@drawing_of.register
+def _draw_contacts(result: impinge.Contacts, layers: Collection[str] = LAYERS) -> Drawing:
+    if not result.complete:
+        certainty = " The budget did not suffice for all pairs of bodies."
+    else:
+        certainty = " Penetrating vertices were decided exactly." if result.method == "vertices" else ""
+    sentence = f"No contacts.{certainty}"
+    if len(result):
+        deepest = f", the deepest by {result.depth.max():.3g}" if result.has_depth.any() else ""
+        pairs = counted(len(result.body_pairs), "pair of bodies", "pairs of bodies")
+        sentence = f"{counted(len(result), 'contact')} of {pairs}{deepest}.{certainty}"
+    sides = (
+        (result.body_a, result.feature_a, ContactKind.VERTEX_A),
+        (result.body_b, result.feature_b, ContactKind.VERTEX_B),
     )
+    surfaces, hits = tuple(map(surface_of, result.bodies)), []
+    for k, surface in enumerate(surfaces):
+        vertices = [feature[(body == k) & (result.kind == kind)] for body, feature, kind in sides]
+        crossed = [feature[(body == k) & (result.kind == ContactKind.CURVE)] for body, feature, _ in sides]
+        hits.append(sorted_unique(np.concatenate([_triangles_at(surface, np.concatenate(vertices)), *crossed])))
+    drawing = Drawing(surfaces, sentence, len(result), "contacts", result.complete, tuple(hits))
     return _with_arrows(drawing, result) if "normals" in layers else drawing
 
 
-def _sentence_of_contacts(result: Contacts) -> str:
-    if not result.complete:
-        sure = " There was no time for all pairs of bodies."
-    else:
-        sure = " Which vertices are inside was decided exactly." if result.method == "vertices" else ""
-    if not len(result):
-        return f"No body touches another.{sure}"
-    deepest = f", the deepest {result.depth.max():.3g}" if result.has_depth.any() else ""
-    pairs = counted(len(result.body_pairs), "pair of bodies", "pairs of bodies")
-    return f"{counted(len(result), 'contact')} of {pairs}{deepest}.{sure}"
+@drawing_of.register
+def _draw_curves(result: impinge.Curves, layers: Collection[str] = LAYERS) -> Drawing:  # noqa: ARG001 - always drawn
+    curves = counted(len(result.loops), "curve")
+    sentence = f"The surfaces intersect along {curves} of length {result.length:.4g}, connected by exact topology."
+    surfaces = tuple(map(surface_of, result.bodies))
+    return Drawing(surfaces, sentence, len(result.loops), "curves", result.complete, curves=result.segments)
 
 
-def _hits_of(result: Contacts, shapes: tuple[Shape, ...]) -> tuple[Ints, ...]:
-    """Triangles of each body that have a vertex inside another body, or that others meet."""
-    hits = []
-    for k, shape in enumerate(shapes):
-        inside, met = np.zeros(len(shape.vertices), dtype=np.bool_), [_NO_IDS]
-        for side, kind in ((0, ContactKind.VERTEX_A), (1, ContactKind.VERTEX_B)):
-            body, feature = ((result.body_a, result.feature_a), (result.body_b, result.feature_b))[side]
-            inside[feature[(body == k) & (result.kind == kind)]] = True
-            met.append(feature[(body == k) & (result.kind == ContactKind.CURVE)])
-        touched = shape.live[inside[shape.faces[shape.live]].any(axis=1)]
-        hits.append(sorted_unique(np.concatenate([touched, *met])))
-    return tuple(hits)
+def _triangles_at(surface: BodySurface, vertices: Ints) -> Ints:
+    """Ids of the live triangles with at least one of the vertices."""
+    marked = np.zeros(len(surface.vertices), dtype=np.bool_)
+    marked[vertices] = True
+    return np.asarray(surface.live[marked[surface.faces[surface.live]].any(axis=1)])
 
 
-def _draw_curves(result: Curves, _layers: Collection[str]) -> Drawing:
-    count = len(result.loops)
-    sentence = (
-        f"The surfaces cross along {counted(count, 'curve')} of length {result.length:.4g}, joined by exact topology."
-    )
-    shapes = tuple(map(_shape, result.bodies))
-    return Drawing(shapes, sentence, count, "curves", result.complete, curves=result.segments)
+def _with_arrows(drawing: Drawing, contacts: impinge.Contacts | impinge.SphereContacts) -> Drawing:
+    rows, note = _sampled(np.arange(len(contacts.point), dtype=np.int32), MOST_ARROWS, "normals")
+    least, starts = ARROW * float(np.ptp(drawing.bounds, axis=0).max()), contacts.point[rows]
+    ends = starts + np.maximum(contacts.depth[rows], least)[:, None] * contacts.normal[rows]
+    return replace(drawing, arrows=np.stack([starts, ends], axis=1), notes=(*drawing.notes, *note))
 
 
-_DRAW: dict[type[Result], Callable[[Any, Collection[str]], Drawing]] = {
-    TrianglePairs: _draw_pairs,
-    SphereContacts: _draw_spheres,
-    VolumeOverlap: _draw_overlap,
-    VertexContacts: _draw_vertices,
-    Contacts: _draw_contacts,
-    Curves: _draw_curves,
-}
-
-
-def _with_arrows(drawing: Drawing, contacts: Contacts) -> Drawing:
-    return _with_lines(drawing, contacts.point, contacts.normal, contacts.depth)
-
-
-def _with_lines(drawing: Drawing, point: Floats, normal: Floats, depth: Floats) -> Drawing:
-    rows, note = _thinned(np.arange(len(point)), MOST_ARROWS, "normals")
-    least = ARROW * float(np.ptp(drawing.bounds, axis=0).max())
-    ends = point[rows] + np.maximum(depth[rows], least)[:, None] * normal[rows]
-    return replace(drawing, arrows=np.stack([point[rows], ends], axis=1), notes=(*drawing.notes, *note))
-
-
-def _thinned(rows: Any, most: int, what: str) -> tuple[Any, list[str]]:
-    """At most so many rows, evenly taken, and a note if there were more."""
+def _sampled(rows: Ints, most: int, what: str) -> tuple[Ints, list[str]]:
+    """At most ``most`` rows, sampled evenly, and a note where there are more."""
     if len(rows) <= most:
         return rows, []
     chosen = rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]

@@ -1,127 +1,181 @@
-"""What the rest of the package knows of a viewer: five verbs, so that another one can be put in its place.
+"""Drawing in a browser with viser.
 
-``add``        a thing under a name: a mesh, lines, arrows or balls, and how it looks
-``update``     the arrays of a thing that was added
-``highlight``  triangles that glow, laid over a mesh
-``label``      a sentence
-``close``      the end
+``draw`` sends a ``Drawing`` to a viewer through four methods: ``add`` an element (mesh, lines, arrows or balls),
+``update`` its arrays, ``highlight`` triangles of a mesh, and ``close``. Tests replace ``ViserViewer`` by a recorder of
+these calls.
 
-``draw`` puts a ``Drawing`` on any viewer. ``NullViewer`` draws nothing and remembers what it was told, for tests and
-for machines without a screen.
+A scene is scaled to a cube of side 2 about the origin, in any units. Meshes have one colour, therefore highlighted
+triangles are a second mesh, offset along their normals by a thousandth of the scene. Elements stay from frame to frame;
+empty ones are hidden.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from impinge.checks import Floats, Ints
+from impinge.errors import MissingExtra
+from impinge.mesh.shapes import icosphere
 from impinge.view.drawing import Drawing
 
-Thing: TypeAlias = Literal["mesh", "lines", "arrows", "balls"]
+ElementKind: TypeAlias = Literal["mesh", "lines", "arrows", "balls"]
+Colour: TypeAlias = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class Style:
-    """How a thing looks."""
+class Element(NamedTuple):
+    """Kind and appearance of an element."""
 
-    colour: tuple[int, int, int]
+    kind: ElementKind
+    colour: Colour
     opacity: float = 1.0
 
 
-class Viewer(Protocol):
-    """Draws things by name."""
-
-    def add(self, name: str, thing: Thing, style: Style) -> None:
-        """Get ready to draw a thing; nothing is seen of it until it is updated."""
-
-    def update(self, name: str, points: Floats, faces: Ints | None = None) -> None:
-        """Draw a thing: vertices and faces, line ends (n, 2, 3), or centres and radii (n, 4); nothing if empty."""
-
-    def highlight(self, name: str, corners: Floats) -> None:
-        """Let triangles (n, 3, 3) glow over the mesh of that name; none if empty."""
-
-    def label(self, sentence: str) -> None:
-        """Say something."""
-
-    def close(self) -> None:
-        """Draw no more."""
-
-
 BODIES = ("a", "b")
-STYLES: dict[str, tuple[Thing, Style]] = {
-    "a": ("mesh", Style((84, 150, 214), 0.62)),
-    "b": ("mesh", Style((232, 168, 84), 0.62)),
-    "spheres a": ("balls", Style((64, 130, 214), 0.35)),
-    "spheres b": ("balls", Style((226, 132, 40), 0.35)),
-    "spans": ("mesh", Style((38, 178, 120), 1.0)),
-    "curves": ("lines", Style((255, 240, 120))),
-    "normals": ("arrows", Style((236, 242, 255))),
+ELEMENTS = {
+    "a": Element("mesh", (84, 150, 214), 0.62),
+    "b": Element("mesh", (232, 168, 84), 0.62),
+    "spheres a": Element("balls", (64, 130, 214), 0.35),
+    "spheres b": Element("balls", (226, 132, 40), 0.35),
+    "spans": Element("mesh", (38, 178, 120)),
+    "curves": Element("lines", (255, 240, 120)),
+    "normals": Element("arrows", (236, 242, 255)),
 }
-"""Everything that a drawing may have; triangles that glow come with their mesh."""
+"""All elements of a drawing; highlighted triangles belong to their mesh."""
+HIGHLIGHT_COLOUR: Colour = (255, 45, 105)
+OFFSET = 1.5e-3
+"""Offset of highlighted triangles along their normals; the scene is 2 wide."""
+LINE_PIXELS = 3.0
 
 
-def prepare(viewer: Viewer) -> None:
-    """Add everything that a drawing may have."""
-    for name, (thing, style) in STYLES.items():
-        viewer.add(name, thing, style)
-
-
-def draw(viewer: Viewer, drawing: Drawing, layers: frozenset[str]) -> None:
-    """Put a drawing on a viewer, every other body in the same colour; spans stand for the triangles at their ends."""
+def draw(viewer: ViserViewer, drawing: Drawing, layers: frozenset[str]) -> None:
+    """Send a drawing to a viewer, bodies in alternating colours; spans replace the triangles at their ends."""
     columns = drawing.columns if "spans" in layers else drawing.columns[:0]
-    glows = "glow" in layers and not len(columns)
+    has_highlights = "highlights" in layers and not len(columns)
     for k, name in enumerate(BODIES):
-        group = drawing.shapes[k::2]
-        vertices, faces = _joined([(shape.vertices, shape.faces[shape.live]) for shape in group])
-        viewer.update(name, vertices, faces)
-        glowing = [drawing.glow(i) for i in range(k, len(drawing.shapes), 2)] if glows else []
-        viewer.highlight(name, np.concatenate([np.zeros((0, 3, 3)), *glowing]))
+        group = drawing.surfaces[k::2]
+        starts = np.cumsum([0, *(len(surface.vertices) for surface in group)])
+        faces = [surface.faces[surface.live] + start for surface, start in zip(group, starts)]
+        vertices = np.concatenate([np.zeros((0, 3)), *(surface.vertices for surface in group)])
+        viewer.update(name, vertices, np.concatenate([np.zeros((0, 3), dtype=np.int32), *faces]).astype(np.int32))
+        hits = [drawing.highlights(i) for i in range(k, len(drawing.surfaces), 2)] if has_highlights else []
+        viewer.highlight(name, np.concatenate([np.zeros((0, 3, 3)), *hits]))
         balls = drawing.spheres[k] if len(drawing.spheres) > k and "spheres" in layers else np.zeros((0, 4))
         viewer.update(f"spheres {name}", balls)
     viewer.update("spans", columns.reshape(-1, 3), np.arange(3 * len(columns), dtype=np.int32).reshape(-1, 3))
     viewer.update("curves", drawing.curves if "curves" in layers else drawing.curves[:0])
     viewer.update("normals", drawing.arrows if "normals" in layers else drawing.arrows[:0])
-    viewer.label(drawing.sentence)
 
 
-def _joined(meshes: list[tuple[Floats, Ints]]) -> tuple[Floats, Ints]:
-    """Several meshes as one."""
-    starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
-    vertices = np.concatenate([np.zeros((0, 3)), *(vertices for vertices, _ in meshes)])
-    faces = [np.zeros((0, 3), dtype=np.int32), *(faces + start for (_, faces), start in zip(meshes, starts))]
-    return vertices, np.concatenate(faces).astype(np.int32)
+def import_viser() -> Any:
+    """Import viser, or raise ``MissingExtra``."""
+    try:
+        import viser
+    except ImportError as error:
+        raise MissingExtra("the live page needs viser; install impinge[view]") from error
+    return viser
 
 
-@dataclass
-class NullViewer:
-    """Remembers what it was told to draw."""
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress the lines that viser prints when it starts and stops."""
+    import rich
 
-    things: dict[str, Thing] = field(default_factory=dict)
-    shown: dict[str, int] = field(default_factory=dict)
-    """How many faces, lines, arrows or balls were drawn last, by name."""
-    glowing: dict[str, int] = field(default_factory=dict)
-    sentence: str = ""
-    closed: bool = False
+    console = rich.get_console()
+    before, console.quiet = console.quiet, True
+    try:
+        yield
+    finally:
+        console.quiet = before
 
-    def add(self, name: str, thing: Thing, style: Style) -> None:  # noqa: ARG002 - nobody sees it
-        """Remember the thing."""
-        self.things[name] = thing
+
+class ViserViewer:
+    """A viser scene with all elements of a drawing."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._handles: dict[str, Any] = {}
+        self._centre: Floats = np.zeros(3)
+        self._scale = 1.0
+        for name, element in ELEMENTS.items():
+            self.add(name, element)
+
+    def fit(self, centre: Floats, size: float) -> None:
+        """Map the cube of this centre and size to the drawing."""
+        self._centre, self._scale = np.asarray(centre, dtype=np.float64), 2.0 / max(size, np.finfo(np.float64).tiny)
+
+    def to_drawing(self, points: Floats) -> Floats:
+        """Convert scene coordinates to drawing coordinates."""
+        return np.asarray((points - self._centre) * self._scale)
+
+    def to_scene(self, points: Any) -> Floats:
+        """Convert drawing coordinates to scene coordinates."""
+        return np.asarray(np.asarray(points) / self._scale + self._centre)
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """Let browsers apply all changes of a frame together."""
+        context: AbstractContextManager[None] = self._server.atomic()
+        return context
+
+    def add(self, name: str, element: Element) -> None:
+        """Add an element, hidden until its first update."""
+        scene, path, colour = self._server.scene, f"/{name}", element.colour
+        if element.kind == "mesh":
+            look = {"visible": False, "side": "double", "cast_shadow": False}
+            corners, faces = np.eye(3), np.array([[0, 1, 2]])
+            opacity = None if element.opacity == 1.0 else element.opacity
+            handle = scene.add_mesh_simple(path, corners, faces, color=colour, opacity=opacity, **look)
+            self._handles[f"{name} highlight"] = scene.add_mesh_simple(
+                f"{path} highlight", corners, faces, color=HIGHLIGHT_COLOUR, flat_shading=True, **look
+            )
+        elif element.kind == "balls":
+            ball = icosphere(1)
+            handle = scene.add_batched_meshes_simple(
+                path, ball.vertices, ball.faces, np.array([[1.0, 0, 0, 0]]), np.zeros((1, 3)),
+                batched_scales=np.ones(1), batched_colors=colour, opacity=element.opacity, cast_shadow=False,
+                receive_shadow=False, lod="off", visible=False,
+            )  # fmt: skip
+        elif element.kind == "lines":
+            handle = scene.add_line_segments(
+                path, np.zeros((1, 2, 3)), colour, thickness=LINE_PIXELS, thickness_units="screen", visible=False
+            )
+        else:
+            size = {"shaft_radius": 0.005, "head_radius": 0.014, "head_length": 0.035}
+            handle = scene.add_arrows(path, np.zeros((1, 2, 3)), colour, visible=False, **size)
+        self._handles[name] = handle
 
     def update(self, name: str, points: Floats, faces: Ints | None = None) -> None:
-        """Count what is drawn."""
-        self.shown[name] = len(points if faces is None else faces)
+        """Set vertices and faces, line ends (n, 2, 3), or centres and radii (n, 4); empty arrays hide the element."""
+        handle = self._handles[name]
+        handle.visible = bool(len(points)) and (faces is None or bool(len(faces)))
+        if not handle.visible:
+            return
+        if ELEMENTS[name].kind == "balls":
+            handle.batched_positions = self.to_drawing(points[:, :3]).astype(np.float32)
+            handle.batched_wxyzs = np.tile(np.array([1.0, 0, 0, 0], dtype=np.float32), (len(points), 1))
+            handle.batched_scales = (self._scale * points[:, 3]).astype(np.float32)
+        elif faces is None:
+            handle.points = self.to_drawing(points).astype(np.float32)
+        else:
+            handle.vertices = self.to_drawing(points).astype(np.float32)
+            handle.faces = faces.astype(np.uint32)
 
     def highlight(self, name: str, corners: Floats) -> None:
-        """Count what glows."""
-        self.glowing[name] = len(corners)
-
-    def label(self, sentence: str) -> None:
-        """Remember the sentence."""
-        self.sentence = sentence
+        """Highlight triangles (n, 3, 3) of a mesh; an empty array highlights none."""
+        handle = self._handles[f"{name} highlight"]
+        handle.visible = bool(len(corners))
+        if handle.visible:
+            drawn = self.to_drawing(corners)
+            normal = np.cross(drawn[:, 1] - drawn[:, 0], drawn[:, 2] - drawn[:, 0])
+            length = np.linalg.norm(normal, axis=1, keepdims=True)
+            unit = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0.0)
+            handle.vertices = (drawn + OFFSET * unit[:, None]).reshape(-1, 3).astype(np.float32)
+            handle.faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
 
     def close(self) -> None:
-        """Remember the end."""
-        self.closed = True
+        """Stop the server."""
+        with quiet():
+            self._server.stop()

@@ -87,7 +87,8 @@ def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms
         counts.append(live if active is None else len(as_ids(active, name=f"active_{letter}", count=len(body.faces))))
         moved += getattr(options, f"transform_{letter}") is not None
         last = body.structure("auto", LastQuery)
-        if last.edits == body.positions.edits:
+        _, motion, version, _ = body.positions.state
+        if last.edits == version - motion:
             continue
         # Triangles that a tree would have to take in, and whether it would be built for them.
         if last.mark is None:
@@ -114,7 +115,8 @@ def choose_pairs(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> t
     terms = features(a, b, options)
     for body in (a, b):
         if body is not None:
-            last, edits = body.structure("auto", LastQuery), body.positions.edits
+            last, (_, motion, version, _) = body.structure("auto", LastQuery), body.positions.state
+            edits = version - motion
             if last.edits != edits:
                 last.mark, last.edits = body.state().mark, edits
     return _cheapest(terms)

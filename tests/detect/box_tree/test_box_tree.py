@@ -13,7 +13,7 @@ from impinge.deform.waves import explode, turn_inside_out, twist
 from impinge.detect.box_tree import detector as box_tree
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes import tree
-from impinge.detect.boxes.tree import TreeOfBoxes
+from impinge.detect.boxes.tree import BLOCK, TreeOfBoxes
 
 pytestmark = pytest.mark.small
 
@@ -130,10 +130,10 @@ def test_blocks_of_scattered_additions_are_compact(rng):
     body.remove_triangles(gone)
     body.add_triangles(faces)
     tree.follow_edits(body.state())
-    late = [tree.order_tri[b * tree.BLOCK :][: tree.BLOCK] for b in range(tree.block_count)]
+    late = [tree.order_tri[b * BLOCK :][:BLOCK] for b in range(tree.block_count)]
     extents = [np.ptp(body.vertices[body.faces[block]].reshape(-1, 3), axis=0) for block in late[tree.built_blocks :]]
 
-    assert len(extents) == 512 // tree.BLOCK
+    assert len(extents) == 512 // BLOCK
     assert np.prod(extents, axis=1).max() < 0.5 * 8.0  # the box of the whole ball is of volume 8
 
 
@@ -233,7 +233,7 @@ def test_buffers_grow_when_results_do(rng):
     """Find every pair although the first query has far less room than they need."""
     a, b = soup(rng, 300, size=1.0), soup(rng, 300, size=1.0)
     detector = BoxTree(a, b)
-    detector._front = detector._front[:1]
+    detector._block_pairs = detector._block_pairs[:1]
     detector._keys = detector._keys[:, :1]
 
     assert assert_equals_brute_force(detector) > 10_000

@@ -129,8 +129,8 @@ def test_boxes_are_not_fitted_again(monkeypatch, rng):
     detector = BoxTree(a, b)
     detector.query()
     fitted = []
-    original = TreeOfBoxes.closed
-    monkeypatch.setattr(TreeOfBoxes, "closed", lambda tree, *args: fitted.append(tree) or original(tree, *args))
+    original = TreeOfBoxes.note_fit
+    monkeypatch.setattr(TreeOfBoxes, "note_fit", lambda tree, *args: fitted.append(tree) or original(tree, *args))
     hits = sum(len(detector.query(transform_b=affine(rotation(rng), rng.random(3)))) for _ in range(5))
 
     assert hits > 100

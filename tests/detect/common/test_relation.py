@@ -154,9 +154,9 @@ def test_nonsense_is_refused():
     huge[3, 3] = 1.0
     with pytest.raises(MeshError, match=r"b is a builtins\.NoneType"):
         impinge.triangle_pairs(body, None)
-    with pytest.raises(OptionError, match="unknown option transform_b; expected any of transform_a, active_a"):
-        impinge.self_pairs(body, transform_b=np.eye(4))
-    with pytest.raises(OptionError, match="unknown option colour"):
+    with pytest.raises(OptionError, match="transform_b and active_b are for two bodies"):
+        impinge.BoxTree(body).query(transform_b=np.eye(4))
+    with pytest.raises(TypeError, match="colour"):
         impinge.check(body, body, colour="red")
     with pytest.raises(OptionError, match="transform_a moves a vertex beyond the range of doubles"):
         impinge.triangle_pairs(shapes.box(100.0), body, transform_a=huge)

@@ -15,7 +15,7 @@ import shared_data
 from distance_judge import root, square_of_segments, square_to_triangle
 from impinge import shapes
 from impinge.detect.proximity.features_kernels import closest_on_segments, closest_on_triangle
-from impinge.errors import MeshError, OptionError
+from impinge.errors import MeshError
 
 pytestmark = pytest.mark.small
 
@@ -324,7 +324,7 @@ def test_changes_are_of_points():
 def test_nonsense_is_refused():
     """Refuse options of other queries and points that are none."""
     body = shapes.box(1.0)
-    with pytest.raises(OptionError, match="unknown option transform_b; expected any of transform_a, active_a, cancel"):
+    with pytest.raises(TypeError, match="transform_b"):
         impinge.closest_points(body, np.zeros((1, 3)), transform_b=np.eye(4))
     with pytest.raises(MeshError, match=r"points have shape \(1, 2\)"):
         impinge.closest_points(body, [[0.0, 0.0]])

@@ -288,7 +288,7 @@ def test_nothing_and_nonsense():
         impinge.distance(body, body, ignore=[[0.5, 0]])
     with pytest.raises(MeshError, match="ignore hold booleans; expected triangle ids"):
         impinge.distance(body, body, ignore=[[True, False]])
-    with pytest.raises(OptionError, match="max_pairs means nothing"):
+    with pytest.raises(TypeError, match="max_pairs"):
         impinge.distance(body, body, max_pairs=3)
 
 

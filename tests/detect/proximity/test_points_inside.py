@@ -242,8 +242,8 @@ def test_rules_of_sampled_answers():
 
 
 def test_options_of_other_queries_are_refused():
-    """Refuse options of other queries in a sentence."""
-    with pytest.raises(OptionError, match="unknown option cancel"):
+    """Refuse to be cancelled: a mask cannot say that it is incomplete."""
+    with pytest.raises(TypeError, match="cancel"):
         impinge.points_inside(shapes.box(1.0), [[0.0, 0.0, 0.0]], cancel=None)
 
 

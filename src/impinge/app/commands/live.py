@@ -1,4 +1,4 @@
-"""``live``: a scene in the browser, or a recording of one."""
+"""``live``: a scene in the browser, or a recording of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from impinge.app.commands.console import err, out
 from impinge.errors import OptionError
 
 if TYPE_CHECKING:
-    from impinge.view.motions import Motion
+    from impinge.view.motion_sources import MotionSource
 
 
 def _scene_names() -> list[str]:
@@ -29,35 +29,24 @@ def _live_methods() -> list[str]:
     return list(METHODS)
 
 
-def live(
-    scene: Annotated[
-        str,
-        typer.Argument(
-            help="A scene or a simulation that `impinge scenes` lists, or a scene file like scene.toml.",
-            autocompletion=_scene_names,
-        ),
-    ] = "bumpy_spheres_20k",
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="What to ask at first: box_tree, or world if there are not two bodies; the page lets you change it.",
-            autocompletion=_live_methods,
-        ),
-    ] = None,
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="Let bodies push each other, where a scene of that name can do both.")
-    ] = False,
-    scale: Annotated[float | None, typer.Option(help="Size of a simulation: triangles, tets or bodies.")] = None,
-    host: Annotated[str, typer.Option(help="Address to serve at; by default only this computer sees it.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="Port to serve at; 0 takes any that is free.")] = 8765,
-    record: Annotated[Path | None, typer.Option(help="Write a recording to this html file, serve nothing.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, max=600.0, help="How long the recording is.")] = 4.0,
-) -> None:
-    """Show a scene in the browser, to be played with.
+SCENE_HELP = "A scene or simulation listed by `impinge scenes`, or a scene file such as scene.toml."
+METHOD_HELP = "Initial method; by default box_tree, or world unless there are two bodies."
+Simulate = Annotated[bool, typer.Option("--simulate", help="Simulate where a scene of this name is also scripted.")]
 
-    Bodies deform, contacts follow, and sliders change both.
+
+def live(
+    scene: Annotated[str, typer.Argument(help=SCENE_HELP, autocompletion=_scene_names)] = "bumpy_spheres_20k",
+    method: Annotated[str | None, typer.Option(help=METHOD_HELP, autocompletion=_live_methods)] = None,
+    simulate: Simulate = False,
+    scale: Annotated[float | None, typer.Option(help="Size of a simulation: triangles, tets or bodies.")] = None,
+    host: Annotated[str, typer.Option(help="Address to serve; by default this computer only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to serve; 0 takes any free port.")] = 8765,
+    record: Annotated[Path | None, typer.Option(help="Write a recording to this html file, without a server.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, max=600.0, help="Duration of the recording.")] = 4.0,
+) -> None:
+    """Show an interactive scene in the browser.
+
+    Bodies deform, a collision query runs in every frame, and sliders control both.
 
     Example: impinge live two_livers --method sphere_tree
 
@@ -70,16 +59,15 @@ def live(
         pages.check_path(record)
     session = Session(_motion(scene, scale, simulate=simulate, is_live=record is None), method)
     if record is not None:
-        out.print(f"written: {pages.write_page(pages.record(session, seconds), record)}")
+        out.print(f"written: {pages.PAGE_FILE.write(record, pages.record(session, seconds).encode())}")
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, in a container too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, also in a container
     page = pages.LivePage(session, host=host, port=port)
     try:
         if not pages.is_loopback(host):
-            err.print(
-                f"warning: at {host} everyone who reaches this computer can see and change the page", soft_wrap=True
-            )
-        out.print(f"open {page.url} in a browser; Ctrl-C ends")
+            warning = f"at {host} everyone who can reach this computer can view and control the page"
+            err.print(f"warning: {warning}", soft_wrap=True)
+        out.print(f"open {page.url} in a browser; press Ctrl-C to stop")
         page.run()
     except KeyboardInterrupt:
         out.print("stopped")
@@ -87,11 +75,11 @@ def live(
         page.close()
 
 
-def _motion(scene: str, scale: float | None, *, simulate: bool, is_live: bool) -> Motion:
-    """What the page is to show; a simulation that is watched has to hold a rate, one that is recorded has not."""
+def _motion(scene: str, scale: float | None, *, simulate: bool, is_live: bool) -> MotionSource:
+    """The motion to show; a live simulation keeps a frame rate, a recorded one is deterministic."""
     from impinge.scenes import simulated as simulations
     from impinge.scenes.scene_file import ENDING, read_scene
-    from impinge.view.motions import Formula, Physics
+    from impinge.view.motion_sources import ScriptedMotion, SimulatedMotion
     from impinge.view.session import SCALE, SIMULATED, TARGET_MS, named_motion
 
     file = read_scene(scene) if scene.lower().endswith(ENDING) else None
@@ -100,11 +88,11 @@ def _motion(scene: str, scale: float | None, *, simulate: bool, is_live: bool) -
     else:
         simulate = simulate or (scene in simulations.names() and scene not in impinge.scenes.names())
     if scale is not None and (file is not None or not simulate):
-        raise OptionError(f"--scale is {scale:g}, expected none: only simulations by name have a scale")
+        raise OptionError(f"--scale is {scale:g}, expected none: only named simulations have a scale")
     target_ms = TARGET_MS if is_live else None
     if file is None:
         name = scene + SIMULATED if simulate else scene
         return named_motion(name, scale=SCALE if scale is None else scale, target_ms=target_ms)
     if simulate:
-        return Physics(file.path.stem, partial(file.simulation, target_ms=target_ms))
-    return Formula(file.scene())
+        return SimulatedMotion(file.path.stem, partial(file.simulation, target_ms=target_ms))
+    return ScriptedMotion(file.scene())

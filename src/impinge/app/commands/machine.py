@@ -1,11 +1,11 @@
-"""``info``, ``warmup``, ``scenes`` and ``demo``: what there is on this machine, and a first look."""
+"""``info``, ``warmup``, ``scenes`` and ``demo``: the installation, its scenes and a first example."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import os
 import platform
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -27,42 +27,37 @@ EXTRAS = {
 
 
 def info(as_json: AsJson = False) -> None:
-    """Tell what there is on this machine.
-
-    The version, threads, devices and optional packages found.
+    """Print versions, threads, devices and extras.
 
     Example: impinge info
     """
     from impinge.backend import jit
 
+    if find_spec("numba_cuda") is None:
+        cuda = "no (numba-cuda is not installed; pip install 'impinge[cuda]')"
+    else:
+        from numba import cuda as driver
+
+        cuda = "yes" if driver.is_available() else "no (no NVIDIA GPU or driver found)"
     facts = {
         "impinge": impinge.__version__,
         "python": platform.python_version(),
-        "numpy": importlib.metadata.version("numpy"),
-        "numba": importlib.metadata.version("numba"),
+        "numpy": version("numpy"),
+        "numba": version("numba"),
         "threads": f"{jit.thread_count()} ({jit.thread_layer()})",
-        "cuda device": _cuda_device(),
+        "cuda device": cuda,
         "kernel cache": str(jit.cache_folder()),
     }
-    extras = {name: all(map(importlib.util.find_spec, modules)) for name, modules in EXTRAS.items()}
+    extras = {name: all(map(find_spec, modules)) for name, modules in EXTRAS.items()}
     if as_json:
         print_json({**facts, "extras": extras})
         return
-    missing = [name for name, found in extras.items() if not found]
-    found = ", ".join(name for name, is_there in extras.items() if is_there) or "none"
-    print_rows([*facts.items(), ("extras found", found), ("extras missing", ", ".join(missing) or "none")])
-
-
-def _cuda_device() -> str:
-    if importlib.util.find_spec("numba_cuda") is None:
-        return "no (numba-cuda is not installed; pip install 'impinge[cuda]')"
-    from numba import cuda
-
-    return "yes" if cuda.is_available() else "no (no NVIDIA GPU or driver found)"
+    found, missing = (", ".join(name for name in extras if extras[name] is there) or "none" for there in (True, False))
+    print_rows([*facts.items(), ("extras found", found), ("extras missing", missing)])
 
 
 def warmup() -> None:
-    """Compile everything now, so that no later call has to wait.
+    """Compile all kernels now, ahead of the first query.
 
     Example: impinge warmup
     """
@@ -78,17 +73,15 @@ def warmup() -> None:
 
 
 def scenes() -> None:
-    """List the scenes that come with impinge.
+    """List the scenes of impinge.
 
-    Those tagged "simulation" are for `impinge simulate`, all are for `impinge live`.
+    `impinge simulate` runs those tagged "simulation"; `impinge live` shows all of them.
 
     Example: impinge scenes
     """
     from impinge.scenes import simulated as simulations
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("scene", "what it shows", "tags"):
-        table.add_column(column)
+    table = Table("scene", "what it shows", "tags", box=None, pad_edge=False)
     for name in impinge.scenes.names():
         scene = impinge.scenes.get(name)
         table.add_row(name, scene.title, ", ".join(sorted(scene.tags)))
@@ -98,12 +91,12 @@ def scenes() -> None:
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where to put pictures and the report.")] = Path("demo-output"),
+    folder: Annotated[Path, typer.Argument(help="Folder for the pictures and the report.")] = Path("demo-output"),
 ) -> None:
-    """Ask all methods about the same scenes, and report it.
+    """Run all methods on two scenes and compare them.
 
-    Two soft bodies are simulated, two vessels deform; the methods are held against each other, and what they found is
-    drawn and written to one html page.
+    Simulates two soft bodies, deforms two vessels, compares the results of all methods, and writes pictures and one
+    html report.
 
     Example: impinge demo
     """

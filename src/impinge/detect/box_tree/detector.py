@@ -110,7 +110,7 @@ class BoxTree(PairDetector):
         self._keys = np.zeros((TASKS, 1024), dtype=np.uint64)
         self._counts = np.zeros((TASKS, 2), dtype=np.int64)
         self._stamp = 0
-        self._interior_key = np.zeros((0, 2), dtype=np.int64)
+        self._make_scratch(1)
 
     def refit(self) -> None:
         """Fit the boxes of what moved, as ``query`` does first; for timing."""
@@ -154,7 +154,7 @@ class BoxTree(PairDetector):
     def _find(self, options: PairOptions, stats: Stats, stages: Stages) -> tuple[Keys, Reason | None]:
         with self._locks[0], self._locks[1]:
             a, b, moves = self._pose(options)
-            if options.cancelled:
+            if options.cancel is not None and options.cancelled:
                 return NO_KEYS, "cancelled"
             found = None
             if a.tree.block_count + b.tree.block_count <= SMALL_BLOCKS:
@@ -180,15 +180,17 @@ class BoxTree(PairDetector):
             stats["builds"] = a.tree.builds if b is a else a.tree.builds + b.tree.builds
             stats["triangle_tests"] = tests
             stats["exact_tests"] = len(uncertain)
-        return _only_active(hits, a.active, b.active), None
+            if a.active is not None or b.active is not None:
+                hits = _only_active(hits, a.active, b.active)
+        return hits, None
 
     def _pose(self, options: PairOptions) -> tuple[PosedTree, PosedTree, Moves]:
         """Both trees, up to date with edits, in the positions of the query; and how boxes move between them."""
-        a = pose_tree(self.a, self._tree_a, options.transform_a, options.active_a)
+        a = pose_tree(self.a, self._tree_a, options.transform_a, options.active_a, "a")
         if self.b is None:
             b = a = with_moved_vertices(a, "a")
         else:
-            b = pose_tree(self.b, self._tree_b, options.transform_b, options.active_b)
+            b = pose_tree(self.b, self._tree_b, options.transform_b, options.active_b, "b")
         if a.matrix is not None or b.matrix is not None:
             fit_trees(a, b)
             to_b, to_a = _box_rotation(a, b), _box_rotation(b, a)
@@ -202,7 +204,8 @@ class BoxTree(PairDetector):
         """The whole search in one call; None if the buffers are too small or a tree has to be rebuilt."""
         keys = self._keys.reshape(-1)
         fit_a, fit_b = a.tree.blocks_to_fit(a.token), 0 if b is a else b.tree.blocks_to_fit(b.token)
-        scratch = self._scratch(1)
+        self._stamp += 1  # outdates the interiors of earlier searches
+        scratch = self._interior_key, self._interior, self._stamp, self._candidate, self._bound
         if self.b is None:
             pair_count, count, open_count, tests, area_a = kernels.search_one_serially(
                 fit_a, a.vertex_arrays, a.order, moves[0], fans_of(a.tree, len(a.x)), self._skip_neighbours,
@@ -230,15 +233,12 @@ class BoxTree(PairDetector):
         hits, uncertain = kernels.part_keys(keys, count) if open_count else (keys[:count].copy(), NO_KEYS)
         return pair_count, hits, uncertain, tests
 
-    def _scratch(self, threads: int) -> tuple[Any, ...]:
-        """Room for block interiors, some of either body for each thread, and a stamp that outdates its contents."""
-        if len(self._interior_key) < 2 * threads * ENTRIES:
-            self._interior_key = np.zeros((2 * threads * ENTRIES, 2), dtype=np.int64)
-            self._interior = np.zeros((2 * threads * ENTRIES * INTERIOR, 6, WIDTH), dtype=np.float32)
-            self._candidate = np.zeros((threads * ROOM, 2), dtype=np.int64)
-            self._bound = np.zeros(threads * ROOM)
-        self._stamp += 1
-        return self._interior_key, self._interior, self._stamp, self._candidate, self._bound
+    def _make_scratch(self, threads: int) -> None:
+        """Room for block interiors, some of either body for each thread."""
+        self._interior_key = np.zeros((2 * threads * ENTRIES, 2), dtype=np.int64)
+        self._interior = np.zeros((2 * threads * ENTRIES * INTERIOR, 6, WIDTH), dtype=np.float32)
+        self._candidate = np.zeros((threads * ROOM, 2), dtype=np.int64)
+        self._bound = np.zeros(threads * ROOM)
 
     def _find_block_pairs(self, a: PosedTree, b: PosedTree, moves: Moves) -> NDArray[np.int64]:
         """Pairs of blocks whose boxes overlap."""
@@ -252,7 +252,10 @@ class BoxTree(PairDetector):
     def _join(self, block_pairs: NDArray[np.int64], a: PosedTree, b: PosedTree, moves: Moves) -> tuple[Keys, Keys, int]:
         """Keys of pairs that meet, keys of pairs that doubles cannot decide, and the number of triangle tests."""
         threads = thread_count()
-        scratch = self._scratch(threads)
+        if len(self._interior_key) < 2 * threads * ENTRIES:
+            self._make_scratch(threads)
+        self._stamp += 1  # outdates the interiors of earlier searches
+        scratch = self._interior_key, self._interior, self._stamp, self._candidate, self._bound
         while True:
             out = (scratch, threads, np.zeros(1, dtype=np.int64), self._keys, self._counts)
             if self.b is None:
@@ -284,8 +287,11 @@ class BoxTree(PairDetector):
         """The exact test for pairs that doubles cannot decide."""
         if self.b is None:
             return resolve_self(uncertain, a.x, a.state.faces)
-        pairs, _ = unpack(uncertain)
-        return resolve(uncertain, *_where_tested(a, pairs[:, 0]), *_where_tested(b, pairs[:, 1]))
+        x = [a.x, b.x]
+        if a.matrix is not None or b.matrix is not None:
+            pairs, _ = unpack(uncertain)
+            x = [_moved_corners(a, pairs[:, 0]), _moved_corners(b, pairs[:, 1])]
+        return resolve(uncertain, x[0], a.state.faces, x[1], b.state.faces)
 
 
 def _matrix(posed: PosedTree) -> Floats:
@@ -318,16 +324,15 @@ def _box_rotation(a: PosedTree, b: PosedTree) -> Floats | None:
     return made if trusted else None
 
 
-def _where_tested(posed: PosedTree, triangles: Ints) -> tuple[Floats, Ints]:
-    """Positions and faces for the exact test; of a moved body only the corners of ``triangles`` are moved."""
+def _moved_corners(posed: PosedTree, triangles: Ints) -> Floats:
+    """Positions for the exact test; of a moved body only the corners of ``triangles`` are moved."""
     if posed.matrix is None:
-        return posed.x, posed.state.faces
-    faces = posed.state.faces
-    used = sorted_unique(faces[triangles])
+        return posed.x
+    used = sorted_unique(posed.state.faces[triangles])
     x = np.zeros_like(posed.x)
     x[used] = transform_points(posed.matrix, posed.x[used])
     x.flags.writeable = False
-    return x, faces
+    return x
 
 
 def _only_active(keys: Keys, active_a: Bools | None, active_b: Bools | None) -> Keys:

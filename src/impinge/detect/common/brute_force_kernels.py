@@ -26,7 +26,7 @@ def fit_triangle_boxes(x, faces, ids, box):
 
 @compiled
 def _overlaps(box_a, i, box_b, j):
-    """Closed boxes: touching counts. Written without branches, so that the loop over j becomes SIMD."""
+    """Closed boxes: touching counts. Without branches: the loop over j vectorises."""
     return (
         (box_b[0, j] <= box_a[3, i])
         & (box_b[3, j] >= box_a[0, i])

@@ -1,20 +1,19 @@
-"""A body inside a body collides, although no triangles meet.
+"""Containment: a body inside a body collides, although no triangles meet.
 
-Where two surfaces do not meet, each connected piece of one lies wholly inside or wholly outside the other, so that
-one vertex per piece decides.
+Where two surfaces do not meet, each connected piece of one lies wholly inside or wholly outside the other: one vertex
+per piece decides.
 
-What encloses are closed pieces:
+Closed pieces enclose:
 
-1. Pieces. Triangles that share an edge, by index, are of one piece. A piece is closed if each of its edges borders an
-           even number of triangles; whatever else touches it, it stays so. This follows from the faces alone.
-2. Seams.  The edges of the others that border an odd number are brought together where both ends are at equal
-           positions, so that soups enclose too. Pieces that meet in a seam are joined, and closed if an even number of
-           edges comes together in each of their seams. All other edges are even already and need not be looked at: a
-           sheet of n triangles has about √n open edges.
-3. Inside  is a point around which the winding number of the closed pieces is not zero (bodies in parts that overlap,
-           cavities). Pieces whose triangles do not agree on which side is outside have no winding number: inside of
-           them is a point from which a ray crosses them, all of them together, an odd number of times. A point
-           is inside if either says so, or if it lies on a closed piece.
+1. Pieces. Triangles that share an edge, by index, form a piece. A piece is closed if each of its edges borders an even
+           number of triangles. This follows from the faces alone.
+2. Seams.  Edges of the other pieces that border an odd number of triangles are matched where both ends are at equal
+           positions: soups enclose too. Pieces that meet in a seam are joined, and closed if an even number of edges
+           meets in each of their seams. Only open edges are compared: a sheet of n triangles has about √n.
+3. Inside  is a point around which the winding number of the closed pieces is not zero (overlapping parts, cavities).
+           Pieces whose triangles disagree on which side is outside have no winding number: inside of them is a point
+           from which a ray crosses them, all together, an odd number of times. A point is inside by either rule, or if
+           it lies on a closed piece.
 """
 
 from __future__ import annotations
@@ -69,14 +68,14 @@ def enclosure(side: QueryBody) -> Enclosure:
 
 
 class Pieces(NamedTuple):
-    """Triangles that hang together by edges, and where their pieces are open; follows from the faces alone."""
+    """Pieces connected by edges, and their open edges; depends on the faces alone."""
 
     of_face: Ids
     """The piece of each face, shape (m,)."""
     closed: Bools
     """Pieces without an open edge."""
     oriented: Bools
-    """Pieces that agree on which side is outside, as far as their other edges tell."""
+    """Pieces that agree on which side is outside, judged by their other edges."""
     open_edge: Ints
     """Edges that border an odd number of triangles, shape (k, 2)."""
     open_piece: Ids
@@ -86,7 +85,7 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(faces: Ints, vertex_count: int) -> Pieces:
-    """Cut faces into pieces."""
+    """Partition faces into pieces."""
     adjacency = Adjacency(faces, vertex_count)
     start, triangle = adjacency.edge_tri
     count, piece = _connected(triangle[:-1], triangle[1:], len(faces), _same_group(start))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def classify(
         rows = np.flatnonzero(kind == UNCERTAIN)
         kernels.resolve_pairs.over(len(rows))(*arrays, rows, kind)
     for name, count in (("triangle_tests", len(kind)), ("exact_tests", len(rows))):
-        stats[name] = cast(int, stats.get(name, 0)) + count
+        stats[name] = stats.get(name, 0) + count
     hit = np.flatnonzero(kind != NONE)
     return pack(pair_a[hit], pair_b[hit], kind[hit])
 

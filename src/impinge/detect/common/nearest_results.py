@@ -1,15 +1,15 @@
-"""What questions about nearness return: closest points, distances, pairs within a margin, and curves of crossing."""
+"""Results of proximity queries: closest points, distances, pairs within a margin, intersection curves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats, Ints
-from impinge.detect.common.results import Changes, Result
+from impinge.detect.common.query_body import QueryBody
+from impinge.detect.common.results import Changes, PathLike, Picture, Result
 from impinge.errors import OptionError
 
 
@@ -35,7 +35,7 @@ class ClosestPoints(Result):
 
 
 class _OneDistance:
-    """What results that are a single distance have in common."""
+    """Base of results that are a single distance."""
 
     distance: float
 
@@ -56,7 +56,7 @@ class Distance(_OneDistance, Result):
     """The smallest distance of two bodies, 0 if they meet."""
 
     distance: float
-    """Infinite if one of them has no triangles, or all are farther than was asked for."""
+    """Infinite if a body has no triangles, or if the bodies are farther apart than ``upper``."""
     point_a: Floats
     """The nearest point of a, NaN if there is none, shape (3,)."""
     point_b: Floats
@@ -75,7 +75,7 @@ class HullDistance(_OneDistance, Result):
     direction: Floats
     """Unit vector from a to b: moving b along it by ``penetration`` separates hulls that meet, shape (3,)."""
     penetration: float = 0.0
-    """How deep at most they are in each other, 0 if they do not meet; the least depth may be less."""
+    """Upper bound of the penetration depth, 0 if the hulls are disjoint."""
     iterations: int = 0
     """Steps of GJK."""
 
@@ -104,7 +104,7 @@ class Proximity(Result):
     """Edge of a, edge of b, rows of ``edges_a`` and ``edges_b``, shape (m, 2)."""
     edge_edge_distance: Floats
     edge_edge_weights: Floats
-    """Where the nearest points are on each edge, 0 at its first vertex to 1 at its second, shape (m, 2)."""
+    """Position of the nearest points on each edge, 0 at its first vertex to 1 at its second, shape (m, 2)."""
     edges_a: Ints
     """Edges of a's live and active triangles: two vertices, the lower first; sorted, shape (e, 2)."""
     edges_b: Ints
@@ -137,7 +137,7 @@ class EdgeCrossings(Result):
     sign: NDArray[np.int8]
     """1 if the edge, from its first vertex on, goes the way of the face's normal, -1 if against it."""
     parameter: Floats
-    """Where on the edge, 0 at its first vertex to 1 at its second."""
+    """Position on the edge, 0 at its first vertex to 1 at its second."""
     weights: Floats
     """Weights of the face's corners, shape (k, 3)."""
 
@@ -161,15 +161,11 @@ class Curves(Result):
     """Which curves end where they began, shape (len(loops),)."""
     has_gaps: bool = False
     """Whether pairs that touch or lie in one plane were left out: curves may be open, or missing, where they do."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
-    """Both bodies as they were when they crossed, for pictures; not part of ``to_dict``."""
+    bodies: tuple[QueryBody, ...] = field(default=(), repr=False)
+    """Both bodies as the query saw them, for pictures; not part of ``to_dict``."""
 
     _rows = "segments"
     _identity = ("pairs",)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the result without the bodies."""
-        return {**self.__dict__, "bodies": ()}
 
     @property
     def length(self) -> float:
@@ -188,8 +184,6 @@ class Curves(Result):
         first = self.segments[rows[0], 1 - int(forward[0])]
         return np.concatenate([first[None], self.segments[rows, forward.astype(np.int64)]])
 
-    def plot(self, path: Any = None) -> Any:
-        """Draw both bodies as they were when they crossed, and the curves; to a file if ``path`` is given."""
-        from importlib import import_module
-
-        return import_module("impinge.view.picture").plot_curves(self, path)
+    def plot(self, path: PathLike | None = None) -> Picture:
+        """Draw both bodies and the curves; with ``path``, to a file."""
+        return self._plot("plot_curves", path)

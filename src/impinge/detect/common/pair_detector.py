@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from impinge.backend.stages import Stages, start_stages
+from impinge.backend.stages import NO_STAGES, Stages, start_stages
 from impinge.checks import Cancel, Stats, as_choice
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.pair_query import Keys, PairOptions, finish_pairs
@@ -37,10 +37,12 @@ class PairDetector(ABC):
     def __init__(self, a: SurfaceLike, b: SurfaceLike | None = None, *, neighbours: Neighbours = "exact") -> None:
         self.a = as_surface(a, name="a")
         self.b = None if b is None else as_surface(b, name="b")
-        self.neighbours: Neighbours = as_choice(neighbours, "neighbours", ("exact", "skip"))
+        self.neighbours: Neighbours = neighbours
         self._skip_neighbours = neighbours == "skip"
-        if self._skip_neighbours and b is not None:
-            raise OptionError("neighbours='skip' is for self-collision; triangles of two bodies share no vertex")
+        if neighbours != "exact":
+            as_choice(neighbours, "neighbours", ("exact", "skip"))
+            if b is not None:
+                raise OptionError("neighbours='skip' is for self-collision; triangles of two bodies share no vertex")
 
     def query(
         self,
@@ -82,7 +84,8 @@ class PairDetector(ABC):
         began = perf_counter()
         stages, stats = start_stages(), Stats()
         keys, reason = self._find(options, stats, stages)
-        stats.update(stages.times())
+        if stages is not NO_STAGES:
+            stats.update(stages.times())
         bodies = (self.a,) if self.b is None else (self.a, self.b)
         return finish_pairs(keys, options, method=self.name, stats=stats, reason=reason, bodies=bodies, began=began)
 

@@ -10,7 +10,6 @@ A pair travels as one 64-bit key: triangle of a, triangle of b, and two bits for
 from __future__ import annotations
 
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,10 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from impinge.backend.sort import sort_keys
 from impinge.checks import (
     Cancel,
-    Floats,
     Ints,
     Stats,
-    as_ids,
     as_indices,
     as_transform,
     as_whole,
@@ -29,27 +26,21 @@ from impinge.checks import (
 )
 from impinge.detect.common import pair_query_kernels as kernels
 from impinge.detect.common.pair_query_kernels import KIND_BITS
+from impinge.detect.common.query_body import QueryBody, moved, query_body
 from impinge.detect.common.results import Reason, TrianglePairs
 from impinge.errors import OptionError
-from impinge.mesh.transform import transform_points
 from impinge.mesh.tri_mesh import TriMesh
+
+__all__ = [
+    "NO_KEYS", "Keys", "PairOptions", "QueryBody", "finish_pairs", "ignored_keys", "moved", "pack", "query_body",
+    "unpack", "without_ignored",
+]  # fmt: skip
 
 Keys = NDArray[np.uint64]
 
 NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 RADIX_FROM = 1 << 17
 """Keys from which the threaded radix sort beats NumPy's vectorised sort."""
-
-
-class QueryBody(NamedTuple):
-    """One body as a query sees it."""
-
-    vertices: Floats
-    """Positions after the transform, shape (n, 3), read-only."""
-    faces: Ints
-    """All triangles, dead ones included, shape (m, 3)."""
-    ids: Ints
-    """Sorted ids of the triangles to test."""
 
 
 class PairOptions:
@@ -106,30 +97,6 @@ class PairOptions:
         """Both bodies with their transforms and active triangles; of one body, twice the same."""
         body_a = query_body(a, self.transform_a, self.active_a, "a")
         return body_a, body_a if b is None else query_body(b, self.transform_b, self.active_b, "b")
-
-
-def query_body(
-    body: TriMesh, transform: Floats | None = None, active: ArrayLike | None = None, letter: str = "a"
-) -> QueryBody:
-    """Snapshot of a body, moved by ``transform`` and narrowed to ``active`` triangles (ids or mask)."""
-    snapshot = body.snapshot()
-    vertices = snapshot.vertices if transform is None else moved(transform, snapshot.vertices, f"transform_{letter}")
-    ids = snapshot.live
-    if active is not None:
-        is_active = np.zeros(len(snapshot.elements), dtype=np.bool_)
-        is_active[as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))] = True
-        ids = ids[is_active[ids]]
-    return QueryBody(vertices, snapshot.elements, ids)
-
-
-def moved(matrix: Floats, vertices: Floats, name: str) -> Floats:
-    """Positions moved by a transform; read-only, as those of a body are: Numba specialises kernels on that."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        x = transform_points(matrix, vertices)
-    if not np.isfinite(x).all():
-        raise OptionError(f"{name} moves a vertex beyond the range of doubles; use smaller units")
-    x.flags.writeable = False
-    return x
 
 
 def pack(pair_a: Ints, pair_b: Ints, kind: NDArray[np.int8]) -> Keys:
@@ -201,10 +168,10 @@ def ignored_keys(ignore: ArrayLike, is_self: bool) -> Keys:
 # SHIMS, deleted when every method room uses PairDetector and PairOptions
 
 
-def pair_options(options, *, is_self=False):  # type: ignore  # noqa
+def pair_options(options, *, is_self=False):  # type: ignore
     return PairOptions(**options, is_self=is_self)
 
 
-def check_max_pairs(limit):  # type: ignore  # noqa
+def check_max_pairs(limit):  # type: ignore
     if limit is not None:
         as_whole(limit, "max_pairs", remedy=", or None for all pairs")

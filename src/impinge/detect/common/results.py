@@ -1,28 +1,39 @@
-"""What queries return: frozen arrays, one row per thing found, sorted so that runs compare equal.
+"""Results of queries: frozen arrays, one row per item, sorted: runs compare equal.
 
-Every result says how it was found (``method``), what that took (``stats``, ``elapsed_ms``) and whether it is
-all there is (``complete``; if not, ``reason`` is "budget", "limit" or "cancelled").
+Every result names its ``method``, the work done (``stats``, ``elapsed_ms``), and whether it is ``complete``; if not,
+``reason`` is "budget", "limit" or "cancelled". A pickled result has no ``bodies``.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Bools, Floats, Ints, distinct_rows, sorted_unique
+from impinge.checks import Bools, Floats, Ints, Json, Stats, distinct_rows, sorted_unique
 from impinge.errors import OptionError
 from impinge.exact import kinds
+from impinge.mesh.tet_mesh import TetMesh
+from impinge.mesh.tri_mesh import TriMesh
 
 Reason: TypeAlias = Literal["budget", "limit", "cancelled"]
+PathLike: TypeAlias = str | os.PathLike[str]
+Picture: TypeAlias = NDArray[np.uint8] | Path
+"""Pixels, shape (height, width, 3), or the file that they were written to."""
+Which: TypeAlias = NDArray[np.bool_] | NDArray[np.integer[Any]] | list[int] | slice
+"""A selection of rows."""
+Rows = TypeVar("Rows", bound="Result")
 
 
 class Kind(IntEnum):
-    """How two triangles meet; see ``impinge.exact.kinds`` for the definition by sets."""
+    """How two triangles meet; ``impinge.exact.kinds`` defines the kinds by sets."""
 
     TOUCHING = kinds.TOUCHING
     CROSSING = kinds.CROSSING
@@ -30,32 +41,39 @@ class Kind(IntEnum):
 
 
 class Changes(NamedTuple):
-    """What became of the contacts since an earlier result; rows of the keys that identify a contact."""
+    """Contacts compared with an earlier result; rows of the keys that identify a contact."""
 
     entered: NDArray[np.int64]
     persisting: NDArray[np.int64]
     left: NDArray[np.int64]
 
 
+class Printer(Protocol):
+    """The pretty-printer of IPython."""
+
+    def text(self, text: str) -> None:
+        """Print ``text``."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """What all results have in common."""
+    """Base of all results."""
 
     complete: bool = True
     """Whether nothing was left out."""
     reason: Reason | None = None
-    """Why it is not complete."""
+    """Why the result is not complete."""
     method: str = ""
-    """The method that found it."""
-    stats: dict[str, Any] = field(default_factory=dict)
+    """Name of the method."""
+    stats: Stats = field(default_factory=dict)
     """Counters of the work done, and milliseconds per stage where stages are timed."""
     elapsed_ms: float = 0.0
-    """Wall time of the query."""
+    """Wall time of the query [ms]."""
 
     _rows: ClassVar[str] = ""
-    """The field with one row per thing found."""
+    """The field with one row per item."""
     _identity: ClassVar[tuple[str, ...]] = ()
-    """The fields whose rows together identify a thing from one frame to the next."""
+    """The fields that together identify an item from one frame to the next."""
 
     def __len__(self) -> int:
         return len(getattr(self, self._rows))
@@ -65,26 +83,29 @@ class Result:
         return len(self) > 0
 
     def __str__(self) -> str:
-        """One line; the arrays are in ``repr``."""
-        state = "complete" if self.complete else f"cut short: {self.reason}"
+        """One line; ``repr`` has the arrays."""
+        state = "complete" if self.complete else f"incomplete: {self.reason}"
         return f"{type(self).__name__}: {len(self):,} by {self.method}, {state}, {self.elapsed_ms:.3g} ms"
 
-    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+    def _repr_pretty_(self, printer: Printer, _: bool) -> None:
         """What a notebook shows."""
         printer.text(str(self))
 
-    def to_dict(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the result without the bodies."""
+        return {**self.__dict__, "bodies": ()} if "bodies" in self.__dict__ else self.__dict__
+
+    def to_dict(self) -> dict[str, Json]:
         """Plain lists, numbers and strings, ready for JSON; NaN and infinity, which JSON lacks, become None."""
         return {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.repr}
 
-    def show(self, path: Any = None) -> Any:
-        """Show it in a notebook, else in the browser, to be turned by hand; as one html file if ``path`` is given."""
-        from importlib import import_module
-
-        return import_module("impinge.view.live").show(self, path)
+    def show(self, path: PathLike | None = None) -> Path | None:
+        """Show the result in a notebook, else in the browser; with ``path``, write one html file."""
+        shown: Path | None = import_module("impinge.view.live").show(self, path)
+        return shown
 
     def changes(self, previous: Result) -> Changes:
-        """Which things entered, persist and left since ``previous``, a result of the same kind."""
+        """Items that entered, persist and left since ``previous``, a result of the same kind."""
         if type(previous) is not type(self):
             raise OptionError(f"changes compares two {type(self).__name__}, but got a {type(previous).__name__}")
         now, before = self._keys(), previous._keys()
@@ -95,11 +116,16 @@ class Result:
         columns = [np.asarray(getattr(self, name), dtype=np.int64) for name in self._identity]
         return np.concatenate([c[:, None] if c.ndim == 1 else c for c in columns], axis=1)
 
+    def _plot(self, function: str, path: PathLike | None) -> Picture:
+        """Draw the result by a function of ``view.picture``."""
+        picture: Picture = getattr(import_module("impinge.view.picture"), function)(self, path)
+        return picture
 
-def plain(value: Any) -> Any:
+
+def plain(value: object) -> Json:
     """A value as JSON knows it; what is not finite becomes None."""
     if isinstance(value, np.ndarray | np.generic):
-        items = value.tolist()
+        items: Json = value.tolist()
         is_finite = value.dtype.kind != "f" or bool(np.isfinite(value).all())
         return items if is_finite else plain(items)
     if isinstance(value, float) and not math.isfinite(value):
@@ -110,16 +136,22 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return value
+    return value  # type: ignore[return-value]  # bool, int, float, str or None
 
 
 def _rows_in(rows: NDArray[np.int64], others: NDArray[np.int64]) -> Bools:
-    """Which of ``rows`` occur among ``others``."""
+    """Mask of the ``rows`` that occur among ``others``."""
     _, group = distinct_rows(np.concatenate([others, rows]))
     known = np.zeros(len(group) + 1, dtype=np.bool_)
     known[group[: len(others)]] = True
     found: Bools = known[group[len(others) :]]
     return found
+
+
+def select(result: Rows, columns: tuple[str, ...], which: Which) -> Rows:
+    """The same result with some of its rows; ``columns`` that are None stay so."""
+    given = {name: getattr(result, name) for name in columns}
+    return replace(result, **{name: column[which] for name, column in given.items() if column is not None})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,15 +164,11 @@ class TrianglePairs(Result):
     """How they meet, a ``Kind``, shape (k,)."""
     ignored: int = 0
     """Number of intersecting pairs that ``ignore`` left out."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
-    """The bodies that were asked about, for pictures; not part of ``to_dict``."""
+    bodies: tuple[TriMesh, ...] = field(default=(), repr=False)
+    """The bodies of the query, for pictures; not part of ``to_dict``."""
 
     _rows = "pairs"
     _identity = ("pairs",)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the result without the bodies."""
-        return {**self.__dict__, "bodies": ()}
 
     @property
     def faces_a(self) -> Ints:
@@ -153,14 +181,12 @@ class TrianglePairs(Result):
         return sorted_unique(self.pairs[:, 1])
 
     def count_by_kind(self) -> dict[str, int]:
-        """How many pairs touch, cross and are coplanar."""
+        """Numbers of pairs that touch, cross and are coplanar."""
         return {kind.name.lower(): int((self.kind == kind).sum()) for kind in Kind}
 
-    def plot(self, path: Any = None) -> Any:
-        """Draw the bodies as they are now, their colliding triangles in colour; to a file if ``path`` is given."""
-        from importlib import import_module
-
-        return import_module("impinge.view.picture").plot_pairs(self, path)
+    def plot(self, path: PathLike | None = None) -> Picture:
+        """Draw the bodies at their present positions, colliding triangles in colour; with ``path``, to a file."""
+        return self._plot("plot_pairs", path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -180,7 +206,7 @@ class EdgeContacts(Result):
     sign: NDArray[np.int8]
     """1 if the edge, from its first vertex on, goes the way of the face's normal, out of its body, else -1."""
     parameter: Floats
-    """Where on the edge, 0 at its first vertex to 1 at its second."""
+    """Position on the edge, 0 at its first vertex to 1 at its second."""
     weights: Floats
     """Weights of the face's corners, shape (k, 3)."""
     is_self: Bools
@@ -188,10 +214,10 @@ class EdgeContacts(Result):
     _rows = "face"
     _identity = ("body", "edge", "in_body", "face")
 
-    def rows(self, which: Any) -> EdgeContacts:
+    def rows(self, which: Which) -> EdgeContacts:
         """Some of the rows."""
         columns = ("body", "edge", "in_body", "face", "kind", "sign", "parameter", "weights", "is_self")
-        return replace(self, **{name: getattr(self, name)[which] for name in columns})
+        return select(self, columns, which)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -202,37 +228,30 @@ class VertexContacts(Result):
     """The body that the vertex belongs to, shape (k,)."""
     vertex: Ints
     in_body: Ints
-    """The body that it is inside of."""
+    """The penetrated body."""
     tet: Ints
-    """The tet, -1 where the body that it is inside of is a surface."""
+    """The penetrated tet, -1 where the penetrated body is a surface."""
     barycentric: Floats
     """Weights of the tet's corners, NaN where there is no tet, shape (k, 4)."""
     is_self: Bools
-    """Whether a body's vertex is in its own tet."""
+    """Whether the vertex and the tet belong to one body."""
     depth: Floats | None = None
-    """How far it is to the surface along ``direction``."""
+    """Distance to the surface along ``direction``."""
     direction: Floats | None = None
     """Unit vectors out of the penetrated body, shape (k, 3)."""
     edges: EdgeContacts | None = None
-    """Edges that pass through faces, if they were asked for."""
-    bodies: tuple[Any, ...] = field(default=(), repr=False)
-    """The bodies that were asked about, for pictures; not part of ``to_dict``."""
+    """Edges that pass through faces, if requested."""
+    bodies: tuple[TriMesh | TetMesh, ...] = field(default=(), repr=False)
+    """The bodies of the query, for pictures; not part of ``to_dict``."""
 
     _rows = "vertex"
     _identity = ("body", "vertex", "in_body", "tet")
 
-    def rows(self, which: Any) -> VertexContacts:
+    def rows(self, which: Which) -> VertexContacts:
         """Some of the contacts."""
         columns = ("body", "vertex", "in_body", "tet", "barycentric", "is_self", "depth", "direction")
-        given = {name: getattr(self, name) for name in columns}
-        return replace(self, **{name: column[which] for name, column in given.items() if column is not None})
+        return select(self, columns, which)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the result without the bodies."""
-        return {**self.__dict__, "bodies": ()}
-
-    def plot(self, path: Any = None) -> Any:
-        """Draw the bodies as they are now, the vertices inside and their ways out; to a file if ``path`` is given."""
-        from importlib import import_module
-
-        return import_module("impinge.view.picture").plot_contacts(self, path)
+    def plot(self, path: PathLike | None = None) -> Picture:
+        """Draw the bodies at their present positions, vertices inside and directions; with ``path``, to a file."""
+        return self._plot("plot_contacts", path)

@@ -215,14 +215,14 @@ def test_picture_of_one_body(rng):
     """Draw the spheres of both columns over the body."""
     pytest.importorskip("matplotlib")
     from impinge.view.drawing import drawing_of
-    from impinge.view.picture import _parts_of_spheres
+    from impinge.view.picture import sphere_items
 
     result = SphereTree(crumpled(rng), exact=True).query()
-    parts = list(_parts_of_spheres(result))
-    assert len(parts) == 2
-    assert len(np.unique(result.certain)) == int(parts[1].label.split()[1])
+    items = list(sphere_items(result))
+    assert len(items) == 2
+    assert len(np.unique(result.certain)) == int(items[1].label.split()[1])
     drawing = drawing_of(result)
-    assert len(drawing.hits) == len(drawing.spheres) == len(drawing.shapes) == 1
+    assert len(drawing.hits) == len(drawing.spheres) == len(drawing.surfaces) == 1
 
 
 @pytest.mark.parametrize("change", ["moved", "edited"])

@@ -1,0 +1,145 @@
+"""Every public name of impinge, used as an editor and a type checker see it; checked, never run.
+
+``test_public_api.py`` runs mypy and pyright on this file: no expression in it may have the type ``Any``.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import impinge
+
+Floats = NDArray[np.float64]
+
+
+def meshes(vertices: Floats, faces: NDArray[np.int32], tets: NDArray[np.int32]) -> impinge.TriMesh:
+    a = impinge.TriMesh(vertices, faces, validate="drop")
+    t = impinge.TetMesh(vertices, tets)
+    a.update(vertices, copy=False, check=True)
+    x: Floats = a.vertices
+    ids: NDArray[np.int32] = a.add_triangles(faces, vertices=vertices)
+    a.remove_triangles(ids)
+    t.remove_tets(ids)
+    new_id: NDArray[np.int32] = a.compact()
+    alive: NDArray[np.bool_] = a.alive
+    surface: impinge.TriMesh = t.surface
+    volume: float = surface.volume + t.volume
+    body = impinge.load("bunny.ply", weld="auto", validate="raise")
+    impinge.save(body, Path("copy.ply"))
+    report: impinge.ValidationReport = impinge.validate(body)
+    moved: Floats = impinge.transform_points(np.eye(4), x)
+    box: impinge.TriMesh = impinge.shapes.box(1.0)
+    frames: impinge.Sequence = impinge.Sequence("frames")
+    print(new_id, alive, volume, report, moved, frames, len(a), a.version)
+    return box
+
+
+def queries(a: impinge.TriMesh, b: impinge.TriMesh, points: Floats) -> None:
+    cancel = threading.Event()
+    pairs: impinge.TrianglePairs = impinge.triangle_pairs(
+        a, b, method="box_tree", transform_a=np.eye(4), active_b=[0, 1], ignore=[[0, 1]], max_pairs=3, cancel=cancel
+    )
+    rows: NDArray[np.int32] = pairs.pairs
+    kind: NDArray[np.int8] = pairs.kind
+    complete: bool = pairs.complete
+    milliseconds: float = pairs.elapsed_ms
+    changes: impinge.Changes = pairs.changes(pairs)
+    entered: NDArray[np.int64] = changes.entered
+    counts: dict[str, int] = pairs.count_by_kind()
+    print(rows, kind, complete, milliseconds, entered, counts, pairs.reason, pairs.method, pairs.ignored)
+    own: impinge.TrianglePairs = impinge.self_pairs(a, neighbours="skip", method="auto")
+    meets: bool = impinge.collides(a, b)
+    inside: NDArray[np.bool_] = impinge.points_inside(a, points, 64)
+    nearest: impinge.ClosestPoints = impinge.closest_points(a, points, inside=False)
+    gap: impinge.Distance = impinge.distance(a, b, upper=1.0)
+    near: impinge.Proximity = impinge.proximity(a, margin=0.1)
+    curves: impinge.Curves = impinge.intersection_curves(a, b)
+    crossings: impinge.EdgeCrossings = impinge.edge_crossings(a, b)
+    overlap: impinge.VolumeOverlap = impinge.overlap_volume(a, b, resolution=64)
+    spheres: impinge.SphereContacts = impinge.sphere_contacts(a, b, budget_ms=1.0)
+    vertices: impinge.VertexContacts = impinge.penetrating_vertices([a, b], depth=True)
+    report: impinge.Report = impinge.check(a, b, depth=False)
+    print(own, meets, inside, nearest.distance, gap.point_a, near.vertex_face, curves.segments, crossings.face)
+    print(overlap.volume, spheres.complete, vertices.depth, vertices.edges, report.relation, report.pairs)
+    edges: impinge.EdgeContacts | None = vertices.edges
+    first: impinge.Kind = impinge.Kind.CROSSING
+    print(edges, first)
+
+
+def detectors(a: impinge.TriMesh, b: impinge.TriMesh, t: impinge.TetMesh) -> None:
+    box: impinge.TrianglePairs = impinge.BoxTree(a, b).query(max_pairs=10)
+    any_pair: bool = impinge.BoxTree(a, b).any_pair()
+    breadth: impinge.TrianglePairs = impinge.BreadthFirst(a, b, device="cpu").query()
+    brute: impinge.TrianglePairs = impinge.BruteForce(a, neighbours="exact").query()
+    cut: impinge.TrianglePairs = impinge.GjkCut(a, b).query()
+    kept, rest = impinge.cut_along_direction(a, b, [0.0, 0.0, 1.0])
+    hull: impinge.HullDistance = impinge.hull_distance(a, b)
+    hashed = impinge.SpatialHash([t, t], cell_size=0.1).query(depth=True)
+    volume: impinge.VolumeOverlap = impinge.LayeredDepth(a, b, resolution=64).query()
+    ball = impinge.Sphere((0.0, 0.0, 0.0), 1.0)
+    ground = impinge.HeightField
+    crossings = impinge.Crossings
+    gradient: impinge.VolumeGradient = impinge.volume_gradient(a, b)
+    gradients = impinge.VolumeGradients(a, b)
+    tree: impinge.SphereHierarchy = impinge.build_spheres(a)
+    detector = impinge.SphereTree(a, b, tree_a=tree)
+    contacts: impinge.SphereContacts = detector.query(budget_ms=1.0)
+    shared = impinge.share_budget([detector], budget_ms=2.0)
+    force: impinge.Penalty = impinge.penalty(contacts, a.vertices, b.vertices, stiffness=1e3)
+    print(box, any_pair, breadth, brute, cut, kept, rest, hull, hashed, volume, ball, ground, crossings)
+    print(gradient, gradients, shared, force)
+
+
+def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> None:
+    material = impinge.Material(youngs_modulus=1e5, poisson_ratio=0.3, density=1000.0)
+    model = impinge.GreenStrain(vertices, tets, material)
+    other = impinge.Corotated(vertices, tets, material)
+    links = impinge.RigidLinks
+    weights = impinge.Barycentric
+    soft: impinge.SoftBody = impinge.SoftBody.from_surface(a, coarse_faces=1000, material="rubber")
+    soft.step(1 / 60, gravity=(0.0, 0.0, -9.81))
+    velocities: Floats = soft.velocities
+    cloth = impinge.Cloth
+    world = impinge.World()
+    world.add(soft, name="liver")
+    contacts: impinge.Contacts = world.contacts(budget_ms=4.0)
+    depth: Floats = contacts.depth
+    found: impinge.WorldPairs = world.pairs()
+    kinds = impinge.ContactKind
+    makers = (
+        impinge.contacts_from_pairs,
+        impinge.contacts_from_spheres,
+        impinge.contacts_from_vertices,
+        impinge.contacts_from_volume,
+    )
+    simulation = impinge.Simulation(world, gravity=(0.0, 0.0, -9.81))
+    report: impinge.FrameReport = simulation.step(1 / 60)
+    scene: impinge.SceneFile = impinge.read_scene("scene.toml")
+    particles = impinge.Particles
+    names = impinge.scenes.names()
+    runs = (impinge.runs.map_frames, impinge.runs.map_pairs)
+    print(model, other, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
+    print(names, runs)
+
+
+def machine() -> str:
+    impinge.set_threads(1)
+    count: int = impinge.thread_count()
+    impinge.time_stages(True)
+    impinge.warmup()
+    errors = (
+        impinge.ImpingeError,
+        impinge.MeshError,
+        impinge.FileError,
+        impinge.OptionError,
+        impinge.MissingExtra,
+        impinge.ClusterError,
+        impinge.SimulationError,
+        impinge.MeshWarning,
+    )
+    print(count, errors)
+    return impinge.__version__
