@@ -131,7 +131,7 @@ def test_state_after_so_many_tests(rng, branching, levels):
         assert result.reason == ("budget" if possible else None)
 
 
-def test_more_tests_only_add_and_settle(rng):
+def test_more_tests_only_add_and_decide(rng):
     """Let ``certain`` only grow, and what is below ``possible`` only shrink."""
     a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
     detector = SphereTree(a, b)
@@ -294,7 +294,7 @@ def test_wrapped_trees_find_every_pair_of_leaves_whose_pieces_meet(rng, builder,
         assert 10 < len(meeting) < len(found)
 
 
-def test_degenerate_triangles_are_settled_exactly(rng):
+def test_degenerate_triangles_are_resolved_exactly(rng):
     """Equal brute force on integer soups, where triangles touch, overlap in planes and are flat."""
     hits = 0
     for _ in range(30):
@@ -464,7 +464,7 @@ def test_soft_bodies(rng, embedding):
 
 @pytest.mark.parametrize("tracking", ["auto", "affine", "paper"])
 def test_soft_bodies_and_their_bare_surfaces(rng, tracking):
-    """Give a soft body the same spheres whether or not its surface was asked about before, deformed, as any other."""
+    """Give a soft body the same spheres whether or not its bare surface was queried before, deformed."""
     soft, other = (
         impinge.SoftBody(bumpy(rng, size=0.05), shapes.tet_box(3, 3, 3, size=3.0), embedding="barycentric"),
         bumpy(rng, centre=(1.2, 0.3, 0.1)),
@@ -554,7 +554,7 @@ def test_affine_motion_is_followed_by_the_affine_mode(rng):
 
 @pytest.mark.parametrize(("shape", "controls"), [("bumpy", 1), ("bumpy", 2), ("bumpy", 3), ("box", 8), ("soup", 4)])
 def test_controls_in_a_plane_carry_spheres(rng, shape, controls):
-    """Keep spheres whose controls do not tell an affine map at rest, and through translations."""
+    """Keep spheres whose controls do not determine an affine map at rest, and through translations."""
     body = bumpy(rng)
     if shape == "box":
         body = shapes.box(2.0, cells=(6, 6, 6))
@@ -713,7 +713,7 @@ def test_contacts_of_spheres(rng):
 @pytest.mark.parametrize("order", ["breadth", "priority"])
 @pytest.mark.parametrize("tracking", ["paper", "affine", "refit", "bound"])
 def test_possible_contacts_do_not_know_the_past(rng, order, tracking):
-    """Give the same points, normals and depths of possible pairs whatever was asked before the bodies moved."""
+    """Give the same points, normals and depths of possible pairs whatever was queried before the bodies moved."""
     centres = ((0.0, 0.0, 0.0), (1.2, 0.3, 0.1))
     rest = [bumpy(rng, centre=centre, size=0.05) for centre in centres]
     tree_a, tree_b = (build_spheres(body, builder="octree", levels=3) for body in rest)
@@ -765,16 +765,16 @@ def test_small_trees(exact):
     nothing = impinge.TriMesh([], [])
     far = impinge.TriMesh([[9, 0, 0], [10, 0, 0], [9, 1, 0]], [[0, 1, 2]])
 
-    def ask(a, b):
+    def find(a, b):
         return SphereTree(a, b, exact=exact).query()
 
-    assert rows(ask(triangle, point).certain)
-    assert rows(ask(point, impinge.TriMesh(point.vertices, point.faces)).certain)
-    assert not ask(triangle, far)
-    assert ask(triangle, far).complete
-    assert not ask(triangle, nothing)
-    assert ask(nothing, triangle).complete
-    same = ask(triangle, impinge.TriMesh(triangle.vertices, triangle.faces))
+    assert rows(find(triangle, point).certain)
+    assert rows(find(point, impinge.TriMesh(point.vertices, point.faces)).certain)
+    assert not find(triangle, far)
+    assert find(triangle, far).complete
+    assert not find(triangle, nothing)
+    assert find(nothing, triangle).complete
+    same = find(triangle, impinge.TriMesh(triangle.vertices, triangle.faces))
     assert len(same.certain) > 0
     np.testing.assert_allclose(np.linalg.norm(same.normal, axis=1), 1.0)
     single = build_spheres(triangle, builder="octree", levels=0)
@@ -942,12 +942,12 @@ def test_waiting_for_another_query_ends_with_a_cancel(rng):
     assert rows(result.possible) == [(0, 0)]
 
 
-@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("is_used", [False, True])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda detector: pickle.loads(pickle.dumps(detector))])
-def test_detectors_are_copied_with_their_bodies(rng, asked, copied):
-    """Search copies of the bodies, in memory of the copy's own, whether the detector was asked before or not."""
+def test_detectors_are_copied_with_their_bodies(rng, is_used, copied):
+    """Search copies of the bodies, in memory of the copy's own, before and after a query."""
     detector = SphereTree(bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1)), exact=True)
-    if asked:
+    if is_used:
         detector.query()
     twin = copied(detector)
     twin.bodies[0].update(np.add(twin.bodies[0].vertices, [0.1, 0.0, 0.0]))
@@ -1009,17 +1009,17 @@ def test_bodies_that_grow_beyond_all_measure(rng, size):
 
 
 def test_many_threads(rng):
-    """Answer threads that ask about the same bodies at once as one alone."""
+    """Return the same to concurrent threads that query the same bodies as to one."""
     bodies = [bumpy(rng, centre=(0.9 * k, 0.2, 0.1)) for k in range(3)]
     pairs = [(0, 1), (1, 2), (1, 0), (2, 1)]
     expected = [SphereTree(bodies[i], bodies[j], exact=True).query() for i, j in pairs]
     found = [[] for _ in pairs]
 
-    def ask(k):
+    def find(k):
         detector = SphereTree(bodies[pairs[k][0]], bodies[pairs[k][1]], exact=True)
         found[k] = [detector.query() for _ in range(20)]
 
-    threads = [threading.Thread(target=ask, args=(k,)) for k in range(len(pairs))]
+    threads = [threading.Thread(target=find, args=(k,)) for k in range(len(pairs))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -1058,8 +1058,8 @@ def test_bad_options_of_a_query(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": "random"}, "order is 'random', expected one of 'breadth', 'priority'"),
-        ({"tracking": "magic"}, "tracking is 'magic', expected one of 'auto', 'paper', 'affine', 'refit', 'bound'"),
+        ({"order": "random"}, "order is 'random', expected 'breadth' or 'priority'"),
+        ({"tracking": "magic"}, "tracking is 'magic', expected 'auto', 'paper', 'affine', 'refit' or 'bound'"),
         ({"tracking": "bound"}, "tracking='bound' needs a surface that is embedded in a coarse mesh"),
         ({"controls": 0}, "controls is 0, expected a whole number from 1"),
         ({"queue_limit": 0}, "queue_limit is 0, expected a whole number from 1"),
@@ -1101,17 +1101,17 @@ def test_one_question(rng):
 
 def test_one_question_by_tests_does_not_look_at_the_clock(rng, monkeypatch):
     """Give a question a millisecond, unless it names its tests, which then repeat, or another budget."""
-    asked, query = [], SphereTree.query
+    budgets, query = [], SphereTree.query
 
     def remember(self, **options):
-        asked.append(options["budget_ms"])
+        budgets.append(options["budget_ms"])
         return query(self, **options)
 
     monkeypatch.setattr(SphereTree, "query", remember)
     a, b = bumpy(rng), bumpy(rng, centre=(1.2, 0.3, 0.1))
     for options in ({}, {"max_tests": 50}, {"max_tests": 50, "budget_ms": 7.0}, {"budget_ms": None}):
         impinge.sphere_contacts(a, b, **options)
-    assert asked == [1.0, None, 7.0, None]
+    assert budgets == [1.0, None, 7.0, None]
 
 
 def test_one_question_takes_given_trees(rng):
@@ -1155,7 +1155,7 @@ def test_shared_budget(rng):
 
 
 def test_shared_budget_of_very_many_pairs(rng, monkeypatch):
-    """Give the heaviest pairs time to be asked where there is none for all; say of the others that nothing is known."""
+    """Query the heaviest pairs where there is no time for all; leave the others possible."""
     trees = [SphereTree(bumpy(rng, 1), bumpy(rng, 1)) for _ in range(6)]
     monkeypatch.setattr(sharing, "LEAST_NS", 10**12)
     found = impinge.share_budget(trees, 3.5e6, weights=[1.0, 5.0, 2.0, 0.0, 4.0, 0.5])
@@ -1176,7 +1176,7 @@ def test_shared_budget_of_very_many_pairs(rng, monkeypatch):
     ],
 )
 def test_parts_of_a_shared_budget(rng, monkeypatch, shares, used, expected):
-    """Give each pair its share of what is left, so that those after it have what it does not use; more if nearer."""
+    """Give each pair its share of the remaining time, which includes what earlier pairs left; more if nearer."""
     now, given, use = [0], [], iter(used)
 
     def spend(self, *, budget_ms):

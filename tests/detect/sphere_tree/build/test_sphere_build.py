@@ -310,7 +310,7 @@ def _two_boxes():
 
 
 def test_no_levels_is_one_sphere():
-    """Give the smallest sphere alone if no levels below it are asked for."""
+    """Give the smallest sphere alone for zero levels below it."""
     for builder in BUILDERS:
         tree = build_spheres(shapes.box(2.0), builder=builder, levels=0)
 
@@ -592,7 +592,7 @@ def test_files_that_are_no_trees_are_refused(tmp_path):
     ],
 )
 def test_damaged_files_are_refused(tmp_path, name, change):
-    """Refuse arrays that do not fit together, so that no query leaves them."""
+    """Refuse arrays that do not fit together, which queries would leave."""
     path = build_spheres(shapes.box(), builder="octree", levels=1).save(tmp_path / "tree.npz")
     with np.load(path) as file:
         found = {key: file[key] for key in file.files}
@@ -665,7 +665,7 @@ def test_a_tree_is_told_in_a_line():
 
 
 def test_progress_is_shown_on_a_terminal_only(monkeypatch, capsys):
-    """Say nothing where nobody looks, and draw a bar on a terminal."""
+    """Draw a progress bar on a terminal, and nothing elsewhere."""
     build_spheres(shapes.icosphere(1), levels=1)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

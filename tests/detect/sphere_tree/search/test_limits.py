@@ -1,4 +1,4 @@
-"""How early a search stops, so that its query returns in time."""
+"""Time that a search reserves for its query to return within the budget."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_options_of_one_body(rng):
 
 
 def test_one_question_about_one_body(rng):
-    """Ask once about one body, within a budget and without; tell contacts of the body with itself."""
+    """Find contacts of one body with itself in one call, with a budget and without."""
     a = crumpled(rng)
     result = impinge.sphere_contacts(a, budget_ms=None, exact=True)
     np.testing.assert_array_equal(result.pairs, impinge.self_pairs(a).pairs)

@@ -124,13 +124,13 @@ def test_spheres_part_along_any_normal(rng):
     np.testing.assert_allclose(np.linalg.norm(found.normal, axis=1), 1.0)
     assert (found.depth[~meets] == 0.0).all()
     assert (found.depth <= 2.0 * reach + 1e-12).all()
-    same = contact_frames(a, a, np.array([0.0, 2.0, 0.0]), (facing[0], facing[0]))  # nothing tells which way
+    same = contact_frames(a, a, np.array([0.0, 2.0, 0.0]), (facing[0], facing[0]))  # no direction is preferred
     np.testing.assert_array_equal(same.normal, np.tile([0.0, 1.0, 0.0], (count, 1)))
     np.testing.assert_allclose(same.depth, 2.0 * a[:, 3])
 
 
 def test_depths_approach_the_truth():
-    """Tell how deep two balls are in each other where leaves reach across, and what spheres stand off."""
+    """Find the penetration depth of two balls where leaves reach across, plus the overshoot of spheres."""
     errors, overlap = [], 0.1
     for subdivisions in (3, 4, 5):
         a, b = shapes.icosphere(subdivisions), shapes.icosphere(subdivisions, center=(2.0 - overlap, 0.0, 0.0))
@@ -143,7 +143,7 @@ def test_depths_approach_the_truth():
 
 
 def test_normals_are_those_of_the_query(rng):
-    """Keep the positions that the query saw: bodies may have moved before normals are asked for, or be gone."""
+    """Keep the positions that the query saw: bodies may have moved before the first access to normals, or be gone."""
     a, b = shapes.bumpy_sphere(3), shapes.bumpy_sphere(3, center=(1.6, 0.3, 0.1))
     detector = SphereTree(a, b)
     early, late = detector.query(), detector.query()
