@@ -226,3 +226,14 @@ def test_public_names_load():
         assert module in (None, impinge._MODULE_OF[name]), f"{name} is defined in {module}"
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         impinge.nonsense  # noqa: B018 - the look-up is the test
+
+
+def test_no_decision_is_read_out_of_stats():
+    """Let ``stats`` be for people: nothing in the package reads an entry of a result's ``stats``."""
+    for path in MODULES:
+        if "published" not in path.parts:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                is_read = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+                is_read = is_read or (isinstance(node, ast.Attribute) and node.attr == "get")
+                value = getattr(node, "value", None)
+                assert not (is_read and isinstance(value, ast.Attribute) and value.attr == "stats"), path.name

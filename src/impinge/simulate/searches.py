@@ -313,7 +313,7 @@ class SphereSearch:
         if (a, b) not in self._trees:
             self._trees[a, b] = SphereTree(*surfaces)
         answer = self._trees[a, b].query(**scheduler.share(remaining))
-        scheduler.spend(answer.stats["tests"] + answer.stats.get("triangle_tests", 0))
+        scheduler.spend(answer.tests)
         if not answer.complete:
             scheduler.partial.append((a, b))
         found = replace(answer, normals="centres")

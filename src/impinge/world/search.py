@@ -163,7 +163,7 @@ class WorldSearch:
             nested = any((low[i] >= low[j]).all() and (high[i] <= high[j]).all() for i, j in ((a, b), (b, a)))
             bodies = self._sphere_bodies[a], self._sphere_bodies[b]
             found = self._detector(SphereTree, a, b, partial(_sphere_tree, *bodies, nested), nested).query(**share)
-            spent += found.stats["tests"] + found.stats.get("triangle_tests", 0)
+            spent += found.tests
             rows.append(sphere_rows(a, b, found))
             if len(found.possible):
                 left.append(row)

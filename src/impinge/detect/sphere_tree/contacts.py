@@ -33,6 +33,8 @@ class SphereContacts(Result):
     certain pair is below one of these, shape (p, 2)."""
     level: int
     """The level to which both trees were searched everywhere; 0 is the root's."""
+    tests: int = 0
+    """Tests of sphere pairs and triangle pairs, as ``max_tests`` counts them."""
     pairs: Ints | None = None
     """Triangles that meet, after the exact stage, sorted, shape (n, 2)."""
     kind: NDArray[np.int8] | None = None

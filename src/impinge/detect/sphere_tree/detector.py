@@ -301,7 +301,7 @@ class SphereTree:
         if triangle_filter is not None:
             possible, certain = triangle_filter.nodes(possible), triangle_filter.nodes(certain)
             reason = reason if len(possible) else None
-        pairs, kind = None, None
+        pairs, kind, tests = None, None, searched.tests
         if self._exact is not None:
             tests_left = budget.tests - searched.tests
             found = self._exact.resolve(trees, certain, tests_left, searched.deadline, cancel, triangle_filter)
@@ -314,6 +314,7 @@ class SphereTree:
             if max_pairs is not None and len(pairs) > max_pairs:
                 pairs, kind, reason = pairs[:max_pairs], kind[:max_pairs], reason or "limit"
             stats["triangle_tests"], stats["exact_tests"] = found.triangle_tests, found.exact_tests
+            tests += found.triangle_tests
         spheres = (a.spheres, b.spheres)
         if context.one_body is not None:
             spheres = (a.spheres._replace(one_body=context.one_body),) * 2
@@ -321,6 +322,7 @@ class SphereTree:
             "certain": certain,
             "possible": possible,
             "level": reached,
+            "tests": tests,
             "pairs": pairs,
             "kind": kind,
             "is_self": self.is_self,
