@@ -14,7 +14,7 @@ def assert_valid_tree(body: TriMesh) -> None:
     tree, state = body.structure("boxes", TreeOfBoxes), body.state()
     live = np.flatnonzero(state.live())
     filled = np.flatnonzero(tree.order_tri >= 0)
-    assert tree._mark == state.mark
+    assert tree.mark == state.mark
     assert np.array_equal(np.sort(tree.order_tri[filled]), live)
     assert np.array_equal(tree.tri_order[tree.order_tri[filled]], filled)
     assert np.array_equal(tree.order_face[filled], state.faces[tree.order_tri[filled]])
@@ -26,10 +26,10 @@ def assert_valid_tree(body: TriMesh) -> None:
         block = slice(b * BLOCK, (b + 1) * BLOCK)
         listed = tree.vertex[tree.vertex_start[b] : tree.vertex_start[b + 1]]
         assert np.isin(tree.order_face[block][tree.order_tri[block] >= 0], listed).all()
-        if tree._token == (state.motion, b"") and len(listed):
+        if tree.token == (state.motion, b"") and len(listed):
             x, box = state.vertices[listed], tree.box[b // WIDTH, :, b % WIDTH]
             assert np.array_equal(box, [*x.min(axis=0), *x.max(axis=0)])
-    if tree._token is not None:
+    if tree.token is not None:
         _assert_boxes_contain(tree)
 
 

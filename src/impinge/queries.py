@@ -46,7 +46,7 @@ from impinge.detect.sphere_tree.track.tracking import Tracking
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import BodyLike, SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
-from impinge.world.auto import choose_pairs
+from impinge.world.auto import choose_pairs, features
 
 __all__ = [
     "PAIR_METHODS", "PairMethod", "Relation", "Report", "check", "closest_points", "collides", "distance",
@@ -66,7 +66,7 @@ def find_pairs(
     method: PairMethod, a: TriMesh, b: TriMesh | None, options: PairOptions, neighbours: Neighbours = "exact"
 ) -> TrianglePairs:
     """All pairs by a method; ``"auto"`` chooses one and says in ``stats`` which, and why."""
-    chosen, why = choose_pairs(a, b, options) if method == "auto" else (method, "")
+    chosen, why = choose_pairs(features(a, b, options, remember=True)) if method == "auto" else (method, "")
     if chosen not in PAIR_METHODS:
         raise OptionError(f"method is {shown(method)}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
     found = PAIR_METHODS[chosen](a, b, neighbours=neighbours).find(options)

@@ -821,7 +821,10 @@ def test_a_body_added_twice_is_refused():
         (lambda w: w.move(np.eye(4)[None], names="a"), "names is 'a', expected a list of names of bodies"),
         (lambda w: w.move(np.eye(4)[None], names=7), "names is 7, expected a list of names of bodies"),
         (lambda w: w.move([np.eye(4)] * 2, names=["a", "a"]), "names has 'a' twice; pass one transform per body"),
-        (lambda w: w.contacts(method="magic"), "method is 'magic', expected one of 'auto', 'vertices', 'pairs', 'volume'"),
+        (
+            lambda w: w.contacts(method="magic"),
+            "method is 'magic', expected one of 'auto', 'vertices', 'pairs', 'volume'",
+        ),
         (lambda w: w.contacts(budget_ms=0), "budget_ms is 0, expected a positive number"),
         (lambda w: w.contacts(budget_ms="1"), "budget_ms is '1', expected a positive number"),
         (lambda w: w.contacts(max_tests=0), "max_tests is 0, expected a whole number from 1"),

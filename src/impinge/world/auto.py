@@ -75,8 +75,11 @@ def costs() -> dict[str, Terms]:
 # pairs ------------------------------------------------------------------------------------------------------
 
 
-def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms:
-    """Occurrences of each term in a query for the pairs of two bodies, or of one with itself."""
+def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY, *, remember: bool = False) -> Terms:
+    """Occurrences of each term in a query for the pairs of two bodies, or of one with itself.
+
+    With ``remember``, bodies store their position in the edit history: triangles then count as known to a tree.
+    """
     counts, new, built, patched, moved = [], 0, 0, 0, 0
     for body, letter in ((a, "a"), (b, "b")):
         if body is None:
@@ -102,6 +105,8 @@ def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms
             is_built = edited > REBUILD_SHARE * live
             edited, is_built = (live, live > 0) if is_built else (edited, False)
         new, built, patched = new + edited, built + is_built, patched + (edited > 0 and not is_built)
+        if remember:
+            last.mark, last.edits = body.elements.mark, version - motion
     if b is None:
         n = counts[0]
         return Terms(1, built, patched, moved, n, n, new, n, 0.5 * n**2)
@@ -109,21 +114,9 @@ def features(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> Terms
     return Terms(1, built, patched, moved, n + m, 0, new, math.sqrt(n * m), n * m)
 
 
-def choose_pairs(a: TriMesh, b: TriMesh | None, options: PairOptions = ANY) -> tuple[str, str]:
-    """The method that finds all pairs of triangles at the least cost, and the reason."""
-    terms = features(a, b, options)
-    for body in (a, b):
-        if body is not None:
-            last, (_, motion, version, _) = body.structure("auto", LastQuery), body.positions.state
-            edits = version - motion
-            if last.edits != edits:
-                last.mark, last.edits = body.state().mark, edits
-    return _cheapest(terms)
-
-
 @lru_cache(maxsize=1024)
-def _cheapest(terms: Terms) -> tuple[str, str]:
-    """The method with the least cost, and the reason; cached, since consecutive frames have the same terms."""
+def choose_pairs(terms: Terms) -> tuple[str, str]:
+    """The method that finds all pairs at the least cost, and the reason; consecutive frames have the same terms."""
     ranked = sorted((sum(map(mul, terms, known)), method) for method, known in costs().items())
     (least, best), (more, next_best) = ranked[:2]
     return best, (

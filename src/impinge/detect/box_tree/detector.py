@@ -43,7 +43,7 @@ from impinge.checks import Bools, Cancel, Floats, Ints, Stats, sorted_unique
 from impinge.detect.box_tree import kernels
 from impinge.detect.box_tree.kernels import ENTRIES, ROOM
 from impinge.detect.boxes import vertex_fans_kernels as fan_kernels
-from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
+from impinge.detect.boxes.tree import NO_ORIGIN, PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.tree_kernels import INTERIOR
 from impinge.detect.boxes.vertex_fans import fans_of
 from impinge.detect.common.narrow_phase import Neighbours, resolve, resolve_self
@@ -110,7 +110,7 @@ class BoxTree(PairDetector):
         self._keys = np.zeros((TASKS, 1024), dtype=np.uint64)
         self._counts = np.zeros((TASKS, 2), dtype=np.int64)
         self._stamp = 0
-        self._make_scratch(1)
+        self._interior_key = np.zeros((0, 2), dtype=np.int64)
 
     def refit(self) -> None:
         """Fit the boxes of what moved, as ``query`` does first; for timing."""
@@ -186,6 +186,12 @@ class BoxTree(PairDetector):
 
     def _pose(self, options: PairOptions) -> tuple[PosedTree, PosedTree, Moves]:
         """Both trees, up to date with edits, in the positions of the query; and how boxes move between them."""
+        self._threads = thread_count()
+        if len(self._interior_key) < 2 * self._threads * ENTRIES:  # block interiors of either body for each thread
+            self._interior_key = np.zeros((2 * self._threads * ENTRIES, 2), dtype=np.int64)
+            self._interior = np.zeros((2 * self._threads * ENTRIES * INTERIOR, 6, WIDTH), dtype=np.float32)
+            self._candidate = np.zeros((self._threads * ROOM, 2), dtype=np.int64)
+            self._bound = np.zeros(self._threads * ROOM)
         a = pose_tree(self.a, self._tree_a, options.transform_a, options.active_a, "a")
         if self.b is None:
             b = a = with_moved_vertices(a, "a")
@@ -197,33 +203,26 @@ class BoxTree(PairDetector):
             if to_b is not None and to_a is not None:
                 return a, b, (a.origin(), b.origin(), to_b, to_a, _matrix(a)[:3], _matrix(b)[:3])
             a, b = with_moved_vertices(a, "a"), with_moved_vertices(b, "b")
-        origin = a.origin()
+        origin = a.x[a.tree.origin_vertex] if len(a.x) else NO_ORIGIN
         return a, b, (origin, origin, None, None, None, None)
 
     def _search_serially(self, a: PosedTree, b: PosedTree, moves: Moves) -> tuple[int, Keys, Keys, int] | None:
         """The whole search in one call; None if the buffers are too small or a tree has to be rebuilt."""
         keys = self._keys.reshape(-1)
-        fit_a, fit_b = a.tree.blocks_to_fit(a.token), 0 if b is a else b.tree.blocks_to_fit(b.token)
+        fit_a = 0 if a.token == a.tree.token else a.tree.block_count
+        fit_b = 0 if b is a or b.token == b.tree.token else b.tree.block_count
+        blocks_a, order_a, order_b = (a.x, *a.tree.blocks), (a.x, *a.tree.order), (b.x, *b.tree.order)
         self._stamp += 1  # outdates the interiors of earlier searches
         scratch = self._interior_key, self._interior, self._stamp, self._candidate, self._bound
         if self.b is None:
             pair_count, count, open_count, tests, area_a = kernels.search_one_serially(
-                fit_a, a.vertex_arrays, a.order, moves[0], fans_of(a.tree, len(a.x)), self._skip_neighbours,
+                fit_a, blocks_a, order_a, moves[0], fans_of(a.tree, len(a.x)), self._skip_neighbours,
                 scratch, self._block_pairs, keys,
             )  # fmt: skip
             area_b = 0.0
         else:
             pair_count, count, open_count, tests, area_a, area_b = kernels.search_serially(
-                fit_a,
-                a.vertex_arrays,
-                a.order,
-                fit_b,
-                b.vertex_arrays,
-                b.order,
-                moves,
-                scratch,
-                self._block_pairs,
-                keys,
+                fit_a, blocks_a, order_a, fit_b, (b.x, *b.tree.blocks), order_b, moves, scratch, self._block_pairs, keys
             )
         for posed, fitted, area in ((a, fit_a, area_a), (b, fit_b, area_b)):
             if fitted and not posed.tree.note_fit(posed.token, posed.state, area):
@@ -233,16 +232,9 @@ class BoxTree(PairDetector):
         hits, uncertain = kernels.part_keys(keys, count) if open_count else (keys[:count].copy(), NO_KEYS)
         return pair_count, hits, uncertain, tests
 
-    def _make_scratch(self, threads: int) -> None:
-        """Room for block interiors, some of either body for each thread."""
-        self._interior_key = np.zeros((2 * threads * ENTRIES, 2), dtype=np.int64)
-        self._interior = np.zeros((2 * threads * ENTRIES * INTERIOR, 6, WIDTH), dtype=np.float32)
-        self._candidate = np.zeros((threads * ROOM, 2), dtype=np.int64)
-        self._bound = np.zeros(threads * ROOM)
-
     def _find_block_pairs(self, a: PosedTree, b: PosedTree, moves: Moves) -> NDArray[np.int64]:
         """Pairs of blocks whose boxes overlap."""
-        trees = (a.upper, b.upper, *moves[2:4], self.b is None)
+        trees = (a.tree.upper, b.tree.upper, *moves[2:4], self.b is None)
         count = kernels.find_block_pairs(*trees, self._block_pairs)
         if count > len(self._block_pairs):
             self._block_pairs = np.zeros((2 * count, 2), dtype=np.int64)
@@ -251,20 +243,19 @@ class BoxTree(PairDetector):
 
     def _join(self, block_pairs: NDArray[np.int64], a: PosedTree, b: PosedTree, moves: Moves) -> tuple[Keys, Keys, int]:
         """Keys of pairs that meet, keys of pairs that doubles cannot decide, and the number of triangle tests."""
-        threads = thread_count()
-        if len(self._interior_key) < 2 * threads * ENTRIES:
-            self._make_scratch(threads)
         self._stamp += 1  # outdates the interiors of earlier searches
         scratch = self._interior_key, self._interior, self._stamp, self._candidate, self._bound
         while True:
-            out = (scratch, threads, np.zeros(1, dtype=np.int64), self._keys, self._counts)
+            out = (scratch, self._threads, np.zeros(1, dtype=np.int64), self._keys, self._counts)
             if self.b is None:
                 fans = fans_of(a.tree, len(a.x))
                 kernels.join_block_pairs_of_one.over(len(block_pairs))(
-                    block_pairs, a.order, moves[0], fans, self._skip_neighbours, *out
+                    block_pairs, (a.x, *a.tree.order), moves[0], fans, self._skip_neighbours, *out
                 )
             else:
-                kernels.join_block_pairs.over(len(block_pairs))(block_pairs, a.order, b.order, moves, *out)
+                kernels.join_block_pairs.over(len(block_pairs))(
+                    block_pairs, (a.x, *a.tree.order), (b.x, *b.tree.order), moves, *out
+                )
             most = int(self._counts[:, 0].max())
             if most <= self._keys.shape[1]:
                 hits, uncertain = kernels.gather_keys(self._keys, self._counts)
@@ -275,8 +266,8 @@ class BoxTree(PairDetector):
         """Keys of pairs that share a vertex and may meet beyond it, and the number of pairs tested."""
         fans = fans_of(a.tree, len(a.x))
         while True:
-            out = (thread_count(), np.zeros(1, dtype=np.int64), self._keys, self._counts)
-            fan_kernels.test_fans.over(len(a.x))(a.order, fans, *out)
+            out = (self._threads, np.zeros(1, dtype=np.int64), self._keys, self._counts)
+            fan_kernels.test_fans.over(len(a.x))((a.x, *a.tree.order), fans, *out)
             most = int(self._counts[:, 0].max())
             if most <= self._keys.shape[1]:
                 _, uncertain = kernels.gather_keys(self._keys, self._counts)

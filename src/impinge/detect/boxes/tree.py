@@ -77,7 +77,7 @@ class TreeOfBoxes:
         self.builds += 1
         self.derived: dict[str, Any] = {}  # what depends on the order of the triangles
         self.block_count = 0
-        self._token: object = None
+        self.token: object = None
         self._put(order, state)
         self.block_count = self.built_blocks
         counts = [-(-len(self.order_tri) // BLOCK // WIDTH)]
@@ -86,7 +86,15 @@ class TreeOfBoxes:
         self.level_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.box = np.zeros((self.level_start[-1], 6, WIDTH))
         self.box[:, :3], self.box[:, 3:] = np.inf, -np.inf
-        self._mark = state.mark
+        self.blocks = self.vertex_start, self.vertex, self.box, self.level_start
+        """What fitting blocks needs, beside positions."""
+        self.upper = self.box, self.level_start
+        """Boxes of blocks and above."""
+        self.order = self.order_face, self.order_tri
+        """What fitting block interiors and joining need, beside positions: the triangles in tree order."""
+        self.origin_vertex = int(self.vertex[self.vertex_start[self.built_blocks // 2]])
+        """The vertex that block interiors are relative to."""
+        self.mark = state.mark
         self._growth_base: float | None = None
         self.growth = 1.0
 
@@ -107,9 +115,7 @@ class TreeOfBoxes:
 
     def follow_edits(self, state: BodyState) -> None:
         """Apply additions and removals since the last query, at a cost proportional to the edit."""
-        old, new = self._mark, state.mark
-        if old == new:
-            return
+        old, new = self.mark, state.mark
         if old.epoch != new.epoch:
             self._build(state)
             return
@@ -132,27 +138,23 @@ class TreeOfBoxes:
             _make_runs_compact(added, state)
             first = self.block_count
             self._put(added, state)
-            if self._token == (state.motion, b""):  # the other blocks are fitted to these positions
-                tree = state.vertices, self.vertex_start, self.vertex, self.box, self.level_start
+            if self.token == (state.motion, b""):  # the other blocks are fitted to these positions
+                tree = state.vertices, *self.blocks
                 for b in range(first, self.block_count):
                     kernels.fit_block(b, tree)
                 kernels.fit_upper_levels(self.box, self.level_start)
             else:
-                self._token = None
-        self._mark = new
+                self.token = None
+        self.mark = new
 
     # boxes: change with every state ------------------------------------------------------------------
-
-    def blocks_to_fit(self, token: object) -> int:
-        """Number of blocks to fit for the positions that ``token`` identifies."""
-        return 0 if token == self._token else self.block_count
 
     def note_fit(self, token: object, state: BodyState, area: float | None = None) -> bool:
         """Record that all blocks are fitted, and fit the levels above unless their relative ``area`` is given.
 
         False if the blocks have grown so much that the tree was rebuilt and has to be fitted again.
         """
-        self._token = token
+        self.token = token
         if area is None:
             area = float(kernels.fit_upper_levels(self.box, self.level_start))
         if self._growth_base is None:
@@ -198,25 +200,9 @@ class PosedTree(NamedTuple):
     matrix: Floats | None
     """The transform, if the query applies it; None if there is none, or if ``x`` is moved already."""
 
-    @property
-    def vertex_arrays(self) -> tuple[Any, ...]:
-        """What fitting blocks needs; read again after a rebuild."""
-        return self.x, self.tree.vertex_start, self.tree.vertex, self.tree.box, self.tree.level_start
-
-    @property
-    def order(self) -> tuple[Any, ...]:
-        """What fitting block interiors and joining need: positions, and the triangles in tree order."""
-        return self.x, self.tree.order_face, self.tree.order_tri
-
-    @property
-    def upper(self) -> tuple[Any, ...]:
-        """Boxes of blocks and above."""
-        return self.tree.box, self.tree.level_start
-
     def origin(self) -> Floats:
         """A vertex of the body: the origin of its block interiors."""
-        middle = self.tree.vertex_start[self.tree.built_blocks // 2]
-        return self.x[self.tree.vertex[middle]] if len(self.x) else NO_ORIGIN
+        return self.x[self.tree.origin_vertex] if len(self.x) else NO_ORIGIN
 
 
 def lock_both(tree_a: TreeOfBoxes, tree_b: TreeOfBoxes) -> tuple[Lock, Lock]:
@@ -230,7 +216,8 @@ def pose_tree(
 ) -> PosedTree:
     """Bring a tree up to date with the edits of its body; ``transform`` is left to the query."""
     state = body.state()
-    tree.follow_edits(state)
+    if tree.mark != state.mark:
+        tree.follow_edits(state)
     mask = None
     if active is not None:
         mask = np.zeros(len(state.faces), dtype=np.bool_)
@@ -251,10 +238,11 @@ def fit_trees(a: PosedTree, b: PosedTree | None = None) -> None:
     b = a if b is None else b
     fitted = False
     while not fitted:
-        count_a = a.tree.blocks_to_fit(a.token)
-        count_b = 0 if b is a else b.tree.blocks_to_fit(b.token)
+        count_a = 0 if a.token == a.tree.token else a.tree.block_count
+        count_b = 0 if b is a or b.token == b.tree.token else b.tree.block_count
         if count_a + count_b:
-            kernels.fit_blocks.over(count_a + count_b)(count_a, a.vertex_arrays, count_b, b.vertex_arrays)
+            blocks = (a.x, *a.tree.blocks), (b.x, *b.tree.blocks)
+            kernels.fit_blocks.over(count_a + count_b)(count_a, blocks[0], count_b, blocks[1])
         fitted = all(
             not count or posed.tree.note_fit(posed.token, posed.state) for posed, count in ((a, count_a), (b, count_b))
         )

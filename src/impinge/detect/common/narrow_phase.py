@@ -8,10 +8,12 @@ import numpy as np
 
 from impinge.checks import Floats, Ints, Stats
 from impinge.detect.common import narrow_phase_kernels as kernels
-from impinge.detect.common.pair_query import Keys, QueryBody, pack, unpack
+from impinge.detect.common.pair_query import Keys, QueryBody, pack
+from impinge.detect.common.pair_query_kernels import KIND_BITS
 from impinge.exact.kinds import NONE, UNCERTAIN
 from impinge.exact.triangle_triangle import error_bound
 
+KIND_MASK = np.uint64((1 << KIND_BITS) - 1)
 Neighbours: TypeAlias = Literal["exact", "skip"]
 
 
@@ -42,17 +44,17 @@ def classify(
 
 def resolve(keys: Keys, x_a: Floats, faces_a: Ints, x_b: Floats, faces_b: Ints) -> Keys:
     """Keys of those uncertain pairs that meet, by the exact test."""
-    pairs, kind = unpack(keys)
-    pair_a, pair_b = np.ascontiguousarray(pairs.T)
-    kernels.resolve_pairs.over(len(keys))(x_a, faces_a, x_b, faces_b, pair_a, pair_b, np.arange(len(keys)), kind)
+    kind = np.zeros(len(keys), dtype=np.int8)
+    kernels.resolve_keys.over(len(keys))(keys, x_a, faces_a, x_b, faces_b, kind)
     hit = np.flatnonzero(kind != NONE)
-    return pack(pair_a[hit], pair_b[hit], kind[hit])
+    found: Keys = (keys[hit] & ~KIND_MASK) | kind[hit].astype(np.uint64)
+    return found
 
 
 def resolve_self(keys: Keys, x: Floats, faces: Ints) -> Keys:
     """As ``resolve`` for one body, with the policy for neighbours."""
-    pairs, kind = unpack(keys)
-    pair_a, pair_b = np.ascontiguousarray(pairs.T)
-    kernels.resolve_self_pairs.over(len(keys))(x, faces, pair_a, pair_b, np.arange(len(keys)), kind)
+    kind = np.zeros(len(keys), dtype=np.int8)
+    kernels.resolve_self_keys.over(len(keys))(keys, x, faces, kind)
     hit = np.flatnonzero(kind != NONE)
-    return pack(pair_a[hit], pair_b[hit], kind[hit])
+    found: Keys = (keys[hit] & ~KIND_MASK) | kind[hit].astype(np.uint64)
+    return found

@@ -9,6 +9,7 @@ bound before exact arithmetic.
 # mypy: ignore-errors
 
 from impinge.backend.jit import compiled, kernel, prange
+from impinge.detect.common.pair_query_kernels import key_pair
 from impinge.exact.kinds import NONE, UNCERTAIN
 from impinge.exact.neighbours import neighbours_kind, shared_count
 from impinge.exact.orientation import point
@@ -77,3 +78,22 @@ def resolve_self_pairs(x, faces, pair_a, pair_b, rows, kind):
     for k in prange(len(rows)):
         i = rows[k]
         kind[i] = neighbours_kind(x, face(faces, pair_a[i]), face(faces, pair_b[i]))
+
+
+@kernel(parallel_from=32)
+def resolve_keys(keys, x_a, faces_a, x_b, faces_b, kind):
+    """The exact test for the pairs of ``keys``."""
+    for i in prange(len(keys)):
+        a, b = key_pair(keys[i])
+        s, t = face(faces_a, a), face(faces_b, b)
+        kind[i] = triangle_triangle(
+            point(x_a, s[0]), point(x_a, s[1]), point(x_a, s[2]), point(x_b, t[0]), point(x_b, t[1]), point(x_b, t[2])
+        )
+
+
+@kernel(parallel_from=256)
+def resolve_self_keys(keys, x, faces, kind):
+    """The exact test for the pairs of ``keys``, with the policy for neighbours."""
+    for i in prange(len(keys)):
+        a, b = key_pair(keys[i])
+        kind[i] = neighbours_kind(x, face(faces, a), face(faces, b))

@@ -123,7 +123,8 @@ def finish_pairs(
     ignored = hits - len(keys)
     if options.max_pairs is not None and len(keys) > options.max_pairs:
         keys, reason = keys[: options.max_pairs], reason or "limit"
-    pairs, kind = unpack(keys)
+    pairs, kind = np.zeros((len(keys), 2), dtype=np.int32), np.zeros(len(keys), dtype=np.int8)
+    kernels.unpack_keys.over(len(keys))(keys, pairs, kind)
     return TrianglePairs(
         pairs=pairs,
         kind=kind,

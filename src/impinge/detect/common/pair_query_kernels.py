@@ -28,12 +28,17 @@ def key_kind(key):
     return np.int8(key & _KIND_MASK)
 
 
+@compiled
+def key_pair(key):
+    """The triangles of a key."""
+    return np.int32(key >> _PAIR_SHIFT), np.int32((key >> _KIND_SHIFT) & _ID_MASK)
+
+
 @kernel(parallel_from=1 << 16)
 def unpack_keys(keys, pairs, kind):
     """Write the pairs, shape (k, 2), and kinds of all keys."""
     for i in prange(len(keys)):
-        pairs[i, 0] = np.int32(keys[i] >> _PAIR_SHIFT)
-        pairs[i, 1] = np.int32((keys[i] >> _KIND_SHIFT) & _ID_MASK)
+        pairs[i, 0], pairs[i, 1] = key_pair(keys[i])
         kind[i] = key_kind(keys[i])
 
 

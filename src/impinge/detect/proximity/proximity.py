@@ -178,7 +178,7 @@ def _near_block_pairs(a: PosedTree, b: PosedTree, margin: float, is_self: bool) 
     room = 16 * (a.tree.block_count + b.tree.block_count)
     while True:
         block_pairs = np.zeros((room, 2), dtype=np.int64)
-        count = find_block_pairs(a.upper, b.upper, enlarge, None, is_self, block_pairs)
+        count = find_block_pairs(a.tree.upper, b.tree.upper, enlarge, None, is_self, block_pairs)
         if count <= room:
             return block_pairs[:count]
         room = count
