@@ -18,7 +18,7 @@ PATIENCE_S = 600.0
 STARTS = 3
 """How often to start a browser that does not come up: its port may be taken meanwhile by somebody else."""
 MISSED_S = 5.0
-"""When a click that nobody got counts as one that went elsewhere; the browser tells of clicks that are over."""
+"""Time after which an unhandled click counts as lost; the browser reports handled clicks."""
 SWITCHES = (
     "--headless=new",
     "--no-sandbox",
@@ -98,7 +98,7 @@ def act(driver: Any, how: str, where: str, action: Callable[[Any], object]) -> N
 def try_to_act(driver: Any, how: str, where: str, action: Callable[[Any], object]) -> bool:
     """Do something to an element of the page; whether it could be done and did not return ``False``.
 
-    A page draws itself anew whenever it has news. An element that was found may be gone, hidden or covered when its
+    A page redraws itself whenever it has news. An element that was found may be gone, hidden or covered when its
     turn comes, and the browser says so without having done anything: then it can be sought again.
     """
     from selenium.common.exceptions import (

@@ -1,4 +1,4 @@
-"""Shared by all tests: seeded randomness, whoever draws the numbers."""
+"""Shared by all tests: seeded randomness."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ with contextlib.suppress(ImportError, AttributeError):  # older versions try no 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """A generator with a fixed seed, so that a failure repeats."""
+    """A generator with a fixed seed: a failure repeats."""
     return np.random.default_rng(20061)
 
 

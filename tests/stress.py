@@ -243,7 +243,7 @@ def extreme_scales(rng: Rng, size: int) -> PairScene:
 
 
 def largest(rng: Rng, size: int) -> PairScene:
-    """Corners up to the largest double, so that even differences overflow."""
+    """Corners up to the largest double, whose differences overflow."""
     scale = 2.0**1021
     return _pair(*(rng.integers(-7, 8, (2, size, 3, 3)) * scale))
 

@@ -57,7 +57,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", [*stress.PAIRS, *stress.SELF])
 @pytest.mark.parametrize("size", [1, stress.SIZE, 20])
 def test_scenes_are_valid_meshes(name, size):
-    """Make finite float64 vertices and int32 faces with ids in range, about as many as asked for."""
+    """Make finite float64 vertices and int32 faces with ids in range, about as many as requested."""
     for seed in SEEDS:
         scene = stress.scene(name, seed, size)
         for x, f in zip(scene[::2], scene[1::2]):

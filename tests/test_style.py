@@ -237,3 +237,24 @@ def test_no_decision_is_read_out_of_stats():
                 is_read = is_read or (isinstance(node, ast.Attribute) and node.attr == "get")
                 value = getattr(node, "value", None)
                 assert not (is_read and isinstance(value, ast.Attribute) and value.attr == "stats"), path.name
+
+
+PRIVATE_WORDS = re.compile(
+    r"\b(told|tells|anew|whoever|desk|seats?|crowd(ed|ing|s)?|forgiven|lumps?|governor|stars_of|sit down|so that)\b", re.I
+)
+"""Words that this code base once had for things that the field has terms for."""
+
+
+@pytest.mark.parametrize("folder", ["src", "docs", "tests"])
+def test_prose_uses_the_words_of_the_field(folder: str):
+    """Find no private metaphor in sources, pages and tests; this file lists them."""
+    root = TESTS.parent
+    paths = [path for ending in ("*.py", "*.md") for path in (root / folder).rglob(ending)]
+    found = [
+        f"{path.relative_to(root)}: {match[0]}"
+        for path in paths
+        if path != Path(__file__) and not {"_build", "results"} & set(path.parts)
+        for match in PRIVATE_WORDS.finditer(path.read_text(encoding="utf-8"))
+    ]
+
+    assert found == []

@@ -64,13 +64,15 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize(("args", "code", "told"), GOOD, ids=lambda each: each[0] if isinstance(each, list) else "")
-def test_good_input(commands, folder, args, code, told):
+@pytest.mark.parametrize(
+    ("args", "code", "expected_output"), GOOD, ids=lambda each: each[0] if isinstance(each, list) else ""
+)
+def test_good_input(commands, folder, args, code, expected_output):
     """Print a result, and exit with the documented code."""
     done = commands.run(*args, cwd=folder)
 
     assert done.returncode == code
-    assert told in done.stdout
+    assert expected_output in done.stdout
     assert "error" not in done.stderr
 
 

@@ -173,13 +173,13 @@ def test_report_and_json(folder, whole, call, tmp_path):
     """Write a report of an existing run, and print its numbers as JSON."""
     page = tmp_path / "report.html"
     done = call("scene.toml", "--seconds", SECONDS, "--out", whole, "--html", page)
-    told = json.loads(call("scene.toml", "--seconds", SECONDS, "--out", whole, "--json").stdout)
+    summary = json.loads(call("scene.toml", "--seconds", SECONDS, "--out", whole, "--json").stdout)
     text = page.read_text()
 
     assert done.returncode == cli.CLEAR
     assert "Two soft cubes, one on the other" in done.stdout
     assert str(page) in done.stdout
-    assert (told["frames"], told["resumed"]) == (FRAMES, FRAMES)
+    assert (summary["frames"], summary["resumed"]) == (FRAMES, FRAMES)
     assert text.count("image/webp") == 2
     assert text.count("image/png") == 2 + 3
     assert text.count("data:image/svg+xml;base64,") == 5

@@ -73,8 +73,8 @@ def _follows(view) -> dict[str, str] | None:
     """The status, once it shows the last result; a scene just chosen or restored has no result yet."""
     with view.page._lock:
         frame, counts = view.session.frame, list(view.session.counts)
-    told = _shown(view)
-    return told if counts and (told["frame"], told["count"]) == (str(frame), str(counts[-1])) else None
+    shown = _shown(view)
+    return shown if counts and (shown["frame"], shown["count"]) == (str(frame), str(counts[-1])) else None
 
 
 def _labelled(view, label: str) -> str:
@@ -123,10 +123,10 @@ def _choose(view, label: str, option: str) -> None:
 
 def test_page_shows_the_result(view):
     """Show count and sentence of the session."""
-    told = wait_for(lambda: _follows(view), "the page to follow")
+    shown = wait_for(lambda: _follows(view), "the page to follow")
 
-    assert int(told["count"]) == view.session.counts[-1] > 0
-    assert "decided exactly" in told["words"]
+    assert int(shown["count"]) == view.session.counts[-1] > 0
+    assert "decided exactly" in shown["words"]
 
 
 def test_slider_changes_what_is_computed(view):
@@ -151,10 +151,10 @@ def test_another_method_gives_another_result(view):
     """Query the volume instead of the pairs."""
     _choose(view, "Method", "layered_depth")
     wait_for(lambda: _shown(view)["method"] == "layered_depth", "the method")
-    told = wait_for(lambda: _follows(view), "its answer")
+    shown = wait_for(lambda: _follows(view), "its answer")
 
-    assert "volume" in told["words"]
-    assert int(told["count"]) == view.session.counts[-1] > 0
+    assert "volume" in shown["words"]
+    assert int(shown["count"]) == view.session.counts[-1] > 0
 
 
 def test_cutting_changes_the_count(view):
@@ -268,8 +268,8 @@ def test_another_scene_is_chosen(view):
     _choose(view, "Scene", "bumpy_spheres_1k")
     wait_for(lambda: not view.session.is_simulated, "the first scene")
     wait_for(lambda: view.page._motion.visible, "what moves formulas")
-    told = wait_for(lambda: _follows(view), "its contacts")
-    assert int(told["count"]) > 0
+    shown = wait_for(lambda: _follows(view), "its contacts")
+    assert int(shown["count"]) > 0
 
 
 def test_recording_opens_from_disk(browser, tmp_path):
@@ -331,11 +331,11 @@ def test_bad_addresses_are_refused():
 def test_status_takes_nothing_for_markup():
     """Escape sentences, which may hold file names."""
     drawing = Drawing(surfaces=(), sentence="<b>&", notes=("<i>",))
-    told = status(RenderedFrame(1, 0.0, drawing, 1.0, 2.0, "<m>"))
+    shown = status(RenderedFrame(1, 0.0, drawing, 1.0, 2.0, "<m>"))
 
-    assert "&lt;b&gt;&amp;" in told
-    assert "&lt;i&gt;" in told
-    assert 'data-method="&lt;m&gt;"' in told
+    assert "&lt;b&gt;&amp;" in shown
+    assert "&lt;i&gt;" in shown
+    assert 'data-method="&lt;m&gt;"' in shown
 
 
 def test_recording_is_one_file():

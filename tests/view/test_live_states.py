@@ -27,11 +27,11 @@ def test_pause_is_shown(page):
     """Show the pause at once, without a new query, until time continues."""
     frame = page.session.frame
     page._pause()
-    told = page._status.content
+    shown = page._status.content
     page._pause()
 
-    assert "paused" in told
-    assert f'data-frame="{frame}"' in told
+    assert "paused" in shown
+    assert f'data-frame="{frame}"' in shown
     assert page.session.frame == frame
     assert "paused" not in page._status.content
 
@@ -44,18 +44,18 @@ def test_recording_is_shown(page):
         send_file_download=lambda name, _content: notes.append(name),
     )
     page._record(client)
-    told = page._status.content
+    shown = page._status.content
     page._record(client)
 
-    assert "recording" in told
+    assert "recording" in shown
     assert "recording" not in page._status.content
     assert notes == ["Recording", "impinge.html"]
 
 
 def test_scene_that_cannot_be_shown(page, monkeypatch):
     """Notify of the reason, and keep the previous scene."""
-    told: list[tuple[str, str]] = []
-    client = SimpleNamespace(add_notification=lambda title, body, **_: told.append((title, body)))
+    shown: list[tuple[str, str]] = []
+    client = SimpleNamespace(add_notification=lambda title, body, **_: shown.append((title, body)))
     preparing: list[str] = []
 
     def refuse(_name: str) -> None:
@@ -67,7 +67,7 @@ def test_scene_that_cannot_be_shown(page, monkeypatch):
     page._choose_scene("two_bunnies, simulated")
 
     assert "Preparing two_bunnies, simulated ..." in preparing[0]
-    assert told == [("two_bunnies, simulated cannot be shown", "soft bodies need netgen; install impinge[soft].")]
+    assert shown == [("two_bunnies, simulated cannot be shown", "soft bodies need netgen; install impinge[soft].")]
     assert page._scene.value == "boxes_overlapping_by_half"
     assert 'data-count="' in page._status.content
 

@@ -109,7 +109,7 @@ def test_thousands_of_random_edits(rng):
 
 
 def test_small_edits_do_not_rebuild(rng):
-    """Take over a few edits without building the tree anew, and build it anew when a quarter has changed."""
+    """Follow a few edits without a rebuild, and rebuild when a quarter has changed."""
     a, b = shapes.icosphere(4), shapes.icosphere(3, center=(1.0, 0.0, 0.0))
     detector = BoxTree(a, b)
     detector.query()
@@ -139,7 +139,7 @@ def test_blocks_of_scattered_additions_are_compact(rng):
 
 
 def test_an_edit_fits_only_what_it_touches(monkeypatch, rng):
-    """Fit no block anew after an edit of a body that did not move, but those that were added."""
+    """Refit only the added blocks after an edit of a body that did not move."""
     a, b = shapes.icosphere(4), shapes.icosphere(3, center=(1.0, 0.0, 0.0))
     detector = BoxTree(a, b)
     detector.query()
@@ -170,7 +170,7 @@ def test_compact_between_frame_and_query():
 
 
 def test_single_additions_share_blocks(rng):
-    """Fill blocks of late triangles up, so that adding one at a time does not make a block for each."""
+    """Fill blocks of late triangles: adding one at a time does not make a block for each."""
     a, b = shapes.icosphere(3), shapes.icosphere(2)
     detector = BoxTree(a, b)
     detector.query()
@@ -191,7 +191,7 @@ def test_single_additions_share_blocks(rng):
     ids=["twisted by several turns", "exploded", "turned inside out"],
 )
 def test_far_deformations_rebuild_and_stay_exact(deform, monkeypatch):
-    """Stay exact however far a body deforms, and build the tree anew when it has become loose."""
+    """Stay exact however far a body deforms, and rebuild the tree when it has become loose."""
     monkeypatch.setattr(tree, "REBUILD_GROWTH", 2.0)
     a, b = shapes.icosphere(4), shapes.icosphere(3, center=(0.9, 0.2, 0.1))
     rest = np.array(a.vertices)
@@ -208,7 +208,7 @@ def test_far_deformations_rebuild_and_stay_exact(deform, monkeypatch):
 
 
 def test_far_deformations_really_loosen_the_tree(monkeypatch):
-    """Let boxes grow under an explosion when nothing is rebuilt, so that the rebuild has something to mend."""
+    """Let boxes grow under an explosion when nothing is rebuilt, which a rebuild would correct."""
     monkeypatch.setattr(tree, "REBUILD_GROWTH", np.inf)
     a, b = shapes.icosphere(4), shapes.icosphere(3)
     detector = BoxTree(a, b)

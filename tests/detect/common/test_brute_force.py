@@ -13,7 +13,7 @@ pytestmark = pytest.mark.small
 
 
 class CancelAfter:
-    """Lets a query look a few times before it is told to stop."""
+    """Cancels a query at its third check or later."""
 
     def __init__(self, looks: int) -> None:
         self.looks = looks
@@ -37,7 +37,7 @@ def test_block_size_does_not_show(monkeypatch, block):
 
 
 def test_cancelled_part_is_kept(monkeypatch):
-    """Return what was found before the query was told to stop."""
+    """Return what was found before the query was cancelled."""
     a, b = scenes.get("bumpy_spheres_1k").surfaces
     everything = impinge.triangle_pairs(a, b, method="brute_force").pairs
     monkeypatch.setattr(brute_force, "BLOCK_CANDIDATES", 64)

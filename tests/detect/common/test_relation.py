@@ -195,7 +195,7 @@ def test_collides_ignores_what_meets():
     assert impinge.collides(a, b, ignore=pairs[1:])
 
 
-# what a report tells beside the relation ---------------------------------------------------------------
+# contents of a report beside the relation ---------------------------------------------------------------
 
 
 def test_report_of_bodies_that_overlap():
@@ -321,7 +321,7 @@ def test_report_leaves_out_what_is_not_wanted():
 
 
 def test_why_there_is_no_volume():
-    """Say why an overlap volume that was asked for is not there, where bodies meet."""
+    """Say why a requested overlap volume is missing, where bodies meet."""
     ball, sheet = shapes.icosphere(2), shapes.cloth_grid(4, 4, size=3.0)
     words = dict(impinge.check(ball, sheet).in_words())
     both = dict(impinge.check(sheet, sheet).in_words())

@@ -214,7 +214,7 @@ def test_results_are_ready_for_json(make, n):
 
 @pytest.mark.parametrize("make", [*LISTS, distance], ids=by_name)
 def test_results_are_frozen(make):
-    """Refuse to set any field, and compare by identity, so that results can be kept in sets."""
+    """Refuse to set any field, and compare by identity: sets can hold results."""
     result = make(2)
     for field in dataclasses.fields(result):
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -261,7 +261,7 @@ def test_changes_tell_who_entered_and_left(make):
 def test_changes_of_empty_results(make):
     """Let everything enter after nothing, leave before nothing, and nothing happen between nothing and nothing.
 
-    An empty array cannot be reshaped to (0, -1), so that the first frame without contacts raised.
+    An empty array cannot be reshaped to (0, -1), and the first frame without contacts raised.
     """
     for now, before, expected in ((3, 0, [3, 0, 0]), (0, 3, [0, 0, 3]), (0, 0, [0, 0, 0]), (3, 3, [0, 3, 0])):
         assert [len(rows) for rows in make(now).changes(make(before))] == expected
@@ -324,7 +324,7 @@ def test_triangle_pairs_keep_bodies_out_of_the_dict():
 
 
 def test_vertex_contacts_may_carry_depths():
-    """Hold depth and direction where they were asked for, and None where not."""
+    """Hold depth and direction where requested, and None elsewhere."""
     assert vertex_contacts(2).to_dict()["depth"] is None
     result = vertex_contacts(2, depth=np.array([0.5, 1.0]), direction=np.zeros((2, 3)))
     assert result.to_dict()["depth"] == [0.5, 1.0]

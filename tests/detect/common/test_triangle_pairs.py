@@ -182,7 +182,7 @@ def test_max_pairs_is_no_silent_cap(method):
 
 @pytest.mark.small
 def test_cancel(method):
-    """Stop when told to, and say that the answer is not complete."""
+    """Stop when cancelled, and say that the answer is not complete."""
     cancel = threading.Event()
     cancel.set()
     result = impinge.triangle_pairs(*scenes.get("bumpy_spheres_1k").surfaces, method=method, cancel=cancel)

@@ -84,7 +84,7 @@ def contacts_from(rows):
     )
 
 
-class Asked:
+class DepthQuery:
     """Contacts of some bodies with their depths, for a look at those of one body in another."""
 
     def __init__(self, *bodies, depth=consistent_depth, transforms=None):
@@ -162,7 +162,7 @@ def test_grid_in_a_plate_is_exact(penetrating, penetrated, offset):
     grid = BUILD[penetrating](shapes.tet_box(5, 5, 8, size=(1.7, 1.7, 1.5), center=(0.03, 0.01, 0.05)))
     for body in (below, grid):
         body.update(body.vertices + offset)
-    vertex, x, depth, direction = Asked(grid, below).of(0, 1)
+    vertex, x, depth, direction = DepthQuery(grid, below).of(0, 1)
 
     np.testing.assert_allclose(depth, offset - x[:, 2], rtol=0.0, atol=4e-15 + 4e-16 * offset)
     np.testing.assert_allclose(direction, np.tile(UP, (len(vertex), 1)), rtol=0.0, atol=4e-15 + 1e-9 * (offset > 0.0))
@@ -174,7 +174,7 @@ def test_grid_in_a_plate_is_exact(penetrating, penetrated, offset):
 def test_sphere_in_a_plate_is_exact(build):
     """Give the vertices of a ball that dips into a plane their depths below it."""
     dipping = BUILD[build](ball(8, radius=0.8, center=(0.02, 0.05, 0.45)))
-    vertex, x, depth, direction = Asked(dipping, plate()).of(0, 1)
+    vertex, x, depth, direction = DepthQuery(dipping, plate()).of(0, 1)
 
     np.testing.assert_allclose(depth, -x[:, 2], rtol=0.0, atol=4e-15)
     np.testing.assert_allclose(direction, np.tile(UP, (len(vertex), 1)), rtol=0.0, atol=4e-15)
@@ -185,13 +185,13 @@ def test_vertices_on_the_surface_have_no_depth():
     """Let a box that stands on a plate touch it, with depth 0 and straight up; one layer lower it has a layer's."""
     below = plate()
     standing = shapes.tet_box(3, 3, 3, size=1.5, center=(0.1, 0.1, 0.75))
-    vertex, x, depth, direction = Asked(standing, below).of(0, 1)
+    vertex, x, depth, direction = DepthQuery(standing, below).of(0, 1)
     np.testing.assert_array_equal(depth, 0.0)
     np.testing.assert_array_equal(direction, np.tile(UP, (16, 1)))
     assert len(vertex) == 16
 
     standing.update(standing.vertices - (0.0, 0.0, 0.5))
-    vertex, x, depth, direction = Asked(standing, below).of(0, 1)
+    vertex, x, depth, direction = DepthQuery(standing, below).of(0, 1)
     np.testing.assert_array_equal(depth, -x[:, 2])
     np.testing.assert_array_equal(direction, np.tile(UP, (32, 1)))
     assert len(vertex) == 32
@@ -257,10 +257,10 @@ def test_published_method_against_plain_python(penetrating, penetrated):
     """Equal the formulas of the paper, written down again without trees, kernels or exact signs."""
     a = BUILD[penetrating](shapes.tet_box(5, 5, 5, size=1.1, center=(0.4, 0.33, 0.71)))
     b = BUILD[penetrated](ball(4))
-    asked = Asked(a, b, depth=partial(consistent_depth, foot_steps=0))
-    vertex, _, depth, direction = asked.of(0, 1)
-    elements = asked.states[0].topology.elements
-    surface = asked.states[1].topology.boundary.faces
+    query = DepthQuery(a, b, depth=partial(consistent_depth, foot_steps=0))
+    vertex, _, depth, direction = query.of(0, 1)
+    elements = query.states[0].topology.elements
+    surface = query.states[1].topology.boundary.faces
     found = by_the_paper(a.vertices, elements, set(vertex.tolist()), b.vertices, surface)
 
     assert sorted(found) == vertex.tolist()
@@ -292,7 +292,7 @@ def test_two_balls_converge(build, overlap):
     """Approach the true depth of every vertex of a ball in a ball as meshes are refined, nearly by h², and outwards."""
     errors = []
     for level in range(3):
-        _, x, depth, direction = Asked(*two_balls(build, level, overlap)).of(0, 1)
+        _, x, depth, direction = DepthQuery(*two_balls(build, level, overlap)).of(0, 1)
         error, turn = in_unit_ball(x, depth, direction)
         errors.append(error)
         assert turn < 0.01
@@ -305,7 +305,7 @@ def test_plate_in_a_ball_converges():
     errors = []
     for cells in (4, 8, 16):
         flat = shapes.tet_box(cells, cells, cells // 2, size=(2.0, 2.0, 1.0), center=(0.01, 0.02, 1.3))
-        _, x, depth, direction = Asked(flat, ball(cells)).of(0, 1)
+        _, x, depth, direction = DepthQuery(flat, ball(cells)).of(0, 1)
         errors.append(in_unit_ball(x, depth, direction)[0])
     assert errors[1] < 0.7 * errors[0]
     assert errors[2] < 0.5 * errors[1]
@@ -317,7 +317,7 @@ def test_box_in_a_box_converges(build):
     errors = []
     for cells in (2, 4, 8):
         small = shapes.tet_box(4, 4, 4, size=1.8, center=(0.02, 0.01, 0.6))
-        _, x, depth, _ = Asked(BUILD[build](small), BUILD[build](plate(cells))).of(0, 1)
+        _, x, depth, _ = DepthQuery(BUILD[build](small), BUILD[build](plate(cells))).of(0, 1)
         errors.append(np.abs(depth + x[:, 2]).max())
     assert errors[0] >= errors[1] >= errors[2]
     assert errors[2] < 1e-14
@@ -343,11 +343,11 @@ def test_neighbours_agree(build):
     """Let depth and direction of neighbours differ by no more than a multiple of the edge between them."""
     jumps = []
     for level in range(3):
-        asked = Asked(*two_balls(build, level, 0.4))
-        vertex, x, depth, direction = asked.of(0, 1)
-        row = np.full(len(asked.states[0].positions), -1)
+        query = DepthQuery(*two_balls(build, level, 0.4))
+        vertex, x, depth, direction = query.of(0, 1)
+        row = np.full(len(query.states[0].positions), -1)
         row[vertex] = np.arange(len(vertex))
-        start, neighbour = asked.states[0].topology.vertex_neighbour
+        start, neighbour = query.states[0].topology.vertex_neighbour
         i, j = row[np.repeat(np.arange(len(row)), np.diff(start))], row[neighbour]
         i, j = i[(i >= 0) & (j >= 0)], j[(i >= 0) & (j >= 0)]
         length = np.linalg.norm(x[i] - x[j], axis=1)
@@ -361,7 +361,7 @@ def test_neighbours_agree(build):
 def test_neighbours_leave_a_thin_plate_on_one_side():
     """Let a ball leave a plate the way it came, though the other side is nearer to its lowest vertices."""
     thin, dipping = plate(16, thickness=0.4), ball(8, radius=0.6, center=(0.02, 0.05, 0.3))
-    vertex, x, depth, direction = Asked(dipping, thin).of(0, 1)
+    vertex, x, depth, direction = DepthQuery(dipping, thin).of(0, 1)
 
     np.testing.assert_allclose(depth, -x[:, 2], rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(direction, np.tile(UP, (len(vertex), 1)), rtol=0.0, atol=1e-14)
@@ -378,37 +378,37 @@ def bumpy_pair():
     return a, b
 
 
-def by_key(asked, rename=lambda body: body):
+def by_key(query, rename=lambda body: body):
     """Depth and direction of each contact, by body, vertex and penetrated body."""
-    c = asked.contacts
+    c = query.contacts
     keys = zip(c.body.tolist(), c.vertex.tolist(), c.in_body.tolist())
     return {
         (rename(i), v, rename(j)): (d, *r)
-        for (i, v, j), d, r in zip(keys, asked.depth.tolist(), asked.direction.tolist())
+        for (i, v, j), d, r in zip(keys, query.depth.tolist(), query.direction.tolist())
     }
 
 
 def test_order_of_bodies_changes_no_bit():
-    """Give the same bits whatever the order of the bodies, and whoever else is asked about."""
+    """Give the same bits whatever the order of the bodies and the other bodies of the query."""
     a, b = bumpy_pair()
-    expected = by_key(Asked(a, b))
+    expected = by_key(DepthQuery(a, b))
     among_others = {(i + 1, v, j + 1): row for (i, v, j), row in expected.items()}
-    assert by_key(Asked(b, a), rename=lambda body: 1 - body) == expected
-    assert by_key(Asked(plate(2), a, b)).items() >= among_others.items()
+    assert by_key(DepthQuery(b, a), rename=lambda body: 1 - body) == expected
+    assert by_key(DepthQuery(plate(2), a, b)).items() >= among_others.items()
 
 
 def test_motion_and_scale_change_rounding_only():
     """Follow rotation, translation and scale."""
     a, b = bumpy_pair()
-    still = Asked(a, b)
+    still = DepthQuery(a, b)
     matrix = turned(shift=(3.0, -2.0, 5.0))
-    moving = Asked(a, b, transforms=[matrix, matrix])
+    moving = DepthQuery(a, b, transforms=[matrix, matrix])
     np.testing.assert_array_equal(moving.contacts.vertex, still.contacts.vertex)
     np.testing.assert_allclose(moving.depth, still.depth, rtol=0.0, atol=1e-13)
     np.testing.assert_allclose(moving.direction, still.direction @ matrix[:3, :3].T, rtol=0.0, atol=1e-12)
 
     scale = np.diag([0.3, 0.3, 0.3, 1.0])
-    small = Asked(a, b, transforms=[scale, scale])
+    small = DepthQuery(a, b, transforms=[scale, scale])
     np.testing.assert_allclose(small.depth, 0.3 * still.depth, rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(small.direction, still.direction, rtol=0.0, atol=1e-12)
 
@@ -417,7 +417,7 @@ def test_mirrored_bodies_leave_the_mirrored_way():
     """Find the way out of bodies whose transform turns their faces inwards, on the surface too."""
     a, b = plate(), shapes.tet_box(3, 3, 3, size=1.5, center=(0.1, 0.1, 0.25))
     mirror = np.diag([1.0, 1.0, -1.0, 1.0])
-    still, mirrored = Asked(a, b), Asked(a, b, transforms=[mirror, mirror])
+    still, mirrored = DepthQuery(a, b), DepthQuery(a, b, transforms=[mirror, mirror])
     np.testing.assert_array_equal(mirrored.depth, still.depth)
     np.testing.assert_allclose(mirrored.direction, still.direction * (1.0, 1.0, -1.0), rtol=0.0, atol=1e-15)
     assert (still.depth == 0.0).any()
@@ -427,31 +427,31 @@ def test_transform_equals_update():
     """Give the same bits for a transform as for vertices that were moved by it."""
     a, b = bumpy_pair()
     matrix = turned(0.3, shift=(0.1, 0.0, 0.05))
-    expected = Asked(a, b, transforms=[matrix, None])
+    expected = DepthQuery(a, b, transforms=[matrix, None])
     a.update(impinge.mesh.transform.transform_points(matrix, a.vertices))
-    assert by_key(Asked(a, b)) == by_key(expected)
+    assert by_key(DepthQuery(a, b)) == by_key(expected)
 
 
 @pytest.mark.parametrize("exponent", [-600, -70, 70, 330])
 def test_powers_of_two_change_no_bit(exponent):
     """Give the same bits at any scale, where squares of lengths are no numbers any more."""
     a, b = bumpy_pair()
-    still, local = Asked(a, b), Asked(a, b, depth=local_depth)
+    still, local = DepthQuery(a, b), DepthQuery(a, b, depth=local_depth)
     for body in (a, b):
         body.update(np.ldexp(body.vertices, exponent))
-    np.testing.assert_array_equal(Asked(a, b).depth, np.ldexp(still.depth, exponent))
-    np.testing.assert_array_equal(Asked(a, b).direction, still.direction)
-    np.testing.assert_array_equal(Asked(a, b, depth=local_depth).depth, np.ldexp(local.depth, exponent))
-    np.testing.assert_array_equal(Asked(a, b, depth=local_depth).direction, local.direction)
+    np.testing.assert_array_equal(DepthQuery(a, b).depth, np.ldexp(still.depth, exponent))
+    np.testing.assert_array_equal(DepthQuery(a, b).direction, still.direction)
+    np.testing.assert_array_equal(DepthQuery(a, b, depth=local_depth).depth, np.ldexp(local.depth, exponent))
+    np.testing.assert_array_equal(DepthQuery(a, b, depth=local_depth).direction, local.direction)
 
 
 def test_offset_of_a_million_costs_digits_only():
     """Answer a million away from the origin with the digits that are left."""
     a, b = bumpy_pair()
-    still = Asked(a, b)
+    still = DepthQuery(a, b)
     for body in (a, b):
         body.update(body.vertices + np.array([1e6, -1e6, 1e6]))
-    far = Asked(a, b)
+    far = DepthQuery(a, b)
     np.testing.assert_array_equal(far.contacts.vertex, still.contacts.vertex)
     np.testing.assert_allclose(far.depth, still.depth, rtol=0.0, atol=1e-8)
     np.testing.assert_allclose(far.direction, still.direction, rtol=0.0, atol=1e-6)
@@ -461,7 +461,7 @@ def test_offset_of_a_million_costs_digits_only():
 def test_threads_change_no_bit(depth):
     """Give the same bits serial and on threads, time and again."""
     a, b = ball(12, center=(0.1, 0.2, 0.7)), ball(12)
-    expected = Asked(a, b, depth=depth)
+    expected = DepthQuery(a, b, depth=depth)
     for variant in ("serial", "parallel", "parallel"):
         with jit.launch_always(variant):
             found = depth(expected.states, expected.contacts)
@@ -478,7 +478,7 @@ def test_threads_change_no_bit(depth):
 def test_states_stay_as_they_were_seen(depth, matrix):
     """Answer about the bodies as they were seen, although they were moved and cut since."""
     a, b = bumpy_pair()
-    expected = Asked(a, b, depth=depth, transforms=[matrix, None])
+    expected = DepthQuery(a, b, depth=depth, transforms=[matrix, None])
     a.update(0.5 * a.vertices)
     b.update(b.vertices + 0.1)
     b.remove_tets(np.arange(300))
@@ -488,7 +488,7 @@ def test_states_stay_as_they_were_seen(depth, matrix):
 
 
 def test_topology_is_kept_until_an_edit():
-    """Make neighbours once for a body that moves, and anew when tets are removed or renumbered."""
+    """Make neighbours once for a body that moves, and again when tets are removed or renumbered."""
     body = plate(2)
     first = state_of(body).topology
     body.update(body.vertices + 1.0)
@@ -518,7 +518,7 @@ def test_removed_tets_leave_a_way_out():
     middle = np.abs(below.vertices[below.tets].mean(axis=1)[:, :2]).max(axis=1) < 1.0
     below.remove_tets(middle & (below.vertices[below.tets].mean(axis=1)[:, 2] > -0.5))
     pin = shapes.tet_box(2, 2, 4, size=(0.6, 0.6, 1.2), center=(0.03, 0.02, -0.13))
-    vertex, x, depth, direction = Asked(pin, below).of(0, 1)
+    vertex, x, depth, direction = DepthQuery(pin, below).of(0, 1)
     np.testing.assert_allclose(depth, -0.5 - x[:, 2], rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(direction, np.tile(UP, (len(vertex), 1)), rtol=0.0, atol=1e-14)
     assert len(vertex) == 9
@@ -548,7 +548,7 @@ def test_arm_leaves_the_other_arm_of_a_bent_bar(cells):
     """Give the vertices of one arm the depth below the inner side of the other, and the way back."""
     bar, is_short = bent_bar(cells)
     assert (bar.volumes > 0.0).all()
-    vertex, x, depth, direction = Asked(bar).of(0, 0)
+    vertex, x, depth, direction = DepthQuery(bar).of(0, 0)
     short = is_short[vertex]
     inner = np.array([-np.cos(BEND), -np.sin(BEND), 0.0])  # from the inner to the outer side of the long arm
     start = 1.5 * inner  # where its straight part begins, on its middle line
@@ -573,7 +573,7 @@ def joined(*bodies):
 def test_piece_inside_another_piece_of_the_same_body():
     """Let a piece that is wholly inside another piece of its body leave through the surface of that one."""
     outer, inner = shapes.tet_box(4, 4, 4, size=4.0), shapes.tet_box(2, 2, 2, size=1.0, center=(1.3, 0.1, 0.2))
-    vertex, x, depth, direction = Asked(joined(outer, inner)).of(0, 0)
+    vertex, x, depth, direction = DepthQuery(joined(outer, inner)).of(0, 0)
     is_inner = vertex >= len(outer.vertices)
     assert is_inner.sum() == 27
     np.testing.assert_allclose(depth[is_inner], 2.0 - x[is_inner, 0], rtol=0.0, atol=1e-15)
@@ -583,7 +583,7 @@ def test_piece_inside_another_piece_of_the_same_body():
 def test_two_pieces_in_the_same_place():
     """Survive a body that is there twice: on the surface depth 0, inside what the neighbours say."""
     box = shapes.tet_box(4, 4, 4, size=4.0)
-    vertex, x, depth, _ = Asked(joined(box, box)).of(0, 0)
+    vertex, x, depth, _ = DepthQuery(joined(box, box)).of(0, 0)
     on_surface = np.abs(x).max(axis=1) == 2.0
     np.testing.assert_array_equal(depth[on_surface], 0.0)
     assert (depth[~on_surface] > 0.0).all()
@@ -600,7 +600,7 @@ def test_submerged_body_leaves_by_the_nearest_point(penetrating, penetrated, dep
     """Let a body without an edge through the surface leave through the nearest points of it."""
     small = BUILD[penetrating](ball(4, radius=0.3, center=(0.3, 0.2, 0.1)))
     large = BUILD[penetrated](shapes.tet_box(8, 8, 8, size=4.0))
-    vertex, x, found, direction = Asked(small, large, depth=depth).of(0, 1)
+    vertex, x, found, direction = DepthQuery(small, large, depth=depth).of(0, 1)
     nearest = impinge.closest_points(large, x)
     np.testing.assert_allclose(found, nearest.distance, rtol=1e-15)
     np.testing.assert_allclose(direction * found[:, None], nearest.point - x, rtol=0.0, atol=1e-14)
@@ -611,7 +611,7 @@ def test_submerged_piece_beside_one_that_crosses():
     """Treat each piece of a body by itself."""
     crossing = shapes.tet_box(3, 3, 3, size=1.5, center=(0.1, 0.1, 0.6))
     sunk = shapes.tet_box(1, 1, 1, size=0.2, center=(1.1, 1.1, -0.8))
-    _, x, depth, direction = Asked(joined(crossing, sunk), plate()).of(0, 1)
+    _, x, depth, direction = DepthQuery(joined(crossing, sunk), plate()).of(0, 1)
     expected = np.where(x[:, 0] < 0.95, -x[:, 2], 1.0 + x[:, 2])
     np.testing.assert_allclose(depth, expected, rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(direction[:, 2], np.where(x[:, 0] < 0.95, 1.0, -1.0), rtol=0.0, atol=1e-14)
@@ -633,7 +633,7 @@ def test_nothing_inside():
 def test_tip_of_a_tet():
     """Give the tip that pokes through a face the distance to its plane, and its normal, by symmetry."""
     a, b = TetMesh(6 * np.eye(4, 3, -1), [[0, 1, 2, 3]]), TetMesh(np.eye(4, 3, -1) * 5 + 1, [[0, 1, 2, 3]])
-    vertex, _, depth, direction = Asked(b, a).of(0, 1)
+    vertex, _, depth, direction = DepthQuery(b, a).of(0, 1)
     np.testing.assert_array_equal(vertex, [0])
     np.testing.assert_allclose(depth, np.sqrt(3.0), rtol=1e-14)
     np.testing.assert_allclose(direction, np.full((1, 3), np.sqrt(1.0 / 3.0)), rtol=1e-14)
@@ -647,7 +647,7 @@ def test_opposing_normals_leave_by_the_nearest_point():
     below = shapes.tet_box(4, 4, 1, size=(4.0, 4.0, 0.9), center=(0.0, 0.0, -0.45))
     for shift in (0.0, 1e-9, -1e-9):
         fan.update(x + shift * UP)
-        vertex, _, depth, direction = Asked(fan, below).of(0, 1)
+        vertex, _, depth, direction = DepthQuery(fan, below).of(0, 1)
         np.testing.assert_array_equal(vertex, [0])
         np.testing.assert_allclose(depth, 0.45, rtol=1e-8)
         np.testing.assert_allclose(np.abs(direction), [UP], rtol=0.0, atol=1e-14)
@@ -659,7 +659,7 @@ def test_neighbours_at_the_same_place():
     x = grid.vertices.copy()
     x[x[:, 2] < -0.5] += (0.0, 0.0, 0.25)  # the two lowest layers become one
     grid.update(x)
-    _, x, depth, direction = Asked(grid, below).of(0, 1)
+    _, x, depth, direction = DepthQuery(grid, below).of(0, 1)
     np.testing.assert_allclose(depth, -x[:, 2], rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(direction[:, 2], 1.0, rtol=1e-14)
 
@@ -676,13 +676,13 @@ def test_vertex_without_edges():
 def test_inside_out_and_flat_triangles_change_nothing():
     """Give the same depths for triangles that look inwards, and among others that have no area."""
     a, b = shapes.icosphere(2, center=(0.1, 0.03, 1.5)), shapes.icosphere(2)
-    expected = Asked(a, b)
+    expected = DepthQuery(a, b)
     faces = b.faces.copy()
-    flipped = Asked(a, TriMesh(b.vertices, faces[:, ::-1]))
+    flipped = DepthQuery(a, TriMesh(b.vertices, faces[:, ::-1]))
     np.testing.assert_allclose(flipped.depth, expected.depth, rtol=0.0, atol=1e-14)
     np.testing.assert_allclose(flipped.direction, expected.direction, rtol=0.0, atol=1e-14)
     flat = np.concatenate([faces, faces[:9, [0, 1, 1]], faces[:9, [2, 2, 2]]])
-    among_flat = Asked(a, TriMesh(b.vertices, flat))
+    among_flat = DepthQuery(a, TriMesh(b.vertices, flat))
     np.testing.assert_array_equal(among_flat.depth, expected.depth)
     np.testing.assert_array_equal(among_flat.direction, expected.direction)
 
@@ -720,7 +720,7 @@ def test_boxes_on_a_lattice_touch_without_depth(rng):
     for _ in range(40):
         size, shift = rng.integers(1, 5, size=3), rng.integers(-2, 3, size=3)
         a, b = shapes.tet_box(*size, center=shift + size / 2.0), shapes.tet_box(3, 3, 3, center=(1.5, 1.5, 1.5))
-        vertex, x, depth, _ = Asked(a, b).of(0, 1)
+        vertex, x, depth, _ = DepthQuery(a, b).of(0, 1)
         on_surface = ((x == 0.0) | (x == 3.0)).any(axis=1)
         np.testing.assert_array_equal(depth[on_surface], 0.0)
         assert (depth[~on_surface] > 0.0).all()
@@ -754,9 +754,9 @@ def test_local_estimate_against_plain_python():
     a = shapes.tet_box(5, 5, 5, size=1.1, center=(0.4, 0.33, 0.31))
     b = shapes.tet_box(6, 6, 6, size=2.0)
     b.update(b.vertices + 0.05 * np.sin(4.0 * b.vertices[:, ::-1]))
-    asked = Asked(a, b, depth=local_depth)
-    c, faces = asked.contacts, asked.states[1].topology.boundary.faces
-    at_tet = partial(locally, asked.states[1], normals_of(b.vertices, faces), set(map(frozenset, faces.tolist())))
+    query = DepthQuery(a, b, depth=local_depth)
+    c, faces = query.contacts, query.states[1].topology.boundary.faces
+    at_tet = partial(locally, query.states[1], normals_of(b.vertices, faces), set(map(frozenset, faces.tolist())))
     ranks = []
     for v in np.unique(c.vertex[c.body == 0]):
         rows = np.flatnonzero((c.vertex == v) & (c.body == 0))
@@ -765,8 +765,8 @@ def test_local_estimate_against_plain_python():
         if rank == 2:
             nearest = impinge.closest_points(b, [p])
             depth, direction = nearest.distance[0], (nearest.point[0] - p) / nearest.distance[0]
-        np.testing.assert_allclose(asked.depth[rows[0]], depth, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(asked.direction[rows[0]], direction, rtol=0.0, atol=1e-12)
+        np.testing.assert_allclose(query.depth[rows[0]], depth, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(query.direction[rows[0]], direction, rtol=0.0, atol=1e-12)
         ranks.append(rank)
     assert np.bincount(ranks).min() > 5
 

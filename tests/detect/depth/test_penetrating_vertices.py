@@ -166,10 +166,10 @@ def test_depth_follows_transforms():
 def test_kept_detector_measures_the_same_depths():
     """Give the same depths by a kept detector as by the one-shot query."""
     bodies = two_boxes()
-    asked, kept = impinge.penetrating_vertices(bodies, depth=True), impinge.SpatialHash(bodies).query(depth=True)
+    once, kept = impinge.penetrating_vertices(bodies, depth=True), impinge.SpatialHash(bodies).query(depth=True)
 
-    np.testing.assert_array_equal(asked.depth, kept.depth)
-    np.testing.assert_array_equal(asked.direction, kept.direction)
+    np.testing.assert_array_equal(once.depth, kept.depth)
+    np.testing.assert_array_equal(once.direction, kept.direction)
 
 
 def test_edges_of_surfaces():

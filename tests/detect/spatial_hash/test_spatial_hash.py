@@ -1,4 +1,4 @@
-"""Vertices in tets by spatial hashing: equal to brute force with exact signs, whatever is asked, and however."""
+"""Vertices in tets by spatial hashing: equal to brute force with exact signs, for every option."""
 
 from __future__ import annotations
 
@@ -414,7 +414,7 @@ def test_any_cell_size(rng, cell_size):
 
 @small
 def test_whole_numbers_and_float32_as_cell_sizes(rng):
-    """Take a cell size of any sort of number, and compile nothing anew for it."""
+    """Take a cell size of any sort of number, and compile nothing for it."""
     bodies = [crumpled(rng, 2, 0.3), crumpled(rng, 2, 0.3, (0.6, 0.4, 0.2))]
     expected = rows_of(SpatialHash(bodies, cell_size=2.0).query())
     before = len(sort_into_cells.signatures)
@@ -502,7 +502,7 @@ print(hashlib.sha256(b"".join(x.tobytes() for x in arrays)).hexdigest())
 @small
 @pytest.mark.parametrize("offset", [-3.0, 1e6, -1e6, 1e12, 1e15, -1e15])
 def test_any_place(rng, offset):
-    """Be exact far away from the origin, on both sides of it; vertices in eighths, so that none is rounded."""
+    """Be exact far away from the origin, on both sides of it; vertices in eighths, none of which is rounded."""
     bodies = overlapping(rng)
     for body in bodies:
         body.update(np.round(8.0 * np.array(body.vertices)) / 8.0)
@@ -819,7 +819,7 @@ def test_max_pairs_is_no_silent_cap(rng):
 
 @small
 def test_cancel(rng):
-    """Stop when told to and say that the answer is not complete."""
+    """Stop when cancelled and say that the answer is not complete."""
     detector = SpatialHash(overlapping(rng))
     cancel = threading.Event()
     assert detector.query(cancel=cancel).complete
@@ -831,7 +831,7 @@ def test_cancel(rng):
 
 @small
 def test_cancelled_edges(rng):
-    """Look for no edges either when told to stop, or say at least that they are not complete."""
+    """Look for no edges either when cancelled, or say at least that they are not complete."""
     cancel = threading.Event()
     cancel.set()
     edges = SpatialHash(overlapping(rng)).query(cancel=cancel, edges=True).edges

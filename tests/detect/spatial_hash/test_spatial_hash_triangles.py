@@ -277,7 +277,7 @@ def assert_edges(bodies):
 
 
 def assert_places(bodies, edges):
-    """The point on the edge is the point on the face, and the sign tells which way the edge goes."""
+    """The point on the edge is the point on the face, and the sign gives the direction of the edge."""
     for i in range(len(edges)):
         x, y = bodies[edges.body[i]].vertices, bodies[edges.in_body[i]].vertices
         u, v = x[edges.edge[i]]

@@ -17,7 +17,7 @@ def fit_triangle_boxes(x, faces, ids, box):
 
 @grid_kernel
 def classify_pairs(x_a, faces_a, x_b, faces_b, pair_a, pair_b, bound, kind):
-    """Filter each candidate: NONE, CROSSING, or UNCERTAIN for the CPU to settle."""
+    """Filter each candidate: NONE, CROSSING, or UNCERTAIN for the CPU to resolve."""
     i = cuda.grid(1)
     if i < len(kind):
         classify_pair(i, x_a, faces_a, x_b, faces_b, pair_a, pair_b, bound, kind)
