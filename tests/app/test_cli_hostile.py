@@ -64,15 +64,13 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "expected_output"), GOOD, ids=lambda each: each[0] if isinstance(each, list) else ""
-)
-def test_good_input(commands, folder, args, code, expected_output):
+@pytest.mark.parametrize(("args", "code", "output"), GOOD, ids=lambda each: each[0] if isinstance(each, list) else "")
+def test_good_input(commands, folder, args, code, output):
     """Print a result, and exit with the documented code."""
     done = commands.run(*args, cwd=folder)
 
     assert done.returncode == code
-    assert expected_output in done.stdout
+    assert output in done.stdout
     assert "error" not in done.stderr
 
 
