@@ -14,9 +14,11 @@ SOURCE = ROOT / "src" / "impinge"
 
 
 def definitions(path: Path) -> set[str]:
-    """Functions, classes, and methods as ``Class.method``."""
+    """Functions, classes, constants, and methods as ``Class.method``."""
     found: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):

@@ -23,6 +23,7 @@ from impinge.checks import (
     as_transform,
     as_whole,
     check_cancel,
+    sorted_unique,
 )
 from impinge.detect.common import pair_query_kernels as kernels
 from impinge.detect.common.pair_query_kernels import KIND_BITS
@@ -47,7 +48,7 @@ class PairOptions:
     """Options of every query for pairs, checked; see ``PairDetector.query`` for their meaning."""
 
     __slots__ = (
-        "_seen", "active_a", "active_b", "cancel", "ignore", "is_self", "max_pairs", "transform_a", "transform_b",
+        "_seen", "active_a", "active_b", "cancel", "ignored", "is_self", "max_pairs", "transform_a", "transform_b",
     )  # fmt: skip
 
     def __init__(
@@ -67,7 +68,7 @@ class PairOptions:
         self.transform_b = None if transform_b is None else as_transform(transform_b, "transform_b")
         self.active_a = active_a
         self.active_b = active_b
-        self.ignore = ignore
+        self.ignored = None if ignore is None else ignored_keys(ignore, is_self)
         self.max_pairs = max_pairs
         if max_pairs is not None:
             self.max_pairs = as_whole(max_pairs, "max_pairs", remedy=", or None for all pairs")
@@ -118,7 +119,7 @@ def finish_pairs(
     """Sort, leave out ignored pairs, truncate at ``max_pairs``, unpack."""
     hits = stats["hits"] = len(keys)
     keys = np.sort(keys) if hits < RADIX_FROM else sort_keys(keys, low_bit=KIND_BITS)
-    if options.ignore is not None:
+    if options.ignored is not None:
         keys = without_ignored(keys, options)
     ignored = hits - len(keys)
     if options.max_pairs is not None and len(keys) > options.max_pairs:
@@ -139,18 +140,18 @@ def finish_pairs(
 
 
 def without_ignored(keys: Keys, options: PairOptions) -> Keys:
-    """Leave out the pairs of ``options.ignore``."""
-    if options.ignore is None:
+    """Leave out the pairs that the options ignore."""
+    if options.ignored is None:
         return keys
-    return keys[~np.isin(keys >> np.uint64(KIND_BITS), ignored_keys(options.ignore, options.is_self))]
+    return keys[~np.isin(keys >> np.uint64(KIND_BITS), options.ignored)]
 
 
 def ignored_keys(ignore: ArrayLike, is_self: bool) -> Keys:
-    """Pairs to leave out, as keys without a kind; of one body, in either order."""
+    """Pairs to ignore, as sorted keys without a kind; of one body, in either order."""
     pairs = as_indices(ignore, name="ignore", columns=2, of="triangle")
     if (pairs < 0).any():
         raise OptionError("ignore holds a negative triangle id; ids start at 0")
     if is_self:
         pairs = np.sort(pairs, axis=1)
     pair_a, pair_b = np.ascontiguousarray(pairs.T)
-    return pack(pair_a, pair_b, np.zeros(len(pairs), dtype=np.int8)) >> np.uint64(KIND_BITS)
+    return sorted_unique(pack(pair_a, pair_b, np.zeros(len(pairs), dtype=np.int8)) >> np.uint64(KIND_BITS))

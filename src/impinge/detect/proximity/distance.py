@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.backend.jit import thread_count
-from impinge.checks import Cancel, Floats, Stats, as_number, sorted_unique
+from impinge.checks import Cancel, Floats, Stats, as_number
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, lock_both, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import WholeTree, factor_for, fit_in_range, whole_tree
 from impinge.detect.common.nearest_results import Distance
-from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions, ignored_keys
+from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions
 from impinge.detect.common.results import Reason
 from impinge.detect.proximity import distance_kernels as kernels
 from impinge.mesh.body import SurfaceLike, as_surface
@@ -139,7 +139,7 @@ def _nearest(a: PosedTree, b: PosedTree, options: PairOptions, upper: float) -> 
     """The nearest triangles of two bodies that do not meet, if they are no farther apart than ``upper``."""
     (a, b), factor = fit_in_range([a, b])
     trees = whole_tree(a, only=a.active), whole_tree(b, only=b.active)
-    ignored = NO_KEYS if options.ignore is None else sorted_unique(ignored_keys(options.ignore, is_self=False))
+    ignored = NO_KEYS if options.ignored is None else options.ignored
     best, stats = _search(*trees, ignored, factor * upper, options)
     if best is None:
         return _Nearest(), stats, "cancelled"
