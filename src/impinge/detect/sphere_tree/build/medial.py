@@ -23,11 +23,11 @@ Departures Pieces replace samples: what is covered is the surface. Cover spheres
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from impinge.checks import NONE, Floats, sorted_unique
+from impinge.checks import NONE, Floats, distinct_rows, sorted_unique
 from impinge.detect.sphere_tree.build import reduction_kernels as kernels
 from impinge.detect.sphere_tree.build.clusters import Draft, Growth, Wide, balls_around, cluster, middles, radii_around
 from impinge.detect.sphere_tree.build.medial_axis import MedialSpheres, medial_spheres, signed_depth, surface_samples
@@ -57,6 +57,9 @@ NODES_AT_ONCE = 32
 """Nodes that are reduced between two steps of the progress bar."""
 
 
+Step: TypeAlias = Callable[[int], None]
+
+
 class _Chosen(NamedTuple):
     """A few spheres per node, shape (n, branching)."""
 
@@ -66,15 +69,7 @@ class _Chosen(NamedTuple):
 
 
 def draft_by_medial_axis(
-    body: TriMesh,
-    pieces: Pieces,
-    points: Floats,
-    *,
-    branching: int,
-    levels: int,
-    samples: int,
-    seed: int,
-    step: Callable[[int], None],
+    body: TriMesh, pieces: Pieces, points: Floats, branching: int, levels: int, samples: int, seed: int, step: Step
 ) -> Draft | None:
     """Divide the pieces of ``body``, whose triangles are all alive; None if it has no medial axis (no inside).
 
@@ -131,18 +126,13 @@ def _refine(
         bad = sorted_unique(by_error[wants[by_node] & is_worst & (spheres.error[by_error] > 0.0)])
         if not len(bad):
             break
-        forming = spheres.refined(forming, bad)[:samples]
+        more = spheres.nearest[bad]
+        forming = np.concatenate([forming, more[distinct_rows(more)[0]]])[:samples]
     return forming, spheres, node, sphere
 
 
 def _reduce(
-    body: TriMesh,
-    tree: Growth,
-    spheres: MedialSpheres,
-    node: Wide,
-    sphere: Wide,
-    branching: int,
-    step: Callable[[int], None],
+    body: TriMesh, tree: Growth, spheres: MedialSpheres, node: Wide, sphere: Wide, branching: int, step: Step
 ) -> _Chosen:
     """Choose a few spheres for each node, among its medial spheres and, behind these, the balls around its clusters."""
     rows, count = tree.rows()

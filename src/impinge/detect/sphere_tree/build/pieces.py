@@ -45,11 +45,6 @@ def corner_points(corner: Floats, triangle: Floats) -> Floats:
     return weighted
 
 
-def whole_triangles(ids: Ints) -> Pieces:
-    """Every triangle as one piece."""
-    return Pieces(ids.astype(np.int32), np.broadcast_to(np.eye(3), (len(ids), 3, 3)).copy())
-
-
 def edge_lengths(points: Floats) -> Floats:
     """Lengths of the edges opposite to the corners, shape (p, 3)."""
     lengths: Floats = np.linalg.norm(points[:, [1, 2, 0]] - points[:, [2, 0, 1]], axis=2)
@@ -77,7 +72,7 @@ def bisect(pieces: Pieces, points: Floats, rows: NDArray[np.int64]) -> tuple[Pie
 
 def cut_to_length(ids: Ints, vertices: Floats, faces: Ints, length: float) -> Pieces:
     """Cut triangles until no piece has an edge longer than ``length``."""
-    done, pieces = [], whole_triangles(ids)
+    done, pieces = [], Pieces(ids.astype(np.int32), np.broadcast_to(np.eye(3), (len(ids), 3, 3)).copy())
     for _ in range(MOST_CUTS):
         points = pieces.points(vertices, faces)
         is_long = edge_lengths(points).max(axis=1, initial=0.0) > length
