@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from impinge.backend.jit import compiled, inlined, kernel, prange
-from impinge.detect.sphere_tree.build.enclosing_ball_kernels import ball_around_balls, ball_around_points
+from impinge.detect.sphere_tree.build.enclosing_ball_kernels import ball_around_balls, ball_around_points, distance_sq
+from impinge.exact.orientation import point
 
 ROUNDS = 4
 """Rounds of k-means. More change radii by less than a percent."""
@@ -93,12 +94,9 @@ def _divide(middle, start, stop, label, branching):
             for group in range(count):
                 if size[group] == 0:
                     continue
-                distance_sq = 0.0
-                for k in range(3):
-                    distance_sq += (middle[i, k] - mean[group, k]) ** 2
-                if distance_sq < best_sq:
-                    best_sq = distance_sq
-                    label[i] = group
+                group_sq = distance_sq(point(middle, i), point(mean, group))
+                if group_sq < best_sq:
+                    best_sq, label[i] = group_sq, group
     _mean_of_groups(middle, start, stop, label, count, mean, size)
     used = 0
     for group in range(count):
@@ -128,8 +126,8 @@ def balls_around_pieces(start, stop, points, centre):
 def _distance_or_more(p, q):
     """The distance of two points as computed, or an upper bound where squares underflow."""
     dx, dy, dz = abs(p[0] - q[0]), abs(p[1] - q[1]), abs(p[2] - q[2])
-    distance_sq = dx * dx + dy * dy + dz * dz
-    return math.sqrt(distance_sq) if distance_sq > TINY_SQ else 1.75 * max(dx, dy, dz)
+    square = dx * dx + dy * dy + dz * dz
+    return math.sqrt(square) if square > TINY_SQ else 1.75 * max(dx, dy, dz)
 
 
 @kernel(parallel_from=8)

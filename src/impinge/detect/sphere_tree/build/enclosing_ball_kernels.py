@@ -15,7 +15,8 @@ import math
 
 import numpy as np
 
-from impinge.backend.jit import compiled
+from impinge.backend.jit import compiled, inlined
+from impinge.exact.orientation import point
 
 CONTAINS = 1.0 + 1e-12
 """A point whose squared distance is this many times the squared radius still counts as inside, while searching."""
@@ -23,6 +24,34 @@ PASSES = 100
 """Basis exchanges after which the search ends; some ten are usual."""
 STEPS = 200
 """Steps towards the ball around balls: the radius is within a percent of the least."""
+
+
+@inlined
+def distance_sq(p, q):
+    """Squared distance of two points."""
+    dx, dy, dz = p[0] - q[0], p[1] - q[1], p[2] - q[2]
+    return dx * dx + dy * dy + dz * dz
+
+
+@compiled
+def spread(position, ids, most, chosen):
+    """Choose up to ``most`` of some points by farthest-point sampling, the first one first; returns how many.
+
+    Points that coincide with a chosen one are left out.
+    """
+    nearest_sq = np.full(len(ids), math.inf)
+    at, count = 0, min(most, len(ids))
+    for k in range(count):
+        chosen[k] = ids[at]
+        last, farthest = point(position, ids[at]), 0
+        for i in range(len(ids)):
+            nearest_sq[i] = min(nearest_sq[i], distance_sq(point(position, ids[i]), last))
+            if nearest_sq[i] > nearest_sq[farthest]:
+                farthest = i
+        if nearest_sq[farthest] <= 0.0:
+            return k + 1
+        at = farthest
+    return count
 
 
 @compiled
@@ -78,9 +107,7 @@ def _exchange(basis, count, entering, centre, trial):
             continue
         holds = True
         for i in range(count):
-            dx, dy, dz = basis[i, 0] - trial[0], basis[i, 1] - trial[1], basis[i, 2] - trial[2]
-            if dx * dx + dy * dy + dz * dz > radius_sq * CONTAINS:
-                holds = False
+            holds &= distance_sq(point(basis, i), trial) <= radius_sq * CONTAINS
         if holds:
             best_mask, best_sq = mask, radius_sq
             centre[:] = trial
@@ -100,10 +127,9 @@ def _farthest(points, start, stop, centre):
     """The point farthest from ``centre`` (the first of several), and its squared distance."""
     best, best_sq = start, -1.0
     for i in range(start, stop):
-        dx, dy, dz = points[i, 0] - centre[0], points[i, 1] - centre[1], points[i, 2] - centre[2]
-        distance_sq = dx * dx + dy * dy + dz * dz
-        if distance_sq > best_sq:
-            best, best_sq = i, distance_sq
+        far_sq = distance_sq(point(points, i), centre)
+        if far_sq > best_sq:
+            best, best_sq = i, far_sq
     return best, best_sq
 
 
@@ -130,8 +156,7 @@ def _reach(centres, radii, start, stop, centre):
     """The ball that reaches farthest from ``centre``, and how far."""
     best, best_reach = start, -1.0
     for i in range(start, stop):
-        dx, dy, dz = centres[i, 0] - centre[0], centres[i, 1] - centre[1], centres[i, 2] - centre[2]
-        reach = math.sqrt(dx * dx + dy * dy + dz * dz) + radii[i]
+        reach = math.sqrt(distance_sq(point(centres, i), centre)) + radii[i]
         if reach > best_reach:
             best, best_reach = i, reach
     return best, best_reach

@@ -153,7 +153,7 @@ def _reduce(
     for begin in range(0, len(count), NODES_AT_ONCE):
         some, ends = slice(begin, begin + NODES_AT_ONCE), slice(begin, begin + NODES_AT_ONCE + 1)
         kernels.reduce_nodes.over(len(count[some]))(
-            points, piece_start[ends], centre, depth, sphere_start[ends], cluster_count[some], MOST_SPHERES,
+            points.reshape(-1, 3), piece_start[ends], centre, depth, sphere_start[ends], cluster_count[some], MOST_SPHERES,
             chosen[some], overshoot[some], kept[some],
         )  # fmt: skip
         step(len(count[some]))

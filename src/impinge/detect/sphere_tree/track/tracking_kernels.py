@@ -9,6 +9,7 @@ import numpy as np
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled, inlined
 from impinge.backend.simd.tracking import ROUNDING, farthest_square
+from impinge.detect.sphere_tree.build.enclosing_ball_kernels import spread
 
 STAMP, NODE, LANES, FIRST_ROW, LEVEL, IS_SIMPLIFIED, TOP = range(7)
 """Columns of the table of blocks: the state that its spheres belong to, the first node, the number of spheres, their
@@ -106,23 +107,7 @@ def spread_vertices(node_start, node_vertex, position, wanted, start, control):
     count = 0
     for node in range(len(node_start) - 1):
         start[node] = count
-        first, stop = node_start[node], node_start[node + 1]
-        nearest = np.full(stop - first, np.inf)
-        chosen = first
-        for _ in range(min(wanted, stop - first)):
-            control[count] = node_vertex[chosen]
-            count += 1
-            best = -1.0
-            last = node_vertex[chosen]
-            for i in range(first, stop):
-                v = node_vertex[i]
-                square = 0.0
-                for k in range(3):
-                    square += (position[v, k] - position[last, k]) ** 2
-                nearest[i - first] = min(nearest[i - first], square)
-                if nearest[i - first] > best:
-                    best, chosen = nearest[i - first], i
-            if best <= 0.0:
-                break
+        below = node_vertex[node_start[node] : node_start[node + 1]]
+        count += spread(position, below, wanted, control[count:])
     start[len(node_start) - 1] = count
     return count
