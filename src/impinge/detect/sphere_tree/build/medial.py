@@ -147,13 +147,13 @@ def _reduce(
     piece_start = np.concatenate([[0], np.cumsum(taken)])
     place = np.arange(piece_start[-1]) - np.repeat(piece_start[:-1], taken)
     first = np.repeat(np.cumsum(count) - count, taken)
-    points = tree.points[rows[first + place * np.repeat(count, taken) // np.repeat(taken, taken)]]
+    points = tree.points[rows[first + place * np.repeat(count, taken) // np.repeat(taken, taken)]].reshape(-1, 3)
     chosen, kept = np.zeros((len(count), branching), dtype=np.int64), np.zeros(len(count), dtype=np.int64)
     overshoot = np.zeros((len(count), branching))
     for begin in range(0, len(count), NODES_AT_ONCE):
         some, ends = slice(begin, begin + NODES_AT_ONCE), slice(begin, begin + NODES_AT_ONCE + 1)
         kernels.reduce_nodes.over(len(count[some]))(
-            points.reshape(-1, 3), piece_start[ends], centre, depth, sphere_start[ends], cluster_count[some], MOST_SPHERES,
+            points, piece_start[ends], centre, depth, sphere_start[ends], cluster_count[some], MOST_SPHERES,
             chosen[some], overshoot[some], kept[some],
         )  # fmt: skip
         step(len(count[some]))

@@ -257,10 +257,10 @@ def reduce_nodes(points, piece_start, centre, depth, sphere_start, cluster_count
             else:
                 size = clusters
                 trial[:clusters] = np.arange(used, used + clusters)
-            worst = 0.0 if size > 0 else math.inf
+            worst = 0.0
             for j in range(need.shape[1] if size > 0 else 0):
                 worst = max(worst, need[trial[:size], j].min())
-            if worst < least:
+            if size > 0 and worst < least:
                 kept, least = size, worst
                 picked[:size] = trial[:size]
         count[n] = _drop_redundant(need, picked, kept, overshoot[n])
