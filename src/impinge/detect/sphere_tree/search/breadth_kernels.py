@@ -16,7 +16,7 @@ from impinge.backend.simd.boxes import lowest_bit
 from impinge.backend.simd.spheres import sphere_mask
 from impinge.detect.sphere_tree.search import context_kernels as c
 from impinge.detect.sphere_tree.search import tree_kernels as t
-from impinge.detect.sphere_tree.track.tracking_kernels import FIRST_ROW, LANES, LEVEL, STAMP
+from impinge.detect.sphere_tree.track.tracking_kernels import FIRST_ROW, LANES, LEVEL, STAMP, sphere_at
 
 SLOT_BITS = 30
 _SLOT_MASK = np.int64((1 << SLOT_BITS) - 1)
@@ -92,8 +92,7 @@ def traverse(context, most_tests, until, deadline):
             tracked += 1
             rows = table[block + 1, FIRST_ROW] - table[block, FIRST_ROW]
             since_clock += CLOCK_EVERY if own[t.MODE] == t.REFIT else rows >> 2
-        k, i = partner >> 3, partner & 7
-        bits = sphere_mask(t.spheres_of(own), block, sphere[k, 0, i], sphere[k, 1, i], sphere[k, 2, i], sphere[k, 3, i])
+        bits = sphere_mask(t.spheres_of(own), block, *sphere_at(sphere, partner))
         lanes = min(table[block, LANES], most_tests - tests)
         if lanes == 0:
             reason = c.OUT_OF_TESTS

@@ -16,9 +16,10 @@ from impinge.backend.jit import compiled
 from impinge.backend.raw_arrays_kernels import float64_at
 from impinge.backend.simd.boxes import lowest_bit
 from impinge.backend.simd.spheres import sphere_mask
+from impinge.detect.sphere_tree.build.enclosing_ball_kernels import distance_sq
 from impinge.detect.sphere_tree.search import context_kernels as c
 from impinge.detect.sphere_tree.search import tree_kernels as t
-from impinge.detect.sphere_tree.track.tracking_kernels import LANES, LEVEL, STAMP
+from impinge.detect.sphere_tree.track.tracking_kernels import LANES, LEVEL, STAMP, sphere_at
 
 CLOCK_EVERY = 8
 """Pairs between two readings of the clock, which is also read after each tracked block."""
@@ -73,11 +74,8 @@ def key_of(context):
 @compiled
 def depth_of(sphere_a, slot_a, sphere_b, slot_b):
     """How far two spheres overlap."""
-    i, j, k, m = slot_a >> 3, slot_a & 7, slot_b >> 3, slot_b & 7
-    dx = sphere_a[i, 0, j] - sphere_b[k, 0, m]
-    dy = sphere_a[i, 1, j] - sphere_b[k, 1, m]
-    dz = sphere_a[i, 2, j] - sphere_b[k, 2, m]
-    return sphere_a[i, 3, j] + sphere_b[k, 3, m] - math.sqrt(dx * dx + dy * dy + dz * dz)
+    a, b = sphere_at(sphere_a, slot_a), sphere_at(sphere_b, slot_b)
+    return a[3] + b[3] - math.sqrt(distance_sq(a, b))
 
 
 @compiled
@@ -89,7 +87,7 @@ def begin(context, is_tracked):
     a, b = t.spheres_of(tree_a), t.spheres_of(tree_b)
     if is_tracked:
         state[c.TESTS] = 1
-        bits = sphere_mask(a, 0, b[0, 0, 0], b[0, 1, 0], b[0, 2, 0], b[0, 3, 0])
+        bits = sphere_mask(a, 0, *sphere_at(b, 0))
         if bits & np.uint64(1) == np.uint64(0):
             return
         if t.int64s_at(context, c.DOWN_AT)[0] + t.int64s_at(context, c.DOWN_B_AT)[0] == 0:
@@ -152,11 +150,8 @@ def traverse(context, most_tests, until, deadline):
         else:
             state[c.BACKWARDS] += 1
         waiting -= 1
-        k, i = partner >> 3, partner & 7
         for block in range(begin, end):
-            bits = sphere_mask(
-                t.spheres_of(own), block, sphere[k, 0, i], sphere[k, 1, i], sphere[k, 2, i], sphere[k, 3, i]
-            )
+            bits = sphere_mask(t.spheres_of(own), block, *sphere_at(sphere, partner))
             bits &= (np.uint64(1) << np.uint64(table[block, LANES])) - np.uint64(1)
             while bits != np.uint64(0):
                 slot = (block << 3) + lowest_bit(bits)

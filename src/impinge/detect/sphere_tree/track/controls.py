@@ -104,11 +104,12 @@ def points_below(tree: SphereHierarchy, faces: Ints) -> Points:
     node, piece = _nodes_and_pieces(tree)
     node, corner = np.repeat(node, 3), (3 * piece[:, None] + np.arange(3)).reshape(-1)
     at_vertex = is_vertex[corner]
-    start, vertex, _ = _by_node(node[at_vertex], point[corner[at_vertex]], len(tree))
-    cut_start, cut, _ = _by_node(node[~at_vertex], point[corner[~at_vertex]], len(tree))
+    key = node << 32 | point[corner]
+    start, vertex, _ = by_node(key[at_vertex], len(tree))
+    cut_start, cut, _ = by_node(key[~at_vertex], len(tree))
     distinct = rows[first[cut]]
     corners = faces[distinct[:, 0].astype(np.int64)]
-    return start, vertex.astype(np.int32), cut_start, corners, np.ascontiguousarray(distinct[:, 1:])
+    return start, vertex, cut_start, corners, np.ascontiguousarray(distinct[:, 1:])
 
 
 def padded(points: Points) -> Points:
@@ -121,10 +122,11 @@ def padded(points: Points) -> Points:
     return wide, vertex[np.repeat(start[:-1], room) + np.minimum(nth, np.repeat(size - 1, room))], *cuts
 
 
-def _by_node(node: NDArray[Any], item: NDArray[Any], node_count: int) -> tuple[Int64s, Int64s, Int64s]:
-    """Distinct pairs sorted by node, then item: starts by node, items, and the node of each."""
-    key = sorted_unique(node.astype(np.int64) << 32 | item.astype(np.int64))
-    return np.searchsorted(key >> 32, np.arange(node_count + 1)).astype(np.int64), key & 0xFFFFFFFF, key >> 32
+def by_node(key: Int64s, node_count: int) -> tuple[Int64s, Ints, Int64s]:
+    """Distinct pairs, packed as node << 32 | item, sorted: starts by node, items, and the node of each."""
+    key = sorted_unique(key)
+    start = np.searchsorted(key >> 32, np.arange(node_count + 1)).astype(np.int64)
+    return start, (key & 0xFFFFFFFF).astype(np.int32), key >> 32
 
 
 # Controls -----------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ def _by_node(node: NDArray[Any], item: NDArray[Any], node_count: int) -> tuple[I
 def spread_controls(tree: SphereHierarchy, faces: Ints, count: int) -> Controls:
     """Corners of the triangles below each node, far apart from each other, and how the centre follows them."""
     node, piece = _nodes_and_pieces(tree)
-    below = _by_node(np.repeat(node, 3), faces[tree.piece_triangle[piece]].reshape(-1), len(tree))
+    below = by_node((node[:, None] << 32 | faces[tree.piece_triangle[piece]]).reshape(-1), len(tree))
     start, control = _spread(*below[:2], tree.rest, count)
     node = np.repeat(np.arange(len(tree)), np.diff(start))
     fit = _fit(tree.rest[control], start, FLAT)
@@ -149,7 +151,7 @@ def spread_controls(tree: SphereHierarchy, faces: Ints, count: int) -> Controls:
     return Controls(start, control, coefficient, share, np.zeros(len(tree), dtype=np.bool_))
 
 
-def _spread(below_start: Int64s, below: Int64s, rest: Floats, count: int) -> tuple[Int64s, Ints]:
+def _spread(below_start: Int64s, below: Ints, rest: Floats, count: int) -> tuple[Int64s, Ints]:
     """Up to ``count`` of the vertices below each node, far apart from each other: starts by node, and ids."""
     count = min(count, len(rest))
     start: Int64s = np.zeros(len(below_start), dtype=np.int64)
@@ -296,8 +298,7 @@ def _with_simplified(made: Controls, tree: SphereHierarchy, points: Points, stee
     share[made.is_simplified] = 0.0
     np.maximum.at(share[:, 2], nodes, kernels.UNIT * steering.near_by[surface])
     np.maximum.at(share[:, 3], nodes, np.abs(steering.near_weight[surface]).sum(axis=1))
-    near = steering.near_column[surface]
-    _, follower, of = _by_node(np.repeat(nodes, near.shape[1]), near.reshape(-1), len(tree))
+    _, follower, of = by_node((nodes[:, None] << 32 | steering.near_column[surface]).reshape(-1), len(tree))
     simplified = sorted_unique(of)
     bounds = np.searchsorted(of, np.append(simplified, len(tree))).astype(np.int64)
     lead_start, leader = _spread(bounds, follower, steering.rest, LEADING)
