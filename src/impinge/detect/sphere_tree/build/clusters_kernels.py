@@ -19,22 +19,6 @@ TINY_SQ = 1e-280
 
 
 @compiled
-def _widest(middle, start, stop, label, group, lo, hi):
-    """Extent of a group's middles along their widest axis, and that axis; fills their box."""
-    lo[:], hi[:] = math.inf, -math.inf
-    for i in range(start, stop):
-        if label[i] == group:
-            for k in range(3):
-                lo[k] = min(lo[k], middle[i, k])
-                hi[k] = max(hi[k], middle[i, k])
-    axis = 0
-    for k in range(1, 3):
-        if hi[k] - lo[k] > hi[axis] - lo[axis]:
-            axis = k
-    return max(hi[axis] - lo[axis], 0.0), axis
-
-
-@compiled
 def _halve_the_widest(middle, start, stop, label, branching):
     """Halve the box of the widest group until there are ``branching`` groups; returns how many there are."""
     extent, axis, cut = np.zeros(branching), np.zeros(branching, np.int64), np.zeros(branching)
@@ -44,8 +28,13 @@ def _halve_the_widest(middle, start, stop, label, branching):
     fresh = (0, 0)
     while True:
         for group in fresh:
-            extent[group], axis[group] = _widest(middle, start, stop, label, group, lo, hi)
-            cut[group] = 0.5 * lo[axis[group]] + 0.5 * hi[axis[group]]
+            lo[:], hi[:] = math.inf, -math.inf
+            for i in range(start, stop):
+                if label[i] == group:
+                    for k in range(3):
+                        lo[k], hi[k] = min(lo[k], middle[i, k]), max(hi[k], middle[i, k])
+            axis[group] = k = np.argmax(hi - lo)
+            extent[group], cut[group] = max(hi[k] - lo[k], 0.0), 0.5 * lo[k] + 0.5 * hi[k]
         if count == branching:
             return count
         widest = 0

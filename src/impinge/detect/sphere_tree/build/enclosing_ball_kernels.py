@@ -55,21 +55,6 @@ def spread(position, ids, most, chosen):
 
 
 @compiled
-def _solve(gram, right, solution):
-    """Solve a symmetric system of three equations by Cramer's rule; False if it is singular."""
-    a, b, c = gram[0, 0], gram[0, 1], gram[0, 2]
-    d, e, f = gram[1, 1], gram[1, 2], gram[2, 2]
-    m0, m1, m2 = d * f - e * e, c * e - b * f, b * e - c * d
-    determinant = a * m0 + b * m1 + c * m2
-    if not determinant > 1e-14 * a * d * f:
-        return False
-    solution[0] = (right[0] * m0 + right[1] * m1 + right[2] * m2) / determinant
-    solution[1] = (right[0] * m1 + right[1] * (a * f - c * c) + right[2] * (b * c - a * e)) / determinant
-    solution[2] = (right[0] * m2 + right[1] * (b * c - a * e) + right[2] * (a * d - b * b)) / determinant
-    return True
-
-
-@compiled
 def _ball_through(basis, mask, entering, count, centre):
     """Centre and squared radius of the ball through the entering point and those in ``mask``; -1 if there is none."""
     vector = np.zeros((3, 3))
@@ -79,17 +64,25 @@ def _ball_through(basis, mask, entering, count, centre):
             for k in range(3):
                 vector[used, k] = basis[i, k] - entering[k]
             used += 1
-    gram, right, weight = np.eye(3), np.zeros(3), np.zeros(3)  # unused equations are those of the identity
+    gram, right = np.eye(3), np.zeros(3)  # unused equations are those of the identity
     for i in range(used):
         for j in range(used):
             dot = vector[i, 0] * vector[j, 0] + vector[i, 1] * vector[j, 1] + vector[i, 2] * vector[j, 2]
             gram[i, j] = 2.0 * dot
         right[i] = 0.5 * gram[i, i]
-    if not _solve(gram, right, weight):
+    # solve for weights by Cramer's rule
+    a, b, c = gram[0, 0], gram[0, 1], gram[0, 2]
+    d, e, f = gram[1, 1], gram[1, 2], gram[2, 2]
+    m0, m1, m2, m3 = d * f - e * e, c * e - b * f, b * e - c * d, b * c - a * e
+    determinant = a * m0 + b * m1 + c * m2
+    if not determinant > 1e-14 * a * d * f:
         return -1.0
+    s = (right[0] * m0 + right[1] * m1 + right[2] * m2) / determinant
+    t = (right[0] * m1 + right[1] * (a * f - c * c) + right[2] * m3) / determinant
+    u = (right[0] * m2 + right[1] * m3 + right[2] * (a * d - b * b)) / determinant
     radius_sq = 0.0
     for k in range(3):
-        offset = weight[0] * vector[0, k] + weight[1] * vector[1, k] + weight[2] * vector[2, k]
+        offset = s * vector[0, k] + t * vector[1, k] + u * vector[2, k]
         centre[k] = entering[k] + offset
         radius_sq += offset * offset
     return radius_sq
@@ -152,23 +145,16 @@ def ball_around_points(points, start, stop, centre):
 
 
 @compiled
-def _reach(centres, radii, start, stop, centre):
-    """The ball that reaches farthest from ``centre``, and how far."""
-    best, best_reach = start, -1.0
-    for i in range(start, stop):
-        reach = math.sqrt(distance_sq(point(centres, i), centre)) + radii[i]
-        if reach > best_reach:
-            best, best_reach = i, reach
-    return best, best_reach
-
-
-@compiled
 def ball_around_balls(centres, radii, start, stop, centre):
     """Move ``centre``, the first guess, to where the ball around the balls is small."""
     at = centre.copy()
     least = math.inf
     for step in range(STEPS):
-        far, reach = _reach(centres, radii, start, stop, at)
+        far, reach = start, -1.0  # the ball that reaches farthest, and how far
+        for i in range(start, stop):
+            its_reach = math.sqrt(distance_sq(point(centres, i), at)) + radii[i]
+            if its_reach > reach:
+                far, reach = i, its_reach
         if reach < least:
             least = reach
             centre[:] = at

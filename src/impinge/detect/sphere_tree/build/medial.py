@@ -60,12 +60,8 @@ NODES_AT_ONCE = 32
 Step: TypeAlias = Callable[[int], None]
 
 
-class _Chosen(NamedTuple):
-    """A few spheres per node, shape (n, branching)."""
-
-    kept: Wide
-    centre: Floats
-    radius: Floats
+Chosen: TypeAlias = tuple[Wide, Floats, Floats]
+"""A few spheres per node: how many, and centres and radii, shape (n, branching)."""
 
 
 def draft_by_medial_axis(
@@ -86,7 +82,7 @@ def draft_by_medial_axis(
             return None
         chosen = _reduce(body, tree, spheres, node, sphere, branching, step)
         rows, label = _assign(body, tree, chosen)
-        medial = _grow(body, tree, rows, label, chosen.centre)
+        medial = _grow(body, tree, rows, label, chosen[1])
         _, count = tree.rows()
         clusters = _grow(body, tree, rows, cluster(count, middles(tree.points[rows]), branching)[1], None)
         label, child_count, centre, error = _better(tree.owner[rows], medial, clusters)
@@ -133,7 +129,7 @@ def _refine(
 
 def _reduce(
     body: TriMesh, tree: Growth, spheres: MedialSpheres, node: Wide, sphere: Wide, branching: int, step: Step
-) -> _Chosen:
+) -> Chosen:
     """Choose a few spheres for each node, among its medial spheres and, behind these, the balls around its clusters."""
     rows, count = tree.rows()
     cluster_count, label = cluster(count, middles(tree.points[rows]), branching)
@@ -157,23 +153,23 @@ def _reduce(
             chosen[some], overshoot[some], kept[some],
         )  # fmt: skip
         step(len(count[some]))
-    return _Chosen(kept, centre[chosen], np.maximum(overshoot + depth[chosen], 0.0))
+    return kept, centre[chosen], np.maximum(overshoot + depth[chosen], 0.0)
 
 
-def _assign(body: TriMesh, tree: Growth, chosen: _Chosen) -> tuple[Wide, Wide]:
+def _assign(body: TriMesh, tree: Growth, chosen: Chosen) -> tuple[Wide, Wide]:
     """The sphere of each piece of the open nodes; long pieces are cut."""
+    kept, centre, radius = chosen
     for last in (*(False,) * CUTS, True):
         rows, _ = tree.rows()
         owner, points = tree.owner[rows], tree.points[rows]
         label, straddles = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
-        kernels.label_pieces.over(len(rows))(
-            points, owner, chosen.centre, chosen.radius**2, chosen.kept, label, straddles
-        )
-        is_cut = straddles & (edge_lengths(points).max(axis=1) > LONG * chosen.radius[owner, label])
+        kernels.label_pieces.over(len(rows))(points, owner, centre, radius**2, kept, label, straddles)
+        is_cut = straddles & (edge_lengths(points).max(axis=1) > LONG * radius[owner, label])
         if last or not is_cut.any():
             break
-        pieces, source = bisect(tree.pieces, tree.points, np.sort(rows[is_cut]))
-        tree.replace_pieces(pieces, pieces.points(body.vertices, body.faces), source)
+        tree.pieces, source = bisect(tree.pieces, tree.points, np.sort(rows[is_cut]))
+        tree.points = tree.pieces.points(body.vertices, body.faces)
+        tree.owner, tree.leaf = tree.owner[source], tree.leaf[source]
     return rows, label
 
 

@@ -57,7 +57,6 @@ def bisect(pieces: Pieces, points: Floats, rows: NDArray[np.int64]) -> tuple[Pie
     Also returns the row that each new piece comes from.
     """
     apex = np.argmax(edge_lengths(points[rows]), axis=1)
-    each = np.arange(len(rows))
     turned = pieces.corner[rows[:, None], (apex[:, None] + np.arange(3)) % 3]  # apex, from, to
     middle = 0.5 * (turned[:, 1] + turned[:, 2])
     times = np.ones(len(pieces.triangle), dtype=np.int64)
@@ -65,8 +64,8 @@ def bisect(pieces: Pieces, points: Floats, rows: NDArray[np.int64]) -> tuple[Pie
     source = np.repeat(np.arange(len(pieces.triangle)), times)
     corner = pieces.corner[source]
     first = np.cumsum(times)[rows] - 2
-    corner[first] = np.stack([turned[each, 0], turned[each, 1], middle], axis=1)
-    corner[first + 1] = np.stack([turned[each, 0], middle, turned[each, 2]], axis=1)
+    corner[first] = np.stack([turned[:, 0], turned[:, 1], middle], axis=1)
+    corner[first + 1] = np.stack([turned[:, 0], middle, turned[:, 2]], axis=1)
     return Pieces(pieces.triangle[source], corner), source
 
 

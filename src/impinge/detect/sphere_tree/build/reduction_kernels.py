@@ -27,17 +27,6 @@ BISECTIONS = 24
 
 
 @compiled
-def _fill_needs(points, start, stop, centre, depth, rows, need):
-    for k in range(len(rows)):
-        i = rows[k]
-        for j in range(start, stop):
-            far_sq = 0.0
-            for corner in range(3):
-                far_sq = max(far_sq, distance_sq(point(points, 3 * j + corner), point(centre, i)))
-            need[k, j - start] = max(math.sqrt(far_sq) - depth[i], 0.0)
-
-
-@compiled
 def _nearest(need, alive, j, other_than):
     """The sphere that needs least for piece j, another one left out; -1 if there is none."""
     best, least = -1, math.inf
@@ -244,7 +233,12 @@ def reduce_nodes(points, piece_start, centre, depth, sphere_start, cluster_count
         rows = rows[: used + clusters]
         rows[used:] = np.arange(first + medial, first + medial + clusters)
         need = np.zeros((len(rows), piece_start[n + 1] - piece_start[n]))
-        _fill_needs(points, piece_start[n], piece_start[n + 1], centre, depth, rows, need)
+        for k, i in enumerate(rows):
+            for j in range(need.shape[1]):
+                far_sq = 0.0
+                for corner in range(3 * (piece_start[n] + j), 3 * (piece_start[n] + j + 1)):
+                    far_sq = max(far_sq, distance_sq(point(points, corner), point(centre, i)))
+                need[k, j] = max(math.sqrt(far_sq) - depth[i], 0.0)
         picked, trial = np.zeros(branching, np.int64), np.zeros(branching, np.int64)
         kept, least = 0, math.inf
         for method in range(4):
