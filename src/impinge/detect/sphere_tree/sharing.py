@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from impinge.backend.clock import now_ns
 from impinge.budget import Budget
-from impinge.checks import as_numbers, shown
+from impinge.checks import Floats, as_numbers, shown
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import OptionError
@@ -77,21 +77,7 @@ def share_budget(
             raise OptionError("weights hold a negative or non-finite number, or only zeros; expected shares")
         share /= share.max(initial=np.finfo(np.float64).tiny)
     elif viewer is not None:
-        eye = np.asarray(as_numbers(viewer, "viewer"), dtype=np.float64)
-        if eye.shape != (3,):
-            raise OptionError(f"viewer has shape {eye.shape}, expected (3,): a point")
-        if not np.isfinite(eye).all():
-            raise OptionError(f"viewer is {shown(eye.tolist())}, expected a point with finite coordinates")
-        root = np.array([tree.roots() for tree in trees]).reshape(-1, 2, 4)
-        exists = np.isfinite(root).all(axis=(1, 2))  # bodies without triangles are neither seen nor searched
-        root = np.where(exists[:, None, None], root, 0.0)
-        unit = np.maximum(np.abs(root).max(axis=(1, 2)), float(np.abs(eye).max()))[:, None, None]
-        unit[unit == 0.0] = 1.0  # squares are then moderate
-        size = 2.0 * (root[:, :, 3:] / unit)[:, :, 0]
-        distance = np.linalg.norm(root[:, :, :3] / unit - eye / unit, axis=2)
-        is_far = distance > size
-        seen = np.where(is_far, size / np.where(is_far, distance, 1.0), 1.0).min(axis=1) ** 2 * exists
-        share = seen if seen.any() else share
+        share = _by_distance(trees, viewer)
     skipped = np.argsort(-share, kind="stable")[max((end - now_ns()) // LEAST_NS, 1) :]
     share[skipped] = 0.0
     end -= SKIPPED_NS * len(skipped)
@@ -101,3 +87,22 @@ def share_budget(
         part_ns = (end - now_ns()) * (share[k] / left[k] if left[k] > 0.0 else 1.0)
         results.append(tree.query(budget_ms=1e-6 * float(part_ns)) if part_ns >= 1.0 else tree.skipped())
     return results
+
+
+def _by_distance(trees: list[SphereTree], viewer: ArrayLike) -> Floats:
+    """Share of the view that the smaller body of each pair fills."""
+    eye = np.asarray(as_numbers(viewer, "viewer"), dtype=np.float64)
+    if eye.shape != (3,):
+        raise OptionError(f"viewer has shape {eye.shape}, expected (3,): a point")
+    if not np.isfinite(eye).all():
+        raise OptionError(f"viewer is {shown(eye.tolist())}, expected a point with finite coordinates")
+    root = np.array([tree.roots() for tree in trees]).reshape(-1, 2, 4)
+    exists = np.isfinite(root).all(axis=(1, 2))  # bodies without triangles are neither seen nor searched
+    root = np.where(exists[:, None, None], root, 0.0)
+    unit = np.maximum(np.abs(root).max(axis=(1, 2)), float(np.abs(eye).max()))[:, None, None]
+    unit[unit == 0.0] = 1.0  # squares are then moderate
+    size = 2.0 * (root[:, :, 3:] / unit)[:, :, 0]
+    distance = np.linalg.norm(root[:, :, :3] / unit - eye / unit, axis=2)
+    is_far = distance > size
+    share = np.where(is_far, size / np.where(is_far, distance, 1.0), 1.0).min(axis=1) ** 2 * exists
+    return share if share.any() else np.ones(len(trees))

@@ -37,10 +37,7 @@ def _halve_the_widest(middle, start, stop, label, branching):
             extent[group], cut[group] = max(hi[k] - lo[k], 0.0), 0.5 * lo[k] + 0.5 * hi[k]
         if count == branching:
             return count
-        widest = 0
-        for group in range(1, count):
-            if extent[group] > extent[widest]:
-                widest = group
+        widest = np.argmax(extent[:count])
         if extent[widest] == 0.0:
             return count
         moved = 0

@@ -51,13 +51,12 @@ def _union_cost(a, b):
 def merge(need, branching, chosen):
     """MERGE: fill ``chosen``, return how many spheres there are."""
     sphere_count, piece_count = need.shape
-    everyone = np.ones(sphere_count, np.bool_)
     group_of = np.full(sphere_count, -1)
     group_need = np.zeros((sphere_count, sphere_count))
     sphere = np.zeros(sphere_count, np.int64)
     count = 0
     for j in range(piece_count):
-        owner = _nearest(need, everyone, j, -1)
+        owner = np.argmin(need[:, j])
         if group_of[owner] < 0:
             group_of[owner] = count
             sphere[count] = owner
@@ -95,13 +94,11 @@ def merge(need, branching, chosen):
 def burst(need, branching, chosen):
     """BURST: fill ``chosen``, return how many spheres there are."""
     sphere_count, piece_count = need.shape
-    alive = np.ones(sphere_count, np.bool_)
+    alive = np.zeros(sphere_count, np.bool_)
     owner, heir = np.zeros(piece_count, np.int64), np.zeros(piece_count, np.int64)
-    is_owner = np.zeros(sphere_count, np.bool_)
     for j in range(piece_count):
-        owner[j] = _nearest(need, alive, j, -1)
-        is_owner[owner[j]] = True
-    alive[:] = is_owner
+        owner[j] = np.argmin(need[:, j])
+        alive[owner[j]] = True
     left = alive.sum()
     for j in range(piece_count):
         heir[j] = _nearest(need, alive, j, owner[j])

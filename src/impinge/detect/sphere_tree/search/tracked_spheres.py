@@ -247,8 +247,7 @@ def bind_body(
     body: SurfaceLike | EmbeddedBody, tree: SphereHierarchy | None, tracking: str, controls: int, letter: str
 ) -> BodyBinding:
     """Check a body and its options."""
-    is_soft = hasattr(body, "coarse") and hasattr(body, "rest_surface")
-    soft = cast(EmbeddedBody, body) if is_soft else None
+    soft = cast(EmbeddedBody, body) if hasattr(body, "coarse") and hasattr(body, "rest_surface") else None
     surface = as_surface(cast(SurfaceLike, body), name=letter) if soft is None else soft.surface
     if tree is not None and not isinstance(tree, SphereHierarchy):
         raise OptionError(
