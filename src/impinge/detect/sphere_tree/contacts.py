@@ -146,12 +146,6 @@ class SphereContacts(Result):
         names = ("point", "normal", "depth", "possible_point", "possible_normal", "possible_depth")
         return super().to_dict() | {name: plain(getattr(self, name)) for name in names}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the result without the bodies."""
-        return {**self.__dict__, "bodies": ()}
-
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the bodies as they are now and the spheres of all pairs; to a file if ``path`` is given."""
-        from importlib import import_module
-
-        return import_module("impinge.view.picture").plot_spheres(self, path)
+        return self._plot("plot_spheres", path)

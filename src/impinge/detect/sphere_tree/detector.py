@@ -43,7 +43,7 @@ from numpy.typing import ArrayLike
 from impinge.backend.clock import now_ns
 from impinge.backend.stages import NO_STAGES, start_stages
 from impinge.budget import NEVER, Budget
-from impinge.checks import Cancel, Floats, as_choice, as_transform, as_whole, check_cancel
+from impinge.checks import Cancel, Floats, Stats, as_choice, as_transform, as_whole, check_cancel
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.results import Reason
 from impinge.detect.sphere_tree.contacts import SphereContacts
@@ -253,7 +253,9 @@ class SphereTree:
             a.set_state(matrix_a)
             if b is not a:
                 b.set_state(matrix_b)
-            return self._search(context, budget, level, triangle_filter, max_pairs, cancel)
+            if context.level != level:
+                context.set_level(level)
+            return self._search(context, budget, triangle_filter, max_pairs, cancel)
         finally:
             for lock in locks[:held]:
                 lock.release()
@@ -262,81 +264,53 @@ class SphereTree:
         self,
         context: SearchContext,
         budget: Budget,
-        level: int | None,
-        triangle_filter: TriangleFilter | None,
-        max_pairs: int | None,
+        kept: TriangleFilter | None,
+        most: int | None,
         cancel: Cancel | None,
     ) -> SphereContacts:
-        """Search with a bound context, under the locks of its trees."""
-        stages, end = start_stages(), budget.end_ns
+        """Search with a bound context, under the locks of its trees, for at most so many pairs of triangles."""
+        stages, end, level = start_stages(), budget.end_ns, context.level
         a, b = trees = context.trees
-        if context.level != level:
-            context.set_level(level)
         if a.is_layered or b.is_layered:
-            deadline = context.deadline(budget.began_ns, end)
-            if not all(not tree.is_layered or tree.track_all(deadline) for tree in trees):
+            latest = context.deadline(budget.began_ns, end)
+            if not all(not tree.is_layered or tree.track_all(latest) for tree in trees):
                 end = 0
         if stages is not NO_STAGES:
             stages.done("update")
-        searched, possible, certain = context.search(budget, end, cancel)
+        stop, lowest, deadline, tests, possible, certain, stats = context.search(budget, end, cancel)
         if stages is not NO_STAGES:
             stages.done("search")
         reached, reason = max(a.layout.finest, b.layout.finest), cast("Reason | None", None)
-        if searched.waiting:
-            is_cancelled = cancel is not None and searched.stop == OUT_OF_TIME and cancel.is_set()
-            reached, reason = searched.level, "cancelled" if is_cancelled else "budget"
-        stats: dict[str, Any] = {
-            "tests": searched.tests,
-            "tracked_blocks": searched.tracked,
-            "queue_peak": searched.queue_peak,
-            "followed_newest": searched.followed_newest,
-            "outdated": not searched.is_current,
-        }
+        if len(possible):
+            is_cancelled = cancel is not None and stop == OUT_OF_TIME and cancel.is_set()
+            reached, reason = lowest, "cancelled" if is_cancelled else "budget"
         if level is not None:
             leaf_a, leaf_b = (tree.tree.child_count == 0 for tree in trees)
             are_leaves = leaf_a[certain[:, 0]] & leaf_b[certain[:, 1]]
             if not are_leaves.all():
                 possible, certain = np.concatenate([possible, certain[~are_leaves]]), certain[are_leaves]
                 reached, reason = min(reached, level), reason or "limit"
-        if triangle_filter is not None:
-            possible, certain = triangle_filter.nodes(possible), triangle_filter.nodes(certain)
+        if kept is not None:
+            possible, certain = kept.nodes(possible), kept.nodes(certain)
             reason = reason if len(possible) else None
-        pairs, kind, tests = None, None, searched.tests
+        pairs, kind = None, None
         if self._exact is not None:
-            tests_left = budget.tests - searched.tests
-            found = self._exact.resolve(trees, certain, tests_left, searched.deadline, cancel, triangle_filter)
-            if found.stopped is not None:
-                context.stop_later(found.stopped, found.listing_ns)
-            certain, pairs, kind = found.certain, found.pairs, found.kind
-            if len(found.untested):
-                possible = np.concatenate([found.untested, possible])
+            limits = budget.tests - tests, deadline
+            certain, untested, pairs, kind, counters = self._exact.resolve(context, certain, limits, cancel, kept)
+            stats |= counters
+            tests += counters["triangle_tests"]
+            if len(untested):
+                possible = np.concatenate([untested, possible])
                 reason = reason or ("cancelled" if cancel is not None and cancel.is_set() else "budget")
-            if max_pairs is not None and len(pairs) > max_pairs:
-                pairs, kind, reason = pairs[:max_pairs], kind[:max_pairs], reason or "limit"
-            stats["triangle_tests"], stats["exact_tests"] = found.triangle_tests, found.exact_tests
-            tests += found.triangle_tests
+            if most is not None and len(pairs) > most:
+                pairs, kind, reason = pairs[:most], kind[:most], reason or "limit"
         spheres = (a.spheres, b.spheres)
         if context.one_body is not None:
             spheres = (a.spheres._replace(one_body=context.one_body),) * 2
-        fields: dict[str, Any] = {
-            "certain": certain,
-            "possible": possible,
-            "level": reached,
-            "tests": tests,
-            "pairs": pairs,
-            "kind": kind,
-            "is_self": self.is_self,
-            "spheres": spheres,
-            "surfaces": ((a.orientation, a.x, a.faces, a.matrix), (b.orientation, b.x, b.faces, b.matrix)),
-            "bodies": self.bodies,
-            "complete": reason is None,
-            "reason": reason,
-            "method": self.name,
-            "stats": stats,
-            "elapsed_ms": 1e-6 * (now_ns() - budget.began_ns),
-        }
-        result = object.__new__(SphereContacts)  # the constructor would take microseconds longer
-        object.__setattr__(result, "__dict__", fields)
+        surfaces = (a.orientation, a.x, a.faces, a.matrix), (b.orientation, b.x, b.faces, b.matrix)
+        found = {"certain": certain, "possible": possible, "level": reached, "pairs": pairs, "kind": kind}
+        found["tests"] = tests
+        result = self._result(budget, reason, stats, **found, spheres=spheres, surfaces=surfaces)
         if stages is not NO_STAGES:
             stages.done("list")
             stats.update(stages.times())
@@ -347,20 +321,18 @@ class SphereTree:
         """The result without any test: both roots are possible; nothing is, where a body has no triangles."""
         is_empty = not all(body.live_count for body in self.bodies)
         reason: Reason | None = None if is_empty else "cancelled" if cancel and cancel.is_set() else "budget"
-        return SphereContacts(
-            certain=NO_PAIRS,
-            possible=NO_PAIRS if is_empty else np.zeros((1, 2), dtype=np.int32),
-            level=0,
-            pairs=NO_PAIRS if self.exact else None,
-            kind=NO_KINDS if self.exact else None,
-            is_self=self.is_self,
-            bodies=self.bodies,
-            complete=is_empty,
-            reason=reason,
-            method=self.name,
-            stats={"tests": 0, "outdated": not is_empty},
-            elapsed_ms=1e-6 * (now_ns() - budget.began_ns),
-        )
+        possible = NO_PAIRS if is_empty else np.zeros((1, 2), dtype=np.int32)
+        pairs, kind = (NO_PAIRS, NO_KINDS) if self.exact else (None, None)
+        stats: Stats = {"tests": 0, "outdated": not is_empty}
+        return self._result(budget, reason, stats, certain=NO_PAIRS, possible=possible, level=0, pairs=pairs, kind=kind)
+
+    def _result(self, budget: Budget, reason: Reason | None, stats: Stats, **found: Any) -> SphereContacts:
+        """A result without its constructor, which would take microseconds longer."""
+        found |= {"is_self": self.is_self, "bodies": self.bodies, "method": self.name, "stats": stats}
+        found |= {"reason": reason, "complete": reason is None, "elapsed_ms": 1e-6 * (now_ns() - budget.began_ns)}
+        result = object.__new__(SphereContacts)
+        object.__setattr__(result, "__dict__", found)
+        return result
 
     def skipped(self) -> SphereContacts:
         """The result of a query without any time: nothing is ruled out."""
@@ -376,10 +348,9 @@ def _wait_for(lock: Any, budget: Budget, cancel: Cancel | None) -> bool:
     """Wait for a lock until the time is up or the query is cancelled; whether it was acquired."""
     while cancel is None or not cancel.is_set():
         left = NEVER if budget.end_ns == NEVER else max(budget.end_ns - now_ns(), 0)
-        if cancel is None:
-            return bool(lock.acquire(timeout=-1.0 if left == NEVER else 1e-9 * left))
-        if lock.acquire(timeout=1e-9 * min(left, SLICE_NS)):
+        wait = left if cancel is None else min(left, SLICE_NS)
+        if lock.acquire(timeout=-1.0 if wait == NEVER else 1e-9 * wait):
             return True
-        if left == 0:
+        if wait == left:
             return False
     return False

@@ -15,6 +15,7 @@ import hashlib
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -114,12 +115,11 @@ class SphereHierarchy:
     def for_mesh(self, mesh: TriMesh) -> SphereHierarchy:
         """This tree, if its pieces are those of ``mesh``, deformed or not; else a ``MeshError``."""
         snapshot = mesh.snapshot()
-        live = len(snapshot.live)
         if self.faces_digest != digest_of_faces(snapshot.elements, snapshot.live, len(snapshot.vertices)):
             raise MeshError(
                 f"the sphere tree belongs to another mesh than this one of {len(snapshot.vertices)} vertices and "
-                f"{live} live triangles (the tree's has {len(self.rest)} vertices); build a tree for it with "
-                "build_spheres, also after triangles were added or removed"
+                f"{len(snapshot.live)} live triangles (the tree's has {len(self.rest)} vertices); build a tree for it "
+                "with build_spheres, also after triangles were added or removed"
             )
         if len(self.rest) != len(snapshot.vertices) or self.piece_triangle.max() >= len(snapshot.elements):
             raise MeshError(
@@ -147,6 +147,7 @@ class SphereHierarchy:
 
 
 _FIELDS = [each.name for each in fields(SphereHierarchy)]
+_SCALARS = ("faces_digest", "kind", "builder", "branching")
 _NO_ARCHIVE = (ValueError, EOFError, KeyError, RuntimeError, OverflowError, zipfile.BadZipFile, zlib.error)
 """Errors from reading bytes that are no archive, or a broken one."""
 
@@ -182,59 +183,44 @@ def _read(path: Path) -> dict[str, Any]:
             f"{path} holds a sphere tree of version {int(found['version'])}, expected version {VERSION}; build it again"
         )
     tree: dict[str, Any] = {name: found[name] for name in _FIELDS}
-    if not _is_sound(tree):
+    if not all(_checks(tree)):
         raise FileError(f"{path} holds a damaged sphere tree: its arrays do not fit together; build it again")
-    return tree | {name: tree[name].item() for name in ("faces_digest", "kind", "builder", "branching")}
+    return tree | {name: tree[name].item() for name in _SCALARS}
 
 
-def _is_sound(tree: dict[str, Any]) -> bool:
-    """Whether arrays have the right types and shapes and refer to one another: no query can leave them."""
-    scalars = ("faces_digest", "kind", "builder", "branching")
-    if any((tree[name].ndim == 0) != (name in scalars) for name in _FIELDS):
-        return False
-    if tree["branching"].dtype.kind not in "iu" or any(tree[name].dtype.kind != "U" for name in scalars[:3]):
-        return False
-    if tree["kind"].item() not in ("wrapped", "layered") or tree["builder"].item() not in ("medial", "octree"):
-        return False
+def _checks(tree: dict[str, Any]) -> Iterator[Any]:
+    """Whether arrays have the right types and shapes and refer to one another: no query can leave them.
+
+    A check relies on those before it.
+    """
+    yield all((tree[name].ndim == 0) == (name in _SCALARS) for name in _FIELDS)
+    yield all(tree[name].dtype.kind in ("iu" if name == "branching" else "U") for name in _SCALARS)
+    yield tree["kind"].item() in ("wrapped", "layered") and tree["builder"].item() in ("medial", "octree")
     nodes, pieces = len(tree["radius"]), len(tree["piece_triangle"])
     floats = {"centre": (nodes, 3), "radius": (nodes,), "piece_corner": (pieces, 3, 3), "rest": (len(tree["rest"]), 3)}
-    shapes = dict.fromkeys(("first_child", "child_count", "parent", "piece_start", "piece_stop"), (nodes,)) | floats
-    shapes |= {"level_start": (len(tree["level_start"]),), "piece_triangle": (pieces,)}
-    for name, shape in shapes.items():
-        if tree[name].shape != shape or tree[name].dtype != (np.float64 if name in floats else np.int32):
-            return False
+    ints = dict.fromkeys(("first_child", "child_count", "parent", "piece_start", "piece_stop"), (nodes,))
+    ints |= {"level_start": (len(tree["level_start"]),), "piece_triangle": (pieces,)}
+    for shapes, dtype in ((floats, np.float64), (ints, np.int32)):
+        yield all(tree[name].shape == shape and tree[name].dtype == dtype for name, shape in shapes.items())
 
     # nodes are ordered level by level, siblings together and in order
     level, first, count = tree["level_start"], tree["first_child"], tree["child_count"]
-    if nodes == 0 or len(level) < 2 or level[0] != 0 or level[-1] != nodes or not (np.diff(level) > 0).all():
-        return False
-    if (count < 0).any() or int(count.sum(dtype=np.int64)) != nodes - 1:
-        return False
+    yield nodes > 0 and len(level) > 1 and level[0] == 0 and level[-1] == nodes and (np.diff(level) > 0).all()
+    yield (count >= 0).all() and int(count.sum(dtype=np.int64)) == nodes - 1
     inner = np.flatnonzero(count > 0)
     height = np.repeat(np.arange(len(level) - 1), np.diff(level))
     parent = np.concatenate([[NONE], np.repeat(inner, count[inner])])
-    if not (
-        (tree["parent"] == parent).all()
-        and (first[inner] == 1 + np.cumsum(count[inner]) - count[inner]).all()
-        and (first[count == 0] == NONE).all()
-        and (height[1:] == height[parent[1:]] + 1).all()
-    ):
-        return False
+    yield (tree["parent"] == parent).all()
+    yield (first[inner] == 1 + np.cumsum(count[inner]) - count[inner]).all() and (first[count == 0] == NONE).all()
+    yield (height[1:] == height[parent[1:]] + 1).all()
 
     # spheres are finite, and the pieces below a node are those below its children; all below the root
     start, stop = tree["piece_start"], tree["piece_stop"]
     last = first[inner] + count[inner] - 1
     is_next = np.flatnonzero(parent[1:-1] == parent[2:]) + 1
-    return bool(
-        all(np.isfinite(tree[name]).all() for name in floats)
-        and (tree["radius"] >= 0.0).all()
-        and start[0] == 0
-        and stop[0] == pieces
-        and (start < stop).all()
-        and (start[first[inner]] == start[inner]).all()
-        and (stop[last] == stop[inner]).all()
-        and (stop[is_next] == start[is_next + 1]).all()
-        and (tree["piece_triangle"] >= 0).all()
-        and (tree["piece_corner"] >= 0.0).all()
-        and (np.abs(tree["piece_corner"].sum(axis=2) - 1.0) < CORNER_SLACK).all()
-    )
+    yield all(np.isfinite(tree[name]).all() for name in floats) and (tree["radius"] >= 0.0).all()
+    yield start[0] == 0 and stop[0] == pieces and (start < stop).all()
+    yield (start[first[inner]] == start[inner]).all() and (stop[last] == stop[inner]).all()
+    yield (stop[is_next] == start[is_next + 1]).all()
+    yield (tree["piece_triangle"] >= 0).all() and (tree["piece_corner"] >= 0.0).all()
+    yield (np.abs(tree["piece_corner"].sum(axis=2) - 1.0) < CORNER_SLACK).all()

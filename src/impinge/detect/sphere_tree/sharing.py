@@ -32,11 +32,7 @@ SKIPPED_NS = 8_000
 
 
 def share_budget(
-    trees: Iterable[SphereTree],
-    budget_ms: float,
-    *,
-    weights: ArrayLike | None = None,
-    viewer: ArrayLike | None = None,
+    trees: Iterable[SphereTree], budget_ms: float, *, weights: ArrayLike | None = None, viewer: ArrayLike | None = None
 ) -> list[SphereContacts]:
     """Query many detectors within one budget, shared evenly, by weights, or by the distance to a viewer.
 

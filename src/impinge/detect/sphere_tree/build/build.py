@@ -29,7 +29,7 @@ import numpy as np
 
 from impinge.checks import NONE, Floats, Ints, as_choice, as_number, as_whole
 from impinge.detect.sphere_tree.build import clusters_kernels as kernels
-from impinge.detect.sphere_tree.build.clusters import Draft, draft_by_clusters, radii_around
+from impinge.detect.sphere_tree.build.clusters import draft_by_clusters, radii_around
 from impinge.detect.sphere_tree.build.medial import draft_by_medial_axis
 from impinge.detect.sphere_tree.build.pieces import Pieces, cut_to_length, length_for
 from impinge.detect.sphere_tree.build.sinking import outward_sign, sunk_centres
@@ -125,12 +125,23 @@ def build_spheres(
 
     count = int(PIECES_PER_LEAF * min(float(branching) ** levels, float(LEAVES_TO_CUT_FOR)))
     pieces = cut_to_length(live, near, faces, length_for(live, near, faces, count))
-    draft = None
+    draft, points = None, pieces.points(near, faces)
     if builder == "medial":
-        draft = _draft_medial(near, faces, live, pieces, branching, levels, samples, seed)
+        solid, lack = TriMesh(near, faces[live], validate="trust"), "is open"
+        if solid.is_closed:
+            of_solid = Pieces(np.searchsorted(live, pieces.triangle).astype(np.int32), pieces.corner)
+            with _progress(branching, levels) as step:
+                draft = draft_by_medial_axis(solid, of_solid, points, branching, levels, samples, seed, step)
+            lack = "encloses nothing"
+        if draft is None:
+            logger.warning(
+                "the surface %s, so it has no medial axis; its sphere tree is built with builder='octree'", lack
+            )
+        else:
+            draft = draft._replace(pieces=Pieces(live[draft.pieces.triangle], draft.pieces.corner))
     built_by: Builder = "octree" if draft is None else "medial"
     if draft is None:
-        draft = draft_by_clusters(pieces, pieces.points(near, faces), branching=branching, levels=levels)
+        draft = draft_by_clusters(pieces, points, branching=branching, levels=levels)
     parent, level_start = draft.parent, draft.level_start
     child_count = np.bincount(parent[1:], minlength=len(parent)).astype(np.int32)
     first_child: Ints = np.full(len(parent), NONE, dtype=np.int32)
@@ -169,41 +180,10 @@ def build_spheres(
     # scaling back may cost subnormal radii some units for each level from the leaves up
     height = np.repeat(np.arange(len(level_start) - 1, 0, -1), np.diff(level_start))
     unit = np.finfo(np.float64).smallest_subnormal if factor > 1.0 / TINY else 0.0
-    return SphereHierarchy(
-        centre=centre / factor,
-        radius=radius / factor + 8.0 * height * unit,
-        first_child=first_child,
-        child_count=child_count,
-        parent=parent,
-        level_start=level_start,
-        piece_triangle=pieces.triangle,
-        piece_corner=pieces.corner,
-        piece_start=start.astype(np.int32),
-        piece_stop=stop.astype(np.int32),
-        rest=np.array(vertices),
-        faces_digest=digest_of_faces(faces, live, len(vertices)),
-        branching=branching,
-        kind=kind,
-        builder=built_by,
-    )
-
-
-def _draft_medial(
-    x: Floats, faces: Ints, live: Ints, pieces: Pieces, branching: int, levels: int, samples: int, seed: int
-) -> Draft | None:
-    """The tree along the medial axis; None, with a warning in the log, if the surface has no inside."""
-    body, draft, lack = TriMesh(x, faces[live], validate="trust"), None, "is open"
-    if body.is_closed:
-        of_body = Pieces(np.searchsorted(live, pieces.triangle).astype(np.int32), pieces.corner)
-        points, lack = pieces.points(x, faces), "encloses nothing"
-        with _progress(branching, levels) as step:
-            draft = draft_by_medial_axis(
-                body, of_body, points, branching=branching, levels=levels, samples=samples, seed=seed, step=step
-            )
-    if draft is None:
-        logger.warning("the surface %s, so it has no medial axis; its sphere tree is built with builder='octree'", lack)
-        return None
-    return draft._replace(pieces=Pieces(live[draft.pieces.triangle], draft.pieces.corner))
+    nodes = centre / factor, radius / factor + 8.0 * height * unit, first_child, child_count, parent, level_start
+    ranges = start.astype(np.int32), stop.astype(np.int32)
+    digest = digest_of_faces(faces, live, len(vertices))
+    return SphereHierarchy(*nodes, *pieces, *ranges, np.array(vertices), digest, branching, kind, built_by)
 
 
 @contextmanager

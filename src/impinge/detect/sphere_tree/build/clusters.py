@@ -46,16 +46,11 @@ class Growth:
         self._parents = [np.full(1, NONE, dtype=np.int32)]
         self._level_start = [0, 1]
 
-    @property
-    def open_count(self) -> int:
-        """Number of open nodes."""
-        return self._level_start[-1] - self._level_start[-2]
-
     def rows(self) -> tuple[Wide, Wide]:
         """The pieces of the open nodes, node by node, and how many each has."""
         rows = np.argsort(self.owner, kind="stable")
         rows = rows[np.searchsorted(self.owner[rows], 0) :]
-        return rows, np.bincount(self.owner[rows], minlength=self.open_count)
+        return rows, np.bincount(self.owner[rows], minlength=self._level_start[-1] - self._level_start[-2])
 
     def divide(self, rows: Wide, label: Wide, child_count: Wide) -> bool:
         """Give open nodes children, ``label`` for each piece in ``rows``; False if no node has several."""
@@ -72,11 +67,6 @@ class Growth:
         self.leaf[rows[stays]] = self._level_start[-1] + child[stays]
         self._level_start.append(self._level_start[-1] + int(child_count.sum()))
         return True
-
-    def replace_pieces(self, pieces: Pieces, points: Floats, source: Wide) -> None:
-        """Replace the pieces in ``source`` by their parts."""
-        self.pieces, self.points = pieces, points
-        self.owner, self.leaf = self.owner[source], self.leaf[source]
 
     def draft(self) -> Draft:
         """The tree so far."""

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from impinge.backend.jit import compiled, inlined, kernel, prange
-from impinge.detect.sphere_tree.build.enclosing_ball_kernels import ball_around_balls, ball_around_points
+from impinge.detect.sphere_tree.build.enclosing_ball_kernels import ball_around_balls, ball_around_points, distance_sq
+from impinge.exact.orientation import point
 
 ROUNDS = 4
 """Rounds of k-means. More change radii by less than a percent."""
@@ -15,22 +16,6 @@ OUTWARDS = 1.0 + 16.0 * 2.0**-53
 """Factor that makes a computed distance an upper bound, of its own rounding and of that of a test against it."""
 TINY_SQ = 1e-280
 """Squares below may have lost bits to underflow."""
-
-
-@compiled
-def _widest(middle, start, stop, label, group, lo, hi):
-    """Extent of a group's middles along their widest axis, and that axis; fills their box."""
-    lo[:], hi[:] = math.inf, -math.inf
-    for i in range(start, stop):
-        if label[i] == group:
-            for k in range(3):
-                lo[k] = min(lo[k], middle[i, k])
-                hi[k] = max(hi[k], middle[i, k])
-    axis = 0
-    for k in range(1, 3):
-        if hi[k] - lo[k] > hi[axis] - lo[axis]:
-            axis = k
-    return max(hi[axis] - lo[axis], 0.0), axis
 
 
 @compiled
@@ -43,14 +28,16 @@ def _halve_the_widest(middle, start, stop, label, branching):
     fresh = (0, 0)
     while True:
         for group in fresh:
-            extent[group], axis[group] = _widest(middle, start, stop, label, group, lo, hi)
-            cut[group] = 0.5 * lo[axis[group]] + 0.5 * hi[axis[group]]
+            lo[:], hi[:] = math.inf, -math.inf
+            for i in range(start, stop):
+                if label[i] == group:
+                    for k in range(3):
+                        lo[k], hi[k] = min(lo[k], middle[i, k]), max(hi[k], middle[i, k])
+            axis[group] = k = np.argmax(hi - lo)
+            extent[group], cut[group] = max(hi[k] - lo[k], 0.0), 0.5 * lo[k] + 0.5 * hi[k]
         if count == branching:
             return count
-        widest = 0
-        for group in range(1, count):
-            if extent[group] > extent[widest]:
-                widest = group
+        widest = np.argmax(extent[:count])
         if extent[widest] == 0.0:
             return count
         moved = 0
@@ -93,12 +80,9 @@ def _divide(middle, start, stop, label, branching):
             for group in range(count):
                 if size[group] == 0:
                     continue
-                distance_sq = 0.0
-                for k in range(3):
-                    distance_sq += (middle[i, k] - mean[group, k]) ** 2
-                if distance_sq < best_sq:
-                    best_sq = distance_sq
-                    label[i] = group
+                group_sq = distance_sq(point(middle, i), point(mean, group))
+                if group_sq < best_sq:
+                    best_sq, label[i] = group_sq, group
     _mean_of_groups(middle, start, stop, label, count, mean, size)
     used = 0
     for group in range(count):
@@ -128,8 +112,8 @@ def balls_around_pieces(start, stop, points, centre):
 def _distance_or_more(p, q):
     """The distance of two points as computed, or an upper bound where squares underflow."""
     dx, dy, dz = abs(p[0] - q[0]), abs(p[1] - q[1]), abs(p[2] - q[2])
-    distance_sq = dx * dx + dy * dy + dz * dz
-    return math.sqrt(distance_sq) if distance_sq > TINY_SQ else 1.75 * max(dx, dy, dz)
+    square = dx * dx + dy * dy + dz * dz
+    return math.sqrt(square) if square > TINY_SQ else 1.75 * max(dx, dy, dz)
 
 
 @kernel(parallel_from=8)

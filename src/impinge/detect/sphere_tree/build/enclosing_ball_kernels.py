@@ -15,7 +15,8 @@ import math
 
 import numpy as np
 
-from impinge.backend.jit import compiled
+from impinge.backend.jit import compiled, inlined
+from impinge.exact.orientation import point
 
 CONTAINS = 1.0 + 1e-12
 """A point whose squared distance is this many times the squared radius still counts as inside, while searching."""
@@ -25,19 +26,32 @@ STEPS = 200
 """Steps towards the ball around balls: the radius is within a percent of the least."""
 
 
+@inlined
+def distance_sq(p, q):
+    """Squared distance of two points."""
+    dx, dy, dz = p[0] - q[0], p[1] - q[1], p[2] - q[2]
+    return dx * dx + dy * dy + dz * dz
+
+
 @compiled
-def _solve(gram, right, solution):
-    """Solve a symmetric system of three equations by Cramer's rule; False if it is singular."""
-    a, b, c = gram[0, 0], gram[0, 1], gram[0, 2]
-    d, e, f = gram[1, 1], gram[1, 2], gram[2, 2]
-    m0, m1, m2 = d * f - e * e, c * e - b * f, b * e - c * d
-    determinant = a * m0 + b * m1 + c * m2
-    if not determinant > 1e-14 * a * d * f:
-        return False
-    solution[0] = (right[0] * m0 + right[1] * m1 + right[2] * m2) / determinant
-    solution[1] = (right[0] * m1 + right[1] * (a * f - c * c) + right[2] * (b * c - a * e)) / determinant
-    solution[2] = (right[0] * m2 + right[1] * (b * c - a * e) + right[2] * (a * d - b * b)) / determinant
-    return True
+def spread(position, ids, most, chosen):
+    """Choose up to ``most`` of some points by farthest-point sampling, the first one first; returns how many.
+
+    Points that coincide with a chosen one are left out.
+    """
+    nearest_sq = np.full(len(ids), math.inf)
+    at, count = 0, min(most, len(ids))
+    for k in range(count):
+        chosen[k] = ids[at]
+        last, farthest = point(position, ids[at]), 0
+        for i in range(len(ids)):
+            nearest_sq[i] = min(nearest_sq[i], distance_sq(point(position, ids[i]), last))
+            if nearest_sq[i] > nearest_sq[farthest]:
+                farthest = i
+        if nearest_sq[farthest] <= 0.0:
+            return k + 1
+        at = farthest
+    return count
 
 
 @compiled
@@ -50,17 +64,25 @@ def _ball_through(basis, mask, entering, count, centre):
             for k in range(3):
                 vector[used, k] = basis[i, k] - entering[k]
             used += 1
-    gram, right, weight = np.eye(3), np.zeros(3), np.zeros(3)  # unused equations are those of the identity
+    gram, right = np.eye(3), np.zeros(3)  # unused equations are those of the identity
     for i in range(used):
         for j in range(used):
             dot = vector[i, 0] * vector[j, 0] + vector[i, 1] * vector[j, 1] + vector[i, 2] * vector[j, 2]
             gram[i, j] = 2.0 * dot
         right[i] = 0.5 * gram[i, i]
-    if not _solve(gram, right, weight):
+    # solve for weights by Cramer's rule
+    a, b, c = gram[0, 0], gram[0, 1], gram[0, 2]
+    d, e, f = gram[1, 1], gram[1, 2], gram[2, 2]
+    m0, m1, m2, m3 = d * f - e * e, c * e - b * f, b * e - c * d, b * c - a * e
+    determinant = a * m0 + b * m1 + c * m2
+    if not determinant > 1e-14 * a * d * f:
         return -1.0
+    s = (right[0] * m0 + right[1] * m1 + right[2] * m2) / determinant
+    t = (right[0] * m1 + right[1] * (a * f - c * c) + right[2] * m3) / determinant
+    u = (right[0] * m2 + right[1] * m3 + right[2] * (a * d - b * b)) / determinant
     radius_sq = 0.0
     for k in range(3):
-        offset = weight[0] * vector[0, k] + weight[1] * vector[1, k] + weight[2] * vector[2, k]
+        offset = s * vector[0, k] + t * vector[1, k] + u * vector[2, k]
         centre[k] = entering[k] + offset
         radius_sq += offset * offset
     return radius_sq
@@ -78,9 +100,7 @@ def _exchange(basis, count, entering, centre, trial):
             continue
         holds = True
         for i in range(count):
-            dx, dy, dz = basis[i, 0] - trial[0], basis[i, 1] - trial[1], basis[i, 2] - trial[2]
-            if dx * dx + dy * dy + dz * dz > radius_sq * CONTAINS:
-                holds = False
+            holds &= distance_sq(point(basis, i), trial) <= radius_sq * CONTAINS
         if holds:
             best_mask, best_sq = mask, radius_sq
             centre[:] = trial
@@ -100,10 +120,9 @@ def _farthest(points, start, stop, centre):
     """The point farthest from ``centre`` (the first of several), and its squared distance."""
     best, best_sq = start, -1.0
     for i in range(start, stop):
-        dx, dy, dz = points[i, 0] - centre[0], points[i, 1] - centre[1], points[i, 2] - centre[2]
-        distance_sq = dx * dx + dy * dy + dz * dz
-        if distance_sq > best_sq:
-            best, best_sq = i, distance_sq
+        far_sq = distance_sq(point(points, i), centre)
+        if far_sq > best_sq:
+            best, best_sq = i, far_sq
     return best, best_sq
 
 
@@ -126,24 +145,16 @@ def ball_around_points(points, start, stop, centre):
 
 
 @compiled
-def _reach(centres, radii, start, stop, centre):
-    """The ball that reaches farthest from ``centre``, and how far."""
-    best, best_reach = start, -1.0
-    for i in range(start, stop):
-        dx, dy, dz = centres[i, 0] - centre[0], centres[i, 1] - centre[1], centres[i, 2] - centre[2]
-        reach = math.sqrt(dx * dx + dy * dy + dz * dz) + radii[i]
-        if reach > best_reach:
-            best, best_reach = i, reach
-    return best, best_reach
-
-
-@compiled
 def ball_around_balls(centres, radii, start, stop, centre):
     """Move ``centre``, the first guess, to where the ball around the balls is small."""
     at = centre.copy()
     least = math.inf
     for step in range(STEPS):
-        far, reach = _reach(centres, radii, start, stop, at)
+        far, reach = start, -1.0  # the ball that reaches farthest, and how far
+        for i in range(start, stop):
+            its_reach = math.sqrt(distance_sq(point(centres, i), at)) + radii[i]
+            if its_reach > reach:
+                far, reach = i, its_reach
         if reach < least:
             least = reach
             centre[:] = at

@@ -23,11 +23,11 @@ Departures Pieces replace samples: what is covered is the surface. Cover spheres
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from impinge.checks import NONE, Floats, sorted_unique
+from impinge.checks import NONE, Floats, distinct_rows, sorted_unique
 from impinge.detect.sphere_tree.build import reduction_kernels as kernels
 from impinge.detect.sphere_tree.build.clusters import Draft, Growth, Wide, balls_around, cluster, middles, radii_around
 from impinge.detect.sphere_tree.build.medial_axis import MedialSpheres, medial_spheres, signed_depth, surface_samples
@@ -57,24 +57,15 @@ NODES_AT_ONCE = 32
 """Nodes that are reduced between two steps of the progress bar."""
 
 
-class _Chosen(NamedTuple):
-    """A few spheres per node, shape (n, branching)."""
+Step: TypeAlias = Callable[[int], None]
 
-    kept: Wide
-    centre: Floats
-    radius: Floats
+
+Chosen: TypeAlias = tuple[Wide, Floats, Floats]
+"""A few spheres per node: how many, and centres and radii, shape (n, branching)."""
 
 
 def draft_by_medial_axis(
-    body: TriMesh,
-    pieces: Pieces,
-    points: Floats,
-    *,
-    branching: int,
-    levels: int,
-    samples: int,
-    seed: int,
-    step: Callable[[int], None],
+    body: TriMesh, pieces: Pieces, points: Floats, branching: int, levels: int, samples: int, seed: int, step: Step
 ) -> Draft | None:
     """Divide the pieces of ``body``, whose triangles are all alive; None if it has no medial axis (no inside).
 
@@ -91,7 +82,7 @@ def draft_by_medial_axis(
             return None
         chosen = _reduce(body, tree, spheres, node, sphere, branching, step)
         rows, label = _assign(body, tree, chosen)
-        medial = _grow(body, tree, rows, label, chosen.centre)
+        medial = _grow(body, tree, rows, label, chosen[1])
         _, count = tree.rows()
         clusters = _grow(body, tree, rows, cluster(count, middles(tree.points[rows]), branching)[1], None)
         label, child_count, centre, error = _better(tree.owner[rows], medial, clusters)
@@ -131,19 +122,14 @@ def _refine(
         bad = sorted_unique(by_error[wants[by_node] & is_worst & (spheres.error[by_error] > 0.0)])
         if not len(bad):
             break
-        forming = spheres.refined(forming, bad)[:samples]
+        more = spheres.nearest[bad]
+        forming = np.concatenate([forming, more[distinct_rows(more)[0]]])[:samples]
     return forming, spheres, node, sphere
 
 
 def _reduce(
-    body: TriMesh,
-    tree: Growth,
-    spheres: MedialSpheres,
-    node: Wide,
-    sphere: Wide,
-    branching: int,
-    step: Callable[[int], None],
-) -> _Chosen:
+    body: TriMesh, tree: Growth, spheres: MedialSpheres, node: Wide, sphere: Wide, branching: int, step: Step
+) -> Chosen:
     """Choose a few spheres for each node, among its medial spheres and, behind these, the balls around its clusters."""
     rows, count = tree.rows()
     cluster_count, label = cluster(count, middles(tree.points[rows]), branching)
@@ -157,7 +143,7 @@ def _reduce(
     piece_start = np.concatenate([[0], np.cumsum(taken)])
     place = np.arange(piece_start[-1]) - np.repeat(piece_start[:-1], taken)
     first = np.repeat(np.cumsum(count) - count, taken)
-    points = tree.points[rows[first + place * np.repeat(count, taken) // np.repeat(taken, taken)]]
+    points = tree.points[rows[first + place * np.repeat(count, taken) // np.repeat(taken, taken)]].reshape(-1, 3)
     chosen, kept = np.zeros((len(count), branching), dtype=np.int64), np.zeros(len(count), dtype=np.int64)
     overshoot = np.zeros((len(count), branching))
     for begin in range(0, len(count), NODES_AT_ONCE):
@@ -167,23 +153,23 @@ def _reduce(
             chosen[some], overshoot[some], kept[some],
         )  # fmt: skip
         step(len(count[some]))
-    return _Chosen(kept, centre[chosen], np.maximum(overshoot + depth[chosen], 0.0))
+    return kept, centre[chosen], np.maximum(overshoot + depth[chosen], 0.0)
 
 
-def _assign(body: TriMesh, tree: Growth, chosen: _Chosen) -> tuple[Wide, Wide]:
+def _assign(body: TriMesh, tree: Growth, chosen: Chosen) -> tuple[Wide, Wide]:
     """The sphere of each piece of the open nodes; long pieces are cut."""
+    kept, centre, radius = chosen
     for last in (*(False,) * CUTS, True):
         rows, _ = tree.rows()
         owner, points = tree.owner[rows], tree.points[rows]
         label, straddles = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.bool_)
-        kernels.label_pieces.over(len(rows))(
-            points, owner, chosen.centre, chosen.radius**2, chosen.kept, label, straddles
-        )
-        is_cut = straddles & (edge_lengths(points).max(axis=1) > LONG * chosen.radius[owner, label])
+        kernels.label_pieces.over(len(rows))(points, owner, centre, radius**2, kept, label, straddles)
+        is_cut = straddles & (edge_lengths(points).max(axis=1) > LONG * radius[owner, label])
         if last or not is_cut.any():
             break
-        pieces, source = bisect(tree.pieces, tree.points, np.sort(rows[is_cut]))
-        tree.replace_pieces(pieces, pieces.points(body.vertices, body.faces), source)
+        tree.pieces, source = bisect(tree.pieces, tree.points, np.sort(rows[is_cut]))
+        tree.points = tree.pieces.points(body.vertices, body.faces)
+        tree.owner, tree.leaf = tree.owner[source], tree.leaf[source]
     return rows, label
 
 

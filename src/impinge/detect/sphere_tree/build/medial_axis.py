@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from impinge.checks import Bools, Floats, Ints, distinct_rows
+from impinge.checks import Floats, Ints
 from impinge.detect.proximity.closest_points import closest_points
 from impinge.mesh.tri_mesh import TriMesh
 
@@ -35,11 +34,6 @@ class MedialSpheres(NamedTuple):
     """Point of the surface nearest to the centre, shape (n, 3)."""
     forming: Ints
     """The four forming points, shape (n, 4)."""
-
-    def refined(self, forming: Floats, bad: NDArray[np.int64] | Bools) -> Floats:
-        """The forming points, and the surface points nearest to the centres of bad spheres."""
-        more = self.nearest[bad]
-        return np.concatenate([forming, more[distinct_rows(more)[0]]])
 
 
 def signed_depth(body: TriMesh, points: Floats) -> tuple[Floats, Floats]:
@@ -69,23 +63,17 @@ def medial_spheres(body: TriMesh, forming: Floats) -> MedialSpheres:
         tets = Delaunay(forming).simplices.astype(np.int32)
     except (QhullError, ValueError):  # all points in a plane: nothing is inside
         tets = np.zeros((0, 4), dtype=np.int32)
-    centre, is_usable = _circumcentres(forming[tets], body.bounds)
+    # centres of the circumspheres that are in the box around the body; a flat tet has none
+    corner, (low, high) = forming[tets], body.bounds
+    a, b, c = (corner[:, k] - corner[:, 0] for k in (1, 2, 3))
+    bc, ca, ab = np.cross(b, c), np.cross(c, a), np.cross(a, b)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        offset = (a * a).sum(1)[:, None] * bc + (b * b).sum(1)[:, None] * ca + (c * c).sum(1)[:, None] * ab
+        centre = corner[:, 0] + offset / (2.0 * (a * bc).sum(1)[:, None])
+        is_usable = np.isfinite(centre).all(axis=1) & ((centre >= low) & (centre <= high)).all(axis=1)
     centre, tets = centre[is_usable], tets[is_usable]
     depth, nearest = signed_depth(body, centre)
     inside = depth > 0.0
     centre, depth, tets = centre[inside], depth[inside], tets[inside]
     radius = np.linalg.norm(forming[tets[:, 0]] - centre, axis=1)
     return MedialSpheres(centre, depth, np.maximum(radius - depth, 0.0), nearest[inside], tets)
-
-
-def _circumcentres(corner: Floats, bounds: Floats) -> tuple[Floats, Bools]:
-    """Centres of the spheres through the corners of tets, and which of them are in the box (a flat tet has none)."""
-    a = corner[:, 1] - corner[:, 0]
-    b = corner[:, 2] - corner[:, 0]
-    c = corner[:, 3] - corner[:, 0]
-    bc, ca, ab = np.cross(b, c), np.cross(c, a), np.cross(a, b)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        offset = (a * a).sum(1)[:, None] * bc + (b * b).sum(1)[:, None] * ca + (c * c).sum(1)[:, None] * ab
-        centre = corner[:, 0] + offset / (2.0 * (a * bc).sum(1)[:, None])
-        is_usable = np.isfinite(centre).all(axis=1) & ((centre >= bounds[0]) & (centre <= bounds[1])).all(axis=1)
-    return centre, is_usable

@@ -45,11 +45,6 @@ def corner_points(corner: Floats, triangle: Floats) -> Floats:
     return weighted
 
 
-def whole_triangles(ids: Ints) -> Pieces:
-    """Every triangle as one piece."""
-    return Pieces(ids.astype(np.int32), np.broadcast_to(np.eye(3), (len(ids), 3, 3)).copy())
-
-
 def edge_lengths(points: Floats) -> Floats:
     """Lengths of the edges opposite to the corners, shape (p, 3)."""
     lengths: Floats = np.linalg.norm(points[:, [1, 2, 0]] - points[:, [2, 0, 1]], axis=2)
@@ -62,7 +57,6 @@ def bisect(pieces: Pieces, points: Floats, rows: NDArray[np.int64]) -> tuple[Pie
     Also returns the row that each new piece comes from.
     """
     apex = np.argmax(edge_lengths(points[rows]), axis=1)
-    each = np.arange(len(rows))
     turned = pieces.corner[rows[:, None], (apex[:, None] + np.arange(3)) % 3]  # apex, from, to
     middle = 0.5 * (turned[:, 1] + turned[:, 2])
     times = np.ones(len(pieces.triangle), dtype=np.int64)
@@ -70,14 +64,14 @@ def bisect(pieces: Pieces, points: Floats, rows: NDArray[np.int64]) -> tuple[Pie
     source = np.repeat(np.arange(len(pieces.triangle)), times)
     corner = pieces.corner[source]
     first = np.cumsum(times)[rows] - 2
-    corner[first] = np.stack([turned[each, 0], turned[each, 1], middle], axis=1)
-    corner[first + 1] = np.stack([turned[each, 0], middle, turned[each, 2]], axis=1)
+    corner[first] = np.stack([turned[:, 0], turned[:, 1], middle], axis=1)
+    corner[first + 1] = np.stack([turned[:, 0], middle, turned[:, 2]], axis=1)
     return Pieces(pieces.triangle[source], corner), source
 
 
 def cut_to_length(ids: Ints, vertices: Floats, faces: Ints, length: float) -> Pieces:
     """Cut triangles until no piece has an edge longer than ``length``."""
-    done, pieces = [], whole_triangles(ids)
+    done, pieces = [], Pieces(ids.astype(np.int32), np.broadcast_to(np.eye(3), (len(ids), 3, 3)).copy())
     for _ in range(MOST_CUTS):
         points = pieces.points(vertices, faces)
         is_long = edge_lengths(points).max(axis=1, initial=0.0) > length

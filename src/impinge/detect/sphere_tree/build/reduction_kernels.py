@@ -18,54 +18,12 @@ import math
 import numpy as np
 
 from impinge.backend.jit import compiled, kernel, prange
+from impinge.detect.sphere_tree.build.enclosing_ball_kernels import distance_sq, spread
+from impinge.exact.orientation import point
 
 TINY = 1e-300
 BISECTIONS = 24
 """Steps of EXPAND: the overshoot is known to a ten-millionth."""
-
-
-@compiled
-def _fill_needs(points, start, stop, centre, depth, rows, need):
-    for k in range(len(rows)):
-        i = rows[k]
-        for j in range(start, stop):
-            far_sq = 0.0
-            for corner in range(3):
-                dx = points[j, corner, 0] - centre[i, 0]
-                dy = points[j, corner, 1] - centre[i, 1]
-                dz = points[j, corner, 2] - centre[i, 2]
-                far_sq = max(far_sq, dx * dx + dy * dy + dz * dz)
-            need[k, j - start] = max(math.sqrt(far_sq) - depth[i], 0.0)
-
-
-@compiled
-def _spread(centre, first, count, most, chosen):
-    """Choose ``most`` of ``count`` centres that are far from one another, the first one first."""
-    nearest_sq = np.full(count, math.inf)
-    at = 0
-    for k in range(most):
-        chosen[k] = first + at
-        farthest = 0
-        for i in range(count):
-            dx = centre[first + i, 0] - centre[first + at, 0]
-            dy = centre[first + i, 1] - centre[first + at, 1]
-            dz = centre[first + i, 2] - centre[first + at, 2]
-            nearest_sq[i] = min(nearest_sq[i], dx * dx + dy * dy + dz * dz)
-            if nearest_sq[i] > nearest_sq[farthest]:
-                farthest = i
-        at = farthest
-
-
-@compiled
-def _worst_need(need, chosen, count):
-    """The error of a set of spheres."""
-    worst = 0.0
-    for j in range(need.shape[1]):
-        least = math.inf
-        for k in range(count):
-            least = min(least, need[chosen[k], j])
-        worst = max(worst, least)
-    return worst
 
 
 @compiled
@@ -93,13 +51,12 @@ def _union_cost(a, b):
 def merge(need, branching, chosen):
     """MERGE: fill ``chosen``, return how many spheres there are."""
     sphere_count, piece_count = need.shape
-    everyone = np.ones(sphere_count, np.bool_)
     group_of = np.full(sphere_count, -1)
     group_need = np.zeros((sphere_count, sphere_count))
     sphere = np.zeros(sphere_count, np.int64)
     count = 0
     for j in range(piece_count):
-        owner = _nearest(need, everyone, j, -1)
+        owner = np.argmin(need[:, j])
         if group_of[owner] < 0:
             group_of[owner] = count
             sphere[count] = owner
@@ -137,13 +94,11 @@ def merge(need, branching, chosen):
 def burst(need, branching, chosen):
     """BURST: fill ``chosen``, return how many spheres there are."""
     sphere_count, piece_count = need.shape
-    alive = np.ones(sphere_count, np.bool_)
+    alive = np.zeros(sphere_count, np.bool_)
     owner, heir = np.zeros(piece_count, np.int64), np.zeros(piece_count, np.int64)
-    is_owner = np.zeros(sphere_count, np.bool_)
     for j in range(piece_count):
-        owner[j] = _nearest(need, alive, j, -1)
-        is_owner[owner[j]] = True
-    alive[:] = is_owner
+        owner[j] = np.argmin(need[:, j])
+        alive[owner[j]] = True
     left = alive.sum()
     for j in range(piece_count):
         heir[j] = _nearest(need, alive, j, owner[j])
@@ -239,11 +194,7 @@ def _drop_redundant(need, chosen, count, radius_need):
     owner = np.zeros(piece_count, np.int64)
     radius_need[:count] = 0.0
     for j in range(piece_count):
-        best = 0
-        for k in range(1, count):
-            if need[chosen[k], j] < need[chosen[best], j]:
-                best = k
-        owner[j] = best
+        owner[j] = best = np.argmin(need[chosen[:count], j])
         radius_need[best] = max(radius_need[best], need[chosen[best], j])
     is_kept = np.ones(count, np.bool_)
     for k in range(count):
@@ -266,18 +217,25 @@ def _drop_redundant(need, chosen, count, radius_need):
 def reduce_nodes(points, piece_start, centre, depth, sphere_start, cluster_count, most, chosen, overshoot, count):
     """Reduce the spheres of each node to at most ``chosen.shape[1]``; rows of spheres, their errors, and how many.
 
+    The corners of a piece are rows 3 j to 3 j + 2 of ``points``.
+
     The best of MERGE, BURST, EXPAND and of the clusters, whose spheres are the last ``cluster_count[n]`` of
     ``sphere_start[n] .. sphere_start[n + 1]``.
     """
     for n in prange(len(count)):
         branching, first, clusters = chosen.shape[1], sphere_start[n], cluster_count[n]
         medial = sphere_start[n + 1] - first - clusters
-        used = min(most, medial)
-        rows = np.zeros(used + clusters, np.int64)
-        _spread(centre, first, medial, used, rows)
+        rows = np.zeros(min(most, medial) + clusters, np.int64)
+        used = spread(centre, np.arange(first, first + medial), most, rows)
+        rows = rows[: used + clusters]
         rows[used:] = np.arange(first + medial, first + medial + clusters)
         need = np.zeros((len(rows), piece_start[n + 1] - piece_start[n]))
-        _fill_needs(points, piece_start[n], piece_start[n + 1], centre, depth, rows, need)
+        for k, i in enumerate(rows):
+            for j in range(need.shape[1]):
+                far_sq = 0.0
+                for corner in range(3 * (piece_start[n] + j), 3 * (piece_start[n] + j + 1)):
+                    far_sq = max(far_sq, distance_sq(point(points, corner), point(centre, i)))
+                need[k, j] = max(math.sqrt(far_sq) - depth[i], 0.0)
         picked, trial = np.zeros(branching, np.int64), np.zeros(branching, np.int64)
         kept, least = 0, math.inf
         for method in range(4):
@@ -290,7 +248,9 @@ def reduce_nodes(points, piece_start, centre, depth, sphere_start, cluster_count
             else:
                 size = clusters
                 trial[:clusters] = np.arange(used, used + clusters)
-            worst = _worst_need(need, trial, size)
+            worst = 0.0
+            for j in range(need.shape[1] if size > 0 else 0):
+                worst = max(worst, need[trial[:size], j].min())
             if size > 0 and worst < least:
                 kept, least = size, worst
                 picked[:size] = trial[:size]
@@ -299,12 +259,11 @@ def reduce_nodes(points, piece_start, centre, depth, sphere_start, cluster_count
 
 
 @compiled
-def _least_power(point, centre, radius_sq, count):
+def _least_power(p, centre, radius_sq, count):
     """The ball on whose side of all radical planes a point is."""
     best, least = 0, math.inf
     for k in range(count):
-        dx, dy, dz = point[0] - centre[k, 0], point[1] - centre[k, 1], point[2] - centre[k, 2]
-        power = dx * dx + dy * dy + dz * dz - radius_sq[k]
+        power = distance_sq(p, point(centre, k)) - radius_sq[k]
         if power < least:
             best, least = k, power
     return best
@@ -319,7 +278,5 @@ def label_pieces(points, owner, centre, radius_sq, count, label, straddles):
         for k in range(3):
             middle[k] = (points[i, 0, k] + points[i, 1, k] + points[i, 2, k]) / 3.0
         label[i] = _least_power(middle, centre[n], radius_sq[n], count[n])
-        straddles[i] = False
         for corner in range(3):
-            if _least_power(points[i, corner], centre[n], radius_sq[n], count[n]) != label[i]:
-                straddles[i] = True
+            straddles[i] |= _least_power(points[i, corner], centre[n], radius_sq[n], count[n]) != label[i]

@@ -16,7 +16,7 @@ from impinge.backend.simd.boxes import lowest_bit
 from impinge.backend.simd.spheres import sphere_mask
 from impinge.detect.sphere_tree.search import context_kernels as c
 from impinge.detect.sphere_tree.search import tree_kernels as t
-from impinge.detect.sphere_tree.track.tracking_kernels import FIRST_ROW, LANES, LEVEL, STAMP
+from impinge.detect.sphere_tree.track.tracking_kernels import FIRST_ROW, LANES, LEVEL, STAMP, sphere_at
 
 SLOT_BITS = 30
 _SLOT_MASK = np.int64((1 << SLOT_BITS) - 1)
@@ -43,7 +43,7 @@ def begin(context):
     state = context[c.STATE :]
     state[:] = 0
     state[c.PARTIAL] = NONE
-    c.queue_of(context)[0] = entry_of(0, 0, 0)
+    t.int64s_at(context, c.QUEUE_AT)[0] = entry_of(0, 0, 0)
     state[c.TAIL] = 1
 
 
@@ -53,7 +53,8 @@ def traverse(context, most_tests, until, deadline):
 
     Pauses at ``until``. Stops early enough to list waiting entries and found pairs before ``deadline``.
     """
-    queue, found, state, one_body = c.queue_of(context), c.found_of(context), context[c.STATE :], c.one_body_of(context)
+    queue, found = t.int64s_at(context, c.QUEUE_AT), t.int64s_at(context, c.FOUND_AT)
+    state, one_body = context[c.STATE :], c.one_body_of(context)
     table_a = t.table_of(c.tree_of(context, 0))
     entry_ns, pair_ns, limit = c.listing_ns(context, 1, 0), c.listing_ns(context, 0, 1), context[c.LIMIT]
     head, tail, tests, count = state[c.HEAD], state[c.TAIL], state[c.TESTS], state[c.FOUND]
@@ -91,8 +92,7 @@ def traverse(context, most_tests, until, deadline):
             tracked += 1
             rows = table[block + 1, FIRST_ROW] - table[block, FIRST_ROW]
             since_clock += CLOCK_EVERY if own[t.MODE] == t.REFIT else rows >> 2
-        k, i = partner >> 3, partner & 7
-        bits = sphere_mask(t.spheres_of(own), block, sphere[k, 0, i], sphere[k, 1, i], sphere[k, 2, i], sphere[k, 3, i])
+        bits = sphere_mask(t.spheres_of(own), block, *sphere_at(sphere, partner))
         lanes = min(table[block, LANES], most_tests - tests)
         if lanes == 0:
             reason = c.OUT_OF_TESTS
@@ -108,7 +108,9 @@ def traverse(context, most_tests, until, deadline):
             reason = c.OUT_OF_TESTS
 
         # pairs that meet descend one level: in the tree of the partner while it has children, else in their own
-        partner_children, partner_child = c.down_of(context, 1 - side)[partner], t.child_of(other)[partner]
+        down = t.int64s_at(context, c.DOWN_AT + 2 * side)
+        partner_children = t.int64s_at(context, c.DOWN_AT + 2 * (1 - side))[partner]
+        partner_child = t.int64s_at(other, t.CHILD_AT)[partner]
         bits &= (np.uint64(1) << np.uint64(lanes)) - np.uint64(1)
         while bits != np.uint64(0):
             slot = (block << 3) + lowest_bit(bits)
@@ -116,13 +118,13 @@ def traverse(context, most_tests, until, deadline):
             slot_a, slot_b = (partner, slot) if side else (slot, partner)
             if c.is_mirrored(one_body, slot_a, slot_b):
                 continue
-            own_children = c.down_of(context, side)[slot]
+            own_children = down[slot]
             if partner_children > 0:
                 for n in range(partner_children):
                     queue[(tail + n) & ring] = entry_of(1 - side, partner_child + n, slot)
                 tail += partner_children
             elif own_children > 0:
-                own_child = t.child_of(own)[slot]
+                own_child = t.int64s_at(own, t.CHILD_AT)[slot]
                 for n in range(own_children):
                     queue[(tail + n) & ring] = entry_of(side, own_child + n, partner)
                 tail += own_children
@@ -141,10 +143,10 @@ def update_waiting(context, deadline, is_late):
 
     The partner of an entry was visited before. ``track_root`` restores the root.
     """
-    queue, state = c.queue_of(context), context[c.STATE :]
+    queue, state = t.int64s_at(context, c.QUEUE_AT), context[c.STATE :]
     for side in range(2):
         tree = c.tree_of(context, side)
-        sphere, last, table = t.spheres_of(tree), t.last_of(tree), t.table_of(tree)
+        sphere, last, table = t.spheres_of(tree), t.spheres_of(tree, t.LAST_AT), t.table_of(tree)
         for q in range(state[c.HEAD], state[c.TAIL]):
             entry_side, block, _ = unpack(queue[q & (len(queue) - 1)])
             if entry_side != side or table[block, STAMP] == tree[t.NOW]:
@@ -162,7 +164,7 @@ def update_waiting(context, deadline, is_late):
 @compiled
 def list_waiting(context):
     """Write waiting pairs as (node of a, node of b), next first, as far as there is room; count all in the state."""
-    queue, state, pairs = c.queue_of(context), context[c.STATE :], c.waiting_of(context)
+    queue, state, pairs = t.int64s_at(context, c.QUEUE_AT), context[c.STATE :], c.waiting_of(context)
     table_a, table_b = t.table_of(c.tree_of(context, 0)), t.table_of(c.tree_of(context, 1))
     one_body = c.one_body_of(context)
     k, lowest = 0, np.int64(1 << 30)

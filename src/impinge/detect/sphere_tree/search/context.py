@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.clock import now_ns
 from impinge.budget import NEVER, Budget
-from impinge.checks import Cancel, Ints
+from impinge.checks import Cancel, Ints, Stats
 from impinge.detect.sphere_tree.search import context_kernels as places
 from impinge.detect.sphere_tree.search import kernels
 from impinge.detect.sphere_tree.search.limits_kernels import first_reserve
@@ -26,21 +26,6 @@ ENTRY_NS, HEAP_PAIR_NS, FOUND_NS = 50, 100, 30
 """Time to list an entry of the queue (up to eight pairs), a pair of the heap, a found pair."""
 SLICE_NS = 2_000_000
 """Interval at which ``cancel`` is read."""
-
-
-class Searched(NamedTuple):
-    """The summary of a search, as ``kernels.search`` returns it."""
-
-    stop: int
-    tests: int
-    tracked: int
-    queue_peak: int
-    followed_newest: int
-    waiting: int
-    level: int
-    found: int
-    deadline: int
-    is_current: bool
 
 
 class SearchContext:
@@ -90,27 +75,32 @@ class SearchContext:
         """When the work of a query has to stop for the query to return at ``end``."""
         return int(kernels.deadline_of(self._context, began, end))
 
-    def search(self, budget: Budget, end: int, cancel: Cancel | None) -> tuple[Searched, Ints, Ints]:
-        """Search within a budget, returning at ``end``: the summary, waiting pairs of nodes, found pairs of leaves."""
+    def search(self, budget: Budget, end: int, cancel: Cancel | None) -> tuple[int, int, int, int, Ints, Ints, Stats]:
+        """Search within a budget, returning at ``end``.
+
+        Why it stopped, the level that was searched everywhere, the deadline, the number of tests, waiting pairs of
+        nodes, found pairs of leaves, and counters.
+        """
         context, until, is_resumed = self._context, NEVER, False
         while True:
             if cancel is not None:
                 end, until = 0 if cancel.is_set() else end, now_ns() + SLICE_NS
-            found = kernels.search(context, budget.tests, budget.began_ns, end, until, self.returned, is_resumed)
-            if found[0] <= places.OUT_OF_TESTS:
+            summary = kernels.search(context, budget.tests, budget.began_ns, end, until, self.returned, is_resumed)
+            stop, level, deadline, waiting, found, tests, tracked, peak, newest, is_current = summary
+            if stop <= places.OUT_OF_TESTS:
                 break
             is_resumed = True
             grown = {places.QUEUE_FULL: (places.QUEUE_AT, places.KEY_AT), places.PAUSED: ()}
-            for place in grown.get(found[0], (places.FOUND_AT, places.LISTED_AT)):
+            for place in grown.get(stop, (places.FOUND_AT, places.LISTED_AT)):
                 # twice the queue is the queue in a ring of twice the size
                 self._put(place, np.concatenate([self._arrays[place], self._arrays[place]]))
-        searched: Searched = tuple.__new__(Searched, found)  # calling the class would take 1 µs
-        if searched.waiting > len(self._arrays[places.WAITING_AT]):
-            self._put(places.WAITING_AT, np.zeros((2 * searched.waiting, 2), dtype=np.int32))
+        if waiting > len(self._arrays[places.WAITING_AT]):
+            self._put(places.WAITING_AT, np.zeros((2 * waiting, 2), dtype=np.int32))
             waiting, level = kernels.list_waiting(context)
-            searched = searched._replace(waiting=waiting, level=level)
-        certain = self._arrays[places.LISTED_AT][: searched.found].copy() if searched.found else NO_PAIRS
-        return searched, self._arrays[places.WAITING_AT][: searched.waiting].copy(), certain
+        certain = self._arrays[places.LISTED_AT][:found].copy() if found else NO_PAIRS
+        stats: Stats = {"tests": tests, "tracked_blocks": tracked, "queue_peak": peak, "followed_newest": newest}
+        stats["outdated"] = not is_current
+        return stop, level, deadline, tests, self._arrays[places.WAITING_AT][:waiting].copy(), certain, stats
 
     def stop_later(self, stopped: int, listing_ns: int) -> None:
         """Record that work went on after the search, until a time, and the estimated time to list its result."""

@@ -11,7 +11,7 @@ import numpy as np
 from impinge.backend.jit import compiled
 from impinge.backend.raw_arrays_kernels import int32_at, int64_at
 from impinge.detect.sphere_tree.search.limits_kernels import FULL_PACE, PACE, RESERVE_SIZE
-from impinge.detect.sphere_tree.search.tree_kernels import DESCRIPTOR_SIZE
+from impinge.detect.sphere_tree.search.tree_kernels import DESCRIPTOR_SIZE, int64s_at
 from impinge.detect.sphere_tree.track.tracking_kernels import NODE
 
 (
@@ -46,24 +46,6 @@ def tree_of(context, side):
 
 
 @compiled
-def down_of(context, side):
-    """Number of blocks of children by slot."""
-    return int64_at(context[DOWN_AT + 2 * side], context[DOWN_AT + 2 * side + 1])
-
-
-@compiled
-def queue_of(context):
-    """The entries of the queue, or of the heap."""
-    return int64_at(context[QUEUE_AT], context[QUEUE_AT + 1])
-
-
-@compiled
-def found_of(context):
-    """Found pairs of slots: a's in the upper 32 bits, b's in the lower."""
-    return int64_at(context[FOUND_AT], context[FOUND_AT + 1])
-
-
-@compiled
 def waiting_of(context):
     """Room for waiting pairs of nodes."""
     return int32_at(context[WAITING_AT], (context[WAITING_AT + 1], 2))
@@ -74,7 +56,7 @@ def one_body_of(context):
     """Piece ranges by slot, and vertices by leaf; empty for two bodies."""
     return (
         int64_at(context[RANGE_AT], (context[RANGE_AT + 1], 2)),
-        int64_at(context[START_AT], context[START_AT + 1]),
+        int64s_at(context, START_AT),
         int32_at(context[VERTEX_AT], context[VERTEX_AT + 1]),
     )
 

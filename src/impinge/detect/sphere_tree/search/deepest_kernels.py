@@ -16,9 +16,10 @@ from impinge.backend.jit import compiled
 from impinge.backend.raw_arrays_kernels import float64_at
 from impinge.backend.simd.boxes import lowest_bit
 from impinge.backend.simd.spheres import sphere_mask
+from impinge.detect.sphere_tree.build.enclosing_ball_kernels import distance_sq
 from impinge.detect.sphere_tree.search import context_kernels as c
 from impinge.detect.sphere_tree.search import tree_kernels as t
-from impinge.detect.sphere_tree.track.tracking_kernels import LANES, LEVEL, STAMP
+from impinge.detect.sphere_tree.track.tracking_kernels import LANES, LEVEL, STAMP, sphere_at
 
 CLOCK_EVERY = 8
 """Pairs between two readings of the clock, which is also read after each tracked block."""
@@ -73,11 +74,8 @@ def key_of(context):
 @compiled
 def depth_of(sphere_a, slot_a, sphere_b, slot_b):
     """How far two spheres overlap."""
-    i, j, k, m = slot_a >> 3, slot_a & 7, slot_b >> 3, slot_b & 7
-    dx = sphere_a[i, 0, j] - sphere_b[k, 0, m]
-    dy = sphere_a[i, 1, j] - sphere_b[k, 1, m]
-    dz = sphere_a[i, 2, j] - sphere_b[k, 2, m]
-    return sphere_a[i, 3, j] + sphere_b[k, 3, m] - math.sqrt(dx * dx + dy * dy + dz * dz)
+    a, b = sphere_at(sphere_a, slot_a), sphere_at(sphere_b, slot_b)
+    return a[3] + b[3] - math.sqrt(distance_sq(a, b))
 
 
 @compiled
@@ -89,14 +87,14 @@ def begin(context, is_tracked):
     a, b = t.spheres_of(tree_a), t.spheres_of(tree_b)
     if is_tracked:
         state[c.TESTS] = 1
-        bits = sphere_mask(a, 0, b[0, 0, 0], b[0, 1, 0], b[0, 2, 0], b[0, 3, 0])
+        bits = sphere_mask(a, 0, *sphere_at(b, 0))
         if bits & np.uint64(1) == np.uint64(0):
             return
-        if c.down_of(context, 0)[0] + c.down_of(context, 1)[0] == 0:
-            c.found_of(context)[0] = 0
+        if t.int64s_at(context, c.DOWN_AT)[0] + t.int64s_at(context, c.DOWN_B_AT)[0] == 0:
+            t.int64s_at(context, c.FOUND_AT)[0] = 0
             state[c.FOUND] = 0 if c.are_neighbours(one_body, t.table_of(tree_a), 0, 0) else 1
             return
-    push(key_of(context), c.queue_of(context), 0, depth_of(a, 0, b, 0) if is_tracked else 0.0, np.int64(0))
+    push(key_of(context), t.int64s_at(context, c.QUEUE_AT), 0, depth_of(a, 0, b, 0) if is_tracked else 0.0, np.int64(0))
     state[c.TAIL] = 1
 
 
@@ -106,8 +104,9 @@ def traverse(context, most_tests, until, deadline):
 
     Arguments as of ``breadth_kernels.traverse``. The heap has ``state[TAIL]`` pairs.
     """
-    key, entry, found, state = key_of(context), c.queue_of(context), c.found_of(context), context[c.STATE :]
-    one_body, down_a, down_b = c.one_body_of(context), c.down_of(context, 0), c.down_of(context, 1)
+    key, entry, found = key_of(context), t.int64s_at(context, c.QUEUE_AT), t.int64s_at(context, c.FOUND_AT)
+    state, one_body = context[c.STATE :], c.one_body_of(context)
+    down_a, down_b = t.int64s_at(context, c.DOWN_AT), t.int64s_at(context, c.DOWN_B_AT)
     tree_a, tree_b = c.tree_of(context, 0), c.tree_of(context, 1)
     sphere_a, sphere_b, table_a = t.spheres_of(tree_a), t.spheres_of(tree_b), t.table_of(tree_a)
     pair_ns, found_ns, limit = c.listing_ns(context, 1, 0), c.listing_ns(context, 0, 1), context[c.LIMIT]
@@ -131,8 +130,8 @@ def traverse(context, most_tests, until, deadline):
         side = int(down_a[slot_a] == 0 or (down_b[slot_b] > 0 and radius_b >= radius_a))
         parent, partner = (slot_b, slot_a) if side else (slot_a, slot_b)
         own, sphere = c.tree_of(context, side), t.spheres_of(c.tree_of(context, 1 - side))
-        table, begin = t.table_of(own), t.child_of(own)[parent]
-        end = begin + c.down_of(context, side)[parent]
+        table, begin = t.table_of(own), t.int64s_at(own, t.CHILD_AT)[parent]
+        end = begin + t.int64s_at(context, c.DOWN_AT + 2 * side)[parent]
 
         # all children, or none: a pair that is not done keeps waiting
         tests = 0
@@ -151,11 +150,8 @@ def traverse(context, most_tests, until, deadline):
         else:
             state[c.BACKWARDS] += 1
         waiting -= 1
-        k, i = partner >> 3, partner & 7
         for block in range(begin, end):
-            bits = sphere_mask(
-                t.spheres_of(own), block, sphere[k, 0, i], sphere[k, 1, i], sphere[k, 2, i], sphere[k, 3, i]
-            )
+            bits = sphere_mask(t.spheres_of(own), block, *sphere_at(sphere, partner))
             bits &= (np.uint64(1) << np.uint64(table[block, LANES])) - np.uint64(1)
             while bits != np.uint64(0):
                 slot = (block << 3) + lowest_bit(bits)
@@ -178,7 +174,12 @@ def traverse(context, most_tests, until, deadline):
 @compiled
 def list_waiting(context):
     """Write waiting pairs as (node of a, node of b), the deepest first, if there is room, which empties the heap."""
-    state, pairs, key, entry = context[c.STATE :], c.waiting_of(context), key_of(context), c.queue_of(context)
+    state, pairs, key, entry = (
+        context[c.STATE :],
+        c.waiting_of(context),
+        key_of(context),
+        t.int64s_at(context, c.QUEUE_AT),
+    )
     table_a, table_b = t.table_of(c.tree_of(context, 0)), t.table_of(c.tree_of(context, 1))
     state[c.WAITING], lowest = state[c.TAIL], np.int64(1 << 30)
     if state[c.WAITING] > len(pairs):

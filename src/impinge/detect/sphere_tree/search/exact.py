@@ -10,18 +10,16 @@ triangle may be below several leaves; a pair of triangles that is found several 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.clock import now_ns
-from impinge.checks import Bools, Cancel, Ints, sorted_unique
+from impinge.checks import Bools, Cancel, Ints, Stats, sorted_unique
 from impinge.detect.common.narrow_phase import resolve, resolve_self
 from impinge.detect.common.pair_query import unpack
 from impinge.detect.common.pair_query_kernels import KIND_BITS
 from impinge.detect.sphere_tree.search import exact_kernels as kernels
-from impinge.detect.sphere_tree.search.context import NO_PAIRS, SLICE_NS, Trees
+from impinge.detect.sphere_tree.search.context import NO_PAIRS, SLICE_NS, SearchContext
 from impinge.detect.sphere_tree.search.triangle_filter import TriangleFilter
 
 FIRST_KEYS = 1 << 14
@@ -32,23 +30,6 @@ FIRST_CHUNK_NS = 100_000
 KEY_NS, LEAVES_NS = 100, 40
 """Time to sort and list a pair of triangles, and to list a pair of leaves."""
 NO_KINDS: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
-
-
-class Resolved(NamedTuple):
-    """Pairs of leaves after the exact stage."""
-
-    certain: Ints = NO_PAIRS
-    """Those with triangles that meet, sorted."""
-    untested: Ints = NO_PAIRS
-    pairs: Ints = NO_PAIRS
-    """Triangles that meet, sorted."""
-    kind: NDArray[np.int8] = NO_KINDS
-    triangle_tests: int = 0
-    exact_tests: int = 0
-    stopped: int | None = None
-    """When the last test ended, or should have; None without tests."""
-    listing_ns: int = 0
-    """Estimated time to list the result."""
 
 
 class ExactStage:
@@ -62,27 +43,30 @@ class ExactStage:
 
     def resolve(
         self,
-        trees: Trees,
+        context: SearchContext,
         leaves: Ints,
-        tests_left: int,
-        deadline: int,
+        most: tuple[int, int],
         cancel: Cancel | None,
-        triangle_filter: TriangleFilter | None,
-    ) -> Resolved:
-        """Test triangles below pairs of leaves until all are done or a limit is reached."""
-        latest = deadline - LEAVES_NS * len(leaves)
+        kept: TriangleFilter | None,
+    ) -> tuple[Ints, Ints, Ints, NDArray[np.int8], Stats]:
+        """Test triangles below pairs of leaves until all are done or a limit is reached: tests, or the deadline.
+
+        Returns the pairs of leaves with triangles that meet, sorted, the untested ones, the triangles that meet,
+        sorted, how these meet, and counters.
+        """
+        latest = most[1] - LEAVES_NS * len(leaves)
         begun = now_ns()
         if not len(leaves) or begun >= latest:
-            return Resolved(untested=leaves)
+            return NO_PAIRS, leaves, NO_PAIRS, NO_KINDS, {"triangle_tests": 0, "exact_tests": 0}
         state: NDArray[np.int64] = np.zeros(3, dtype=np.int64)
-        surfaces = [(tree.vertices(f"transform_{letter}"), tree.faces) for tree, letter in zip(trees, "ab")]
-        sides = [(*surface, *tree.leaf_triangles) for surface, tree in zip(surfaces, trees)]
+        surfaces = [(tree.vertices(f"transform_{letter}"), tree.faces) for tree, letter in zip(context.trees, "ab")]
+        sides = [(*surface, *tree.leaf_triangles) for surface, tree in zip(surfaces, context.trees)]
         slice_ns = SLICE_NS
         while cancel is None or not cancel.is_set():
             before, until = int(state[kernels.CURSOR]), latest
             if cancel is not None:
                 until = min(latest, now_ns() + slice_ns)
-            limits = (tests_left, until, KEY_NS)
+            limits = most[0], until, KEY_NS
             stop = kernels.examine_leaf_pairs(leaves, *sides, limits, self._policy, state, self._key, self._row)
             if stop == kernels.FULL:  # make room for all triangles below the next pair of leaves
                 pair = leaves[state[kernels.CURSOR]]
@@ -95,9 +79,9 @@ class ExactStage:
                 slice_ns *= 2  # one pair of leaves takes longer
         stopped, count, done = now_ns(), int(state[kernels.FOUND]), int(state[kernels.CURSOR])
         keys, rows = self._key[:count], self._row[:count]
-        if triangle_filter is not None:
-            kept = triangle_filter.triangles(keys)
-            keys, rows = keys[kept], rows[kept]
+        if kept is not None:
+            counts = kept.triangles(keys)
+            keys, rows = keys[counts], rows[counts]
         is_open = keys & np.uint64((1 << KIND_BITS) - 1) == 0
         hits, open_rows = [keys[~is_open]], rows[is_open]
         latest -= KEY_NS * count
@@ -119,13 +103,6 @@ class ExactStage:
         certain = leaves[is_hit]
         certain = certain[np.argsort(certain[:, 0].astype(np.int64) << 32 | certain[:, 1])]
         pairs, kind = unpack(sorted_unique(np.concatenate(hits)))
-        return Resolved(
-            certain,
-            leaves[waits & ~is_hit],
-            pairs,
-            kind,
-            triangle_tests=int(state[kernels.TESTS]),
-            exact_tests=len(open_rows),
-            stopped=min(now, max(begun, latest)),
-            listing_ns=KEY_NS * count + LEAVES_NS * len(leaves),
-        )
+        context.stop_later(min(now, max(begun, latest)), KEY_NS * count + LEAVES_NS * len(leaves))
+        stats = {"triangle_tests": int(state[kernels.TESTS]), "exact_tests": len(open_rows)}
+        return certain, leaves[waits & ~is_hit], pairs, kind, stats

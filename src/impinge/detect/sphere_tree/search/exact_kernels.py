@@ -44,15 +44,6 @@ def meets_box(p, q, r, lo, hi):
 
 
 @compiled
-def boxes_meet(p, q, r, s, t, u):
-    """Whether the boxes around two triangles meet."""
-    for k in range(3):
-        if min(p[k], q[k], r[k]) > max(s[k], t[k], u[k]) or min(s[k], t[k], u[k]) > max(p[k], q[k], r[k]):
-            return False
-    return True
-
-
-@compiled
 def examine_leaf_pairs(leaves, side_a, side_b, limits, policy, state, key, row):
     """Test triangles below pairs of leaves, in order; keys of those that meet or may, and the pair that each is below.
 
@@ -86,6 +77,7 @@ def examine_leaf_pairs(leaves, side_a, side_b, limits, policy, state, key, row):
                 return OUT_OF_TIME
             if not meets_box(p, q, r, lo, hi):
                 continue
+            lo_a, hi_a = box_around(x_a, faces_a, tri_a, m, m + 1)
             for n in range(start_b[b], start_b[b + 1]):
                 g = face(faces_b, tri_b[n])
                 s, t, u = point(x_b, g[0]), point(x_b, g[1]), point(x_b, g[2])
@@ -95,7 +87,7 @@ def examine_leaf_pairs(leaves, side_a, side_b, limits, policy, state, key, row):
                 looked += 1
                 if looked % CLOCK_EVERY == 0 and monotonic_ns() + key_ns * found >= deadline:
                     return OUT_OF_TIME
-                if not boxes_meet(p, q, r, s, t, u):
+                if not meets_box(s, t, u, lo_a, hi_a):
                     continue
                 bound = own_bound(p, q, r, s, t, u)
                 if not is_self or shared_count(f, g) == 0:

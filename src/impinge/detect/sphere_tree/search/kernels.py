@@ -34,7 +34,7 @@ def list_waiting(context):
 @compiled
 def list_found(context):
     """Write found pairs as (node of a, node of b), sorted if the context says so."""
-    found, count = c.found_of(context), context[c.STATE + c.FOUND]
+    found, count = t.int64s_at(context, c.FOUND_AT), context[c.STATE + c.FOUND]
     table_a, table_b = t.table_of(c.tree_of(context, 0)), t.table_of(c.tree_of(context, 1))
     if context[c.SORTS] and count > 1:
         scratch = int64_at(context[c.LISTED_AT], context[c.LISTED_AT + 1])
@@ -55,7 +55,8 @@ def search(context, most_tests, began, end, until, returned, is_resumed):
     Pauses at ``until``, and stops early enough for its query, which began at ``began``, to return at ``end``. When
     ``most_tests`` are used up, the spheres of waiting pairs that were not visited are tracked; when the time is up,
     they are taken as they were tracked last. ``returned``: when the previous query returned, 0 if that says nothing.
-    Returns the fields of ``context.Searched``.
+    Returns why it stopped, the lowest level of waiting pairs, the deadline, the numbers of waiting and found pairs, of
+    tests, tracked blocks, the longest queue and entries taken from its end, and whether both roots are up to date.
     """
     reserve, state, by_depth = context[c.RESERVE : c.STATE], context[c.STATE :], context[c.BY_DEPTH]
     if not is_resumed and returned > state[c.STOPPED]:
@@ -90,6 +91,6 @@ def search(context, most_tests, began, end, until, returned, is_resumed):
         learn_pace(reserve, reckoned, monotonic_ns() - stopped)
     is_current = t.table_of(tree_a)[0, STAMP] == tree_a[t.NOW] and t.table_of(tree_b)[0, STAMP] == tree_b[t.NOW]
     return (
-        reason, state[c.TESTS], state[c.TRACKED], state[c.PEAK], state[c.BACKWARDS],
-        state[c.WAITING], state[c.LOWEST], state[c.FOUND], deadline, is_current,
+        reason, state[c.LOWEST], deadline, state[c.WAITING], state[c.FOUND],
+        state[c.TESTS], state[c.TRACKED], state[c.PEAK], state[c.BACKWARDS], is_current,
     )  # fmt: skip

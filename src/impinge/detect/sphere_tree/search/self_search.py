@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from impinge.checks import Bools, Ints, sorted_unique
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree.search import context_kernels as kernels
+from impinge.detect.sphere_tree.track.controls import by_node
 from impinge.detect.sphere_tree.track.tracking import Layout
 
 TWO_BODIES: tuple[Any, ...] = (
     np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32),
 )  # fmt: skip
 """The arrays of ``OneBody`` for two bodies."""
-_LOW = 0xFFFFFFFF
 
 
 class OneBody:
@@ -37,7 +37,7 @@ class OneBody:
         tree = layout.tree
         piece_range: NDArray[np.int64] = np.zeros((len(layout.slot_parent), 2), dtype=np.int64)
         piece_range[layout.node_slot, 0], piece_range[layout.node_slot, 1] = tree.piece_start, tree.piece_stop
-        excluding = TWO_BODIES[1:] if neighbours_count else _by_node(self._leaf_vertices(), len(tree))
+        excluding = TWO_BODIES[1:] if neighbours_count else by_node(self._leaf_vertices(), len(tree))[:2]
         self.arrays = (piece_range, *excluding)
         """Piece ranges by slot; vertices by leaf, empty where neighbours count."""
 
@@ -55,10 +55,9 @@ class OneBody:
             node = levels[-1] >> 32
             is_here = node >= first  # leaves above follow later
             parent = tree.parent[node[is_here]].astype(np.int64)
-            levels.append(
-                sorted_unique(np.concatenate([levels[-1][~is_here], parent << 32 | levels[-1][is_here] & _LOW]))
-            )
-        return _by_node(sorted_unique(np.concatenate(levels)), len(tree))
+            above = parent << 32 | levels[-1][is_here] & 0xFFFFFFFF
+            levels.append(sorted_unique(np.concatenate([levels[-1][~is_here], above])))
+        return by_node(np.concatenate(levels), len(tree))[:2]
 
     def shares(self, pairs: Ints) -> Bools:
         """Which pairs of nodes have triangles that share a vertex."""
@@ -71,10 +70,4 @@ def leaf_triangles(tree: SphereHierarchy) -> tuple[NDArray[np.int64], Ints]:
     """Distinct triangles below each leaf, as starts by node and ids; inner nodes have none."""
     leaves = tree.leaves[np.argsort(tree.piece_start[tree.leaves])]  # in the order of the pieces
     node = np.repeat(leaves, tree.piece_stop[leaves] - tree.piece_start[leaves]).astype(np.int64)
-    return _by_node(sorted_unique(node << 32 | tree.piece_triangle), len(tree))
-
-
-def _by_node(key: NDArray[np.int64], node_count: int) -> tuple[NDArray[np.int64], Ints]:
-    """Packed (node, item) as starts by node and items."""
-    start = np.searchsorted(key >> 32, np.arange(node_count + 1)).astype(np.int64)
-    return start, (key & _LOW).astype(np.int32)
+    return by_node(node << 32 | tree.piece_triangle, len(tree))[:2]

@@ -26,7 +26,7 @@ from impinge.detect.sphere_tree.search.self_search import leaf_triangles
 from impinge.detect.sphere_tree.track import tracking_kernels as columns
 from impinge.detect.sphere_tree.track.controls import Steering, make_controls
 from impinge.detect.sphere_tree.track.mean_normals import SurfaceOrientation
-from impinge.detect.sphere_tree.track.tracking import Layout, Spheres, Tracking, block_rows, block_table
+from impinge.detect.sphere_tree.track.tracking import Layout, Spheres, Tracking, block_arrays
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import SurfaceLike, as_surface
 from impinge.mesh.positions import Positions
@@ -78,8 +78,7 @@ class TrackedSpheres:
         """Whether all spheres have to be tracked before the first is read."""
         steering = body.steering(tree, state)
         controls, points = make_controls(tree, state.faces, steering, body.tracking, body.controls)
-        rows = block_rows(layout, controls)
-        self.table = block_table(layout, rows, points[0] if body.tracking == "refit" else None)
+        self.table, *rows = block_arrays(layout, controls, points[0] if body.tracking == "refit" else None)
         self._stamp = self.table[:-1, columns.STAMP]
         self._motion = np.zeros(kernels.MOTION_SHAPE)
         self._motion[kernels.SIZE, 1:] = kernels.largest_coordinate(steering.rest), -1.0
@@ -96,7 +95,7 @@ class TrackedSpheres:
         handles = steering.rest.copy() if len(steering.triple) else np.zeros((0, 3))
         self._arrays = [
             self.spheres.sphere, self.spheres.sphere.copy(), self.table, layout.child, layout.child_count,
-            rows.control, rows.coefficient, rows.share, *points, steering.triple, steering.triple_length,
+            *rows, *points, steering.triple, steering.triple_length,
             np.zeros(len(steering.triple), dtype=np.int64), handles, self._followed, self._motion, self.root,
         ]  # fmt: skip
         self._arrays = [np.ascontiguousarray(array) for array in self._arrays]
@@ -105,7 +104,7 @@ class TrackedSpheres:
         self.descriptor[: kernels.MODE : 2] = [address_of(array) for array in self._arrays]
         self.descriptor[1 : kernels.MODE : 2] = [len(array) for array in self._arrays]
         self.descriptor[kernels.MODE] = MODES[body.tracking]
-        self.descriptor[kernels.COLUMNS] = rows.coefficient.shape[1]
+        self.descriptor[kernels.COLUMNS] = controls.coefficient.shape[1]
 
     @cached_property
     def leaf_triangles(self) -> tuple[Any, Ints]:
@@ -248,8 +247,7 @@ def bind_body(
     body: SurfaceLike | EmbeddedBody, tree: SphereHierarchy | None, tracking: str, controls: int, letter: str
 ) -> BodyBinding:
     """Check a body and its options."""
-    is_soft = hasattr(body, "coarse") and hasattr(body, "rest_surface")
-    soft = cast(EmbeddedBody, body) if is_soft else None
+    soft = cast(EmbeddedBody, body) if hasattr(body, "coarse") and hasattr(body, "rest_surface") else None
     surface = as_surface(cast(SurfaceLike, body), name=letter) if soft is None else soft.surface
     if tree is not None and not isinstance(tree, SphereHierarchy):
         raise OptionError(

@@ -48,27 +48,21 @@ BLOCKS_AT_ONCE = 16
 
 
 @compiled
-def spheres_of(tree):
-    """The spheres of the current state, shape (blocks, 4, 8)."""
-    return float64_at(tree[SPHERE_AT], (tree[SPHERE_AT + 1], 4, 8))
+def int64s_at(places, at):
+    """The int64 array whose address and length are at a place."""
+    return int64_at(places[at], places[at + 1])
 
 
 @compiled
-def last_of(tree):
-    """The spheres as they were tracked last, shape (blocks, 4, 8)."""
-    return float64_at(tree[LAST_AT], (tree[LAST_AT + 1], 4, 8))
+def spheres_of(tree, at=SPHERE_AT):
+    """The spheres of the current state, or as they were tracked last (``LAST_AT``), shape (blocks, 4, 8)."""
+    return float64_at(tree[at], (tree[at + 1], 4, 8))
 
 
 @compiled
 def table_of(tree):
     """The table of blocks."""
     return int64_at(tree[TABLE_AT], (tree[TABLE_AT + 1], track.BLOCK_FIELDS))
-
-
-@compiled
-def child_of(tree):
-    """The first block of children by slot."""
-    return int64_at(tree[CHILD_AT], tree[CHILD_AT + 1])
 
 
 @compiled
@@ -106,9 +100,9 @@ def rows_of(tree):
 def points_of(tree):
     """Vertices and cut corners below the spheres of a refitted tree."""
     return (
-        int64_at(tree[POINT_START_AT], tree[POINT_START_AT + 1]),
+        int64s_at(tree, POINT_START_AT),
         int32_at(tree[POINT_VERTEX_AT], tree[POINT_VERTEX_AT + 1]),
-        int64_at(tree[CUT_START_AT], tree[CUT_START_AT + 1]),
+        int64s_at(tree, CUT_START_AT),
         int32_at(tree[CUT_CORNER_AT], (tree[CUT_CORNER_AT + 1], 3)),
         float64_at(tree[CUT_WEIGHT_AT], (tree[CUT_WEIGHT_AT + 1], 3)),
     )
@@ -171,7 +165,7 @@ def copy_block(source, block, target):
 def track_block(tree, block, deadline):
     """Track the spheres of one block; False if the deadline came first."""
     sphere, table, motion, mode = spheres_of(tree), table_of(tree), motion_of(tree), tree[MODE]
-    x, (control, coefficient, share) = positions_of(tree), rows_of(tree)
+    x, controls, (control, coefficient, share) = positions_of(tree), controls_of(tree), rows_of(tree)
     lanes, start, stop = table[block, LANES], table[block, FIRST_ROW], table[block + 1, FIRST_ROW]
     single = lanes == 1
     reach = motion[SIZE, 0] * (3.0 + (stop - start))  # sums round by the number of their terms
@@ -182,10 +176,8 @@ def track_block(tree, block, deadline):
         elif mode == AFFINE:
             simd.follow_affine(sphere, block, half, x, control, coefficient, share, start, stop, single, reach)
         elif mode == BOUND and table[block, IS_SIMPLIFIED]:
-            controls = controls_of(tree)
             simd.follow_near(sphere, block, half, controls, control, coefficient, share, start, stop, single, reach)
         elif mode == BOUND:
-            controls = controls_of(tree)
             simd.follow_bounded(sphere, block, half, controls, control, coefficient, share, start, stop, single, reach)
         else:
             simd.follow_patch(sphere, block, half, x, control, coefficient, share, start, stop, single)
@@ -198,8 +190,7 @@ def track_block(tree, block, deadline):
                 return False
             sphere[block, 3, lane] = r * (1.0 + ROUNDING) + ROUNDING * reach
     if is_straight:  # handles of collinear triples are unknown: radii grow by what they may do to the surface
-        length = float64_at(tree[LENGTH_AT], tree[LENGTH_AT + 1])
-        stamp = int64_at(tree[LINK_STAMP_AT], tree[LINK_STAMP_AT + 1])
+        length, stamp = float64_at(tree[LENGTH_AT], tree[LENGTH_AT + 1]), int64s_at(tree, LINK_STAMP_AT)
         for row in range(start, stop):
             for lane in range(8):
                 t = (control[row, lane] - len(x)) // 3
@@ -209,7 +200,7 @@ def track_block(tree, block, deadline):
     if motion[TRANSFORMED] != 0.0:
         for lane in range(lanes):
             track.move_sphere(sphere, block, lane, motion)
-    copy_block(sphere, block, last_of(tree))
+    copy_block(sphere, block, spheres_of(tree, LAST_AT))
     table[block, STAMP] = tree[NOW]
     return True
 
@@ -218,7 +209,7 @@ def track_block(tree, block, deadline):
 def track_top(tree, deadline):
     """Track the root, of a refitted tree bottom-up, visiting every vertex once; False if the deadline came first."""
     sphere, table = spheres_of(tree), table_of(tree)
-    child_count = int64_at(tree[CHILD_COUNT_AT], tree[CHILD_COUNT_AT + 1])
+    child, child_count = int64s_at(tree, CHILD_AT), int64s_at(tree, CHILD_COUNT_AT)
     for block in range(table[len(table) - 1, TOP] - 1, -1, -1):
         if table[block, STAMP] == tree[NOW]:
             continue
@@ -234,9 +225,9 @@ def track_top(tree, deadline):
                 sphere[block, 3, lane] = 0.0
                 if motion[TRANSFORMED] != 0.0:
                     track.move_sphere(sphere, block, lane, motion)
-                first = child_of(tree)[8 * block + lane]
+                first = child[8 * block + lane]
                 track.hold_children(sphere, table, block, lane, first, first + child_count[8 * block + lane])
-            copy_block(sphere, block, last_of(tree))
+            copy_block(sphere, block, spheres_of(tree, LAST_AT))
             table[block, STAMP] = tree[NOW]
         elif (block == 0 or table[block, TOP] == track.BELOW_TOP) and not track_block(tree, block, deadline):
             return False

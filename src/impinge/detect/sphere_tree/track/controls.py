@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from impinge.backend.simd.tracking import HALF, LEADING
-from impinge.checks import NONE, Bools, Floats, Ints, distinct_rows, sorted_unique
+from impinge.checks import Bools, Floats, Ints, distinct_rows, sorted_unique
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree.track import tracking_kernels as kernels
 
@@ -75,9 +75,7 @@ def make_controls(
     tree: SphereHierarchy, faces: Ints, steering: Steering, mode: str, count: int
 ) -> tuple[Controls, Points]:
     """The controls of a mode, and the points below each node, which only "refit" reads afterwards."""
-    no_starts: Int64s = np.zeros(1, dtype=np.int64)
-    no_corners: Ints = np.zeros((0, 3), dtype=np.int32)
-    no_points = no_starts, np.zeros(0, dtype=np.int32), no_starts, no_corners, np.zeros((0, 3))
+    no_points = (np.zeros(0),) * 5
     if mode == "refit":
         return spread_controls(tree, faces, count), padded(points_below(tree, faces))
     if mode == "bound":
@@ -106,11 +104,12 @@ def points_below(tree: SphereHierarchy, faces: Ints) -> Points:
     node, piece = _nodes_and_pieces(tree)
     node, corner = np.repeat(node, 3), (3 * piece[:, None] + np.arange(3)).reshape(-1)
     at_vertex = is_vertex[corner]
-    start, vertex, _ = _by_node(node[at_vertex], point[corner[at_vertex]], len(tree))
-    cut_start, cut, _ = _by_node(node[~at_vertex], point[corner[~at_vertex]], len(tree))
+    key = node << 32 | point[corner]
+    start, vertex, _ = by_node(key[at_vertex], len(tree))
+    cut_start, cut, _ = by_node(key[~at_vertex], len(tree))
     distinct = rows[first[cut]]
     corners = faces[distinct[:, 0].astype(np.int64)]
-    return start, vertex.astype(np.int32), cut_start, corners, np.ascontiguousarray(distinct[:, 1:])
+    return start, vertex, cut_start, corners, np.ascontiguousarray(distinct[:, 1:])
 
 
 def padded(points: Points) -> Points:
@@ -123,10 +122,11 @@ def padded(points: Points) -> Points:
     return wide, vertex[np.repeat(start[:-1], room) + np.minimum(nth, np.repeat(size - 1, room))], *cuts
 
 
-def _by_node(node: NDArray[Any], item: NDArray[Any], node_count: int) -> tuple[Int64s, Int64s, Int64s]:
-    """Distinct pairs sorted by node, then item: starts by node, items, and the node of each."""
-    key = sorted_unique(node.astype(np.int64) << 32 | item.astype(np.int64))
-    return np.searchsorted(key >> 32, np.arange(node_count + 1)).astype(np.int64), key & 0xFFFFFFFF, key >> 32
+def by_node(key: Int64s, node_count: int) -> tuple[Int64s, Ints, Int64s]:
+    """Distinct pairs, packed as node << 32 | item, sorted: starts by node, items, and the node of each."""
+    key = sorted_unique(key)
+    start = np.searchsorted(key >> 32, np.arange(node_count + 1)).astype(np.int64)
+    return start, (key & 0xFFFFFFFF).astype(np.int32), key >> 32
 
 
 # Controls -----------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def _by_node(node: NDArray[Any], item: NDArray[Any], node_count: int) -> tuple[I
 def spread_controls(tree: SphereHierarchy, faces: Ints, count: int) -> Controls:
     """Corners of the triangles below each node, far apart from each other, and how the centre follows them."""
     node, piece = _nodes_and_pieces(tree)
-    below = _by_node(np.repeat(node, 3), faces[tree.piece_triangle[piece]].reshape(-1), len(tree))
+    below = by_node((node[:, None] << 32 | faces[tree.piece_triangle[piece]]).reshape(-1), len(tree))
     start, control = _spread(*below[:2], tree.rest, count)
     node = np.repeat(np.arange(len(tree)), np.diff(start))
     fit = _fit(tree.rest[control], start, FLAT)
@@ -151,7 +151,7 @@ def spread_controls(tree: SphereHierarchy, faces: Ints, count: int) -> Controls:
     return Controls(start, control, coefficient, share, np.zeros(len(tree), dtype=np.bool_))
 
 
-def _spread(below_start: Int64s, below: Int64s, rest: Floats, count: int) -> tuple[Int64s, Ints]:
+def _spread(below_start: Int64s, below: Ints, rest: Floats, count: int) -> tuple[Int64s, Ints]:
     """Up to ``count`` of the vertices below each node, far apart from each other: starts by node, and ids."""
     count = min(count, len(rest))
     start: Int64s = np.zeros(len(below_start), dtype=np.int64)
@@ -171,10 +171,8 @@ class _Fit(NamedTuple):
     """Of each control, along the axes of its node; 0 along axes of small extent."""
     unit: Floats
     """A power of two about as large as the controls of each node are apart, which lets float32 fit any size."""
-
-    def gradient(self, node: NDArray[Any]) -> Floats:
-        """Coefficients g of each control for which Σ q' gᵀ is the affine map that fits q to q' best."""
-        return np.asarray(np.einsum("ji,jki->jk", self.slope, self.axis[node]))
+    gradient: Floats
+    """Coefficients g of each control for which Σ q' gᵀ is the affine map that fits q to q' best."""
 
 
 def _fit(q: Floats, start: Int64s, least: float = NO_EXTENT) -> _Fit:
@@ -190,7 +188,7 @@ def _fit(q: Floats, start: Int64s, least: float = NO_EXTENT) -> _Fit:
     along = np.einsum("jk,jki->ji", apart, axis[node])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         slope = np.where((extent > least * extent[:, 2:])[node], along / extent[node] / extent[node], 0.0)
-    return _Fit(mean, extent, axis, slope, unit)
+    return _Fit(mean, extent, axis, slope, unit, np.asarray(np.einsum("ji,jki->jk", slope, axis[node])))
 
 
 def _units(apart: Floats, start: Int64s) -> tuple[Floats, Floats]:
@@ -218,7 +216,7 @@ def nearest_controls(tree: SphereHierarchy, steering: Steering, count: int, *, a
     if affine:
         fit = _fit(q, start)
         is_flat = fit.extent[:, 0] <= NO_EXTENT * fit.extent[:, 2]  # controls in a plane determine no affine map
-        is_simplified, g = _with_siblings(tree, is_flat), fit.gradient(node)
+        is_simplified, g = _with_siblings(tree, is_flat), fit.gradient
         coefficient[:, 0] = 1.0 / count + np.einsum("jk,jk->j", g, (tree.centre - fit.mean)[node])
         coefficient[:, 1:4] = g * fit.unit[node, None]
         share[~is_simplified, 0] = 1.0 / fit.unit[~is_simplified]
@@ -249,14 +247,12 @@ def bound_controls(tree: SphereHierarchy, points: Points, steering: Steering) ->
     row, node, control = row.reshape(-1), key >> 32, key & 0xFFFFFFFF
     start = np.searchsorted(node, np.arange(len(tree) + 1)).astype(np.int64)
     point_count = np.bincount(point_node, minlength=len(tree))
-    highest, lowest = np.full(len(key), -np.inf), np.full(len(key), np.inf)
+    some_lack_it = np.bincount(row) < point_count[node]
+    highest, lowest = np.where(some_lack_it, 0.0, -np.inf), np.where(some_lack_it, 0.0, np.inf)
     np.maximum.at(highest, row, weight)
     np.minimum.at(lowest, row, weight)
-    some_lack_it = np.bincount(row) < point_count[node]
-    highest = np.where(some_lack_it, np.maximum(highest, 0.0), highest)
-    lowest = np.where(some_lack_it, np.minimum(lowest, 0.0), lowest)
     q = steering.rest[control]
-    g = _fit(q, start).gradient(node)
+    g = _fit(q, start).gradient
     average = np.bincount(row, weight) / point_count[node]
     middle = np.add.reduceat(average[:, None] * q, start[:-1])
     # weights as float32; sums are taken around the first control, whose own weight is what the others leave
@@ -284,12 +280,9 @@ def bound_controls(tree: SphereHierarchy, points: Points, steering: Steering) ->
 
 def _with_siblings(tree: SphereHierarchy, is_chosen: Bools) -> Bools:
     """Some nodes and their siblings."""
-    has_chosen: Bools = np.zeros(len(tree), dtype=np.bool_)
-    parent = np.where(tree.parent == NONE, 0, tree.parent)
-    has_chosen[parent[is_chosen & (tree.parent != NONE)]] = True
-    siblings: Bools = has_chosen[parent] & (tree.parent != NONE)
-    siblings[0] = is_chosen[0]
-    return siblings
+    has_chosen: Bools = np.zeros(len(tree) + 1, dtype=np.bool_)  # by parent; the last is that of the root, NONE = -1
+    has_chosen[tree.parent[is_chosen]] = True
+    return has_chosen[tree.parent]
 
 
 def _with_simplified(made: Controls, tree: SphereHierarchy, points: Points, steering: Steering) -> Controls:
@@ -305,8 +298,7 @@ def _with_simplified(made: Controls, tree: SphereHierarchy, points: Points, stee
     share[made.is_simplified] = 0.0
     np.maximum.at(share[:, 2], nodes, kernels.UNIT * steering.near_by[surface])
     np.maximum.at(share[:, 3], nodes, np.abs(steering.near_weight[surface]).sum(axis=1))
-    near = steering.near_column[surface]
-    _, follower, of = _by_node(np.repeat(nodes, near.shape[1]), near.reshape(-1), len(tree))
+    _, follower, of = by_node((nodes[:, None] << 32 | steering.near_column[surface]).reshape(-1), len(tree))
     simplified = sorted_unique(of)
     bounds = np.searchsorted(of, np.append(simplified, len(tree))).astype(np.int64)
     lead_start, leader = _spread(bounds, follower, steering.rest, LEADING)
@@ -316,7 +308,7 @@ def _with_simplified(made: Controls, tree: SphereHierarchy, points: Points, stee
     old = np.repeat(np.arange(len(tree)), np.diff(made.start))
     is_kept = ~made.is_simplified[old]
     coefficient = np.zeros((len(leader) + len(follower), made.coefficient.shape[1]), dtype=np.float32)
-    along = np.einsum("jk,jk->j", fit.gradient(lead), offset)
+    along = np.einsum("jk,jk->j", fit.gradient, offset)
     coefficient[: len(leader), 0] = 1.0 / np.diff(lead_start)[lead] + along
     node = np.concatenate([old[is_kept], simplified[lead], of])
     order = np.argsort(node, kind="stable")  # leaders come before all others of their node

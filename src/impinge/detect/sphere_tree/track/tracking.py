@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from impinge.backend.simd.boxes import WIDTH
 from impinge.backend.simd.tracking import HALF
-from impinge.checks import NONE, Bools, Floats, Ints
+from impinge.checks import NONE, Floats, Ints
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 from impinge.detect.sphere_tree.track import tracking_kernels as kernels
 from impinge.detect.sphere_tree.track.controls import Controls
@@ -117,23 +117,14 @@ class Spheres(NamedTuple):
         return np.asarray(self.sphere[slot // WIDTH, :, slot % WIDTH])
 
 
-class Rows(NamedTuple):
-    """The controls of blocks as kernels read them: one control of each of eight siblings side by side."""
+def block_arrays(
+    layout: Layout, controls: Controls, point_start: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], Ints, NDArray[np.float32], Floats]:
+    """Blocks as kernels read them: one control of each of eight siblings side by side, in rows.
 
-    start: NDArray[np.int64]
-    """First row of each block, and their number."""
-    control: Ints
-    """Shape (rows, 8)."""
-    coefficient: NDArray[np.float32]
-    """Shape (rows, columns, 8)."""
-    share: Floats
-    """Shape (blocks, 4, 8)."""
-    is_simplified: Bools
-    """Shape (blocks,)."""
-
-
-def block_rows(layout: Layout, controls: Controls) -> Rows:
-    """Controls in rows; spheres with fewer than their siblings repeat their first one, without weight.
+    The table of blocks; controls (rows, 8) and coefficients (rows, columns, 8); and constants (blocks, 4, 8).
+    ``point_start`` counts points below the nodes of a refitted tree. Spheres with fewer controls than their siblings
+    repeat their first one, without weight.
 
     A sphere that is alone in its block, as the root is, has four controls in each row, but for the first row, around
     whose control sums are taken.
@@ -158,15 +149,11 @@ def block_rows(layout: Layout, controls: Controls) -> Rows:
     share = np.zeros((layout.block_count, 4, WIDTH))
     share[layout.lane_count == 1] = controls.share[layout.block_node[layout.lane_count == 1]][:, :, None]
     share[block, :, lane] = controls.share
-    return Rows(start, control, coefficient, share, controls.is_simplified[layout.block_node])
-
-
-def block_table(layout: Layout, rows: Rows, point_start: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """The table of blocks; ``point_start`` counts points below the nodes of a refitted tree."""
     table: NDArray[np.int64] = np.zeros((layout.block_count + 1, kernels.BLOCK_FIELDS), dtype=np.int64)
-    table[:, kernels.FIRST_ROW] = rows.start
+    table[:, kernels.FIRST_ROW] = start
     table[:-1, kernels.NODE], table[:-1, kernels.LANES] = layout.block_node, layout.lane_count
-    table[:-1, kernels.LEVEL], table[:-1, kernels.IS_SIMPLIFIED] = layout.level[layout.block_node], rows.is_simplified
+    table[:-1, kernels.LEVEL] = layout.level[layout.block_node]
+    table[:-1, kernels.IS_SIMPLIFIED] = controls.is_simplified[layout.block_node]
     if point_start is not None:  # blocks with very many points below a sphere, if no sphere is a leaf
         slot, blocks = layout.node_slot, layout.child_count
         is_large, has_leaf = (np.zeros(layout.block_count, dtype=np.bool_) for _ in range(2))
@@ -175,8 +162,8 @@ def block_table(layout: Layout, rows: Rows, point_start: NDArray[np.int64] | Non
         top = table[:-1, kernels.TOP]
         top[is_large & ~has_leaf] = kernels.AT_TOP
         at_top = slot[top[slot // WIDTH] == kernels.AT_TOP]
-        for nth in range(layout.most_blocks):
-            below = (layout.child[at_top] + nth)[nth < blocks[at_top]]
+        for k in range(layout.most_blocks):
+            below = (layout.child[at_top] + k)[k < blocks[at_top]]
             top[below] = np.maximum(top[below], kernels.BELOW_TOP)
     table[-1, kernels.TOP] = 1 + np.flatnonzero(table[:, kernels.TOP]).max(initial=0)
-    return table
+    return table, control, coefficient, share

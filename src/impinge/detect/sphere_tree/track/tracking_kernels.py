@@ -9,6 +9,8 @@ import numpy as np
 from impinge.backend.clock import monotonic_ns
 from impinge.backend.jit import compiled, inlined
 from impinge.backend.simd.tracking import ROUNDING, farthest_square
+from impinge.detect.sphere_tree.build.enclosing_ball_kernels import distance_sq, spread
+from impinge.exact.orientation import point
 
 STAMP, NODE, LANES, FIRST_ROW, LEVEL, IS_SIMPLIFIED, TOP = range(7)
 """Columns of the table of blocks: the state that its spheres belong to, the first node, the number of spheres, their
@@ -26,6 +28,13 @@ CLOCK_EVERY = 4096
 
 
 @inlined
+def sphere_at(sphere, slot):
+    """Centre and radius of the sphere in a slot."""
+    block, lane = slot >> 3, slot & 7
+    return sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane], sphere[block, 3, lane]
+
+
+@inlined
 def radius_around(cx, cy, cz, node, surface, points, deadline):
     """Distance of the farthest point of a node; negative if the deadline came first."""
     point_start, point_vertex, cut_start, cut_corner, cut_weight = points
@@ -37,15 +46,12 @@ def radius_around(cx, cy, cz, node, surface, points, deadline):
         end = min(first + CLOCK_EVERY, stop)
         square = max(square, farthest_square(surface, point_vertex, first, end, cx, cy, cz))
     for i in range(cut_start[node], cut_start[node + 1]):
-        p, q, r = cut_corner[i, 0], cut_corner[i, 1], cut_corner[i, 2]
-        s, t, u = cut_weight[i, 0], cut_weight[i, 1], cut_weight[i, 2]
-        px = s * surface[p, 0] + t * surface[q, 0] + u * surface[r, 0]
-        py = s * surface[p, 1] + t * surface[q, 1] + u * surface[r, 1]
-        pz = s * surface[p, 2] + t * surface[q, 2] + u * surface[r, 2]
-        dx, dy, dz = px - cx, py - cy, pz - cz
-        square = max(square, dx * dx + dy * dy + dz * dz)
-        for k in range(3):
-            reach = max(reach, abs(surface[p, k]), abs(surface[q, k]), abs(surface[r, k]))
+        (s, t, u), far = point(cut_weight, i), 0.0
+        for k, c in enumerate((cx, cy, cz)):
+            x, y, z = surface[cut_corner[i, 0], k], surface[cut_corner[i, 1], k], surface[cut_corner[i, 2], k]
+            far += (s * x + t * y + u * z - c) ** 2
+            reach = max(reach, abs(x), abs(y), abs(z))
+        square = max(square, far)
         if (i + 1) % CLOCK_EVERY == 0 and monotonic_ns() >= deadline:
             return -1.0, 0.0
     return math.sqrt(square), reach
@@ -62,7 +68,7 @@ def radii_around(centre, surface, points, radius):
 @inlined
 def move_sphere(sphere, block, lane, transform):
     """Apply an affine map; ``transform``: rows of the matrix, the shift, then stretch, largest entry, whether used."""
-    cx, cy, cz, r = sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane], sphere[block, 3, lane]
+    cx, cy, cz, r = sphere_at(sphere, 8 * block + lane)
     for k in range(3):
         sphere[block, k, lane] = transform[k, 0] * cx + transform[k, 1] * cy + transform[k, 2] * cz + transform[3, k]
     reach = transform[4, 1] * (abs(cx) + abs(cy) + abs(cz) + r)
@@ -73,13 +79,11 @@ def move_sphere(sphere, block, lane, transform):
 @inlined
 def hold_children(sphere, table, block, lane, first, stop):
     """Set the radius of a sphere to hold the spheres of the blocks ``first .. stop``."""
-    cx, cy, cz = sphere[block, 0, lane], sphere[block, 1, lane], sphere[block, 2, lane]
-    radius = 0.0
+    c, radius = sphere_at(sphere, 8 * block + lane), 0.0
     for below in range(first, stop):
         for k in range(table[below, LANES]):
-            dx, dy, dz = sphere[below, 0, k] - cx, sphere[below, 1, k] - cy, sphere[below, 2, k] - cz
-            radius = max(radius, math.sqrt(dx * dx + dy * dy + dz * dz) + sphere[below, 3, k])
-    reach = abs(cx) + abs(cy) + abs(cz) + radius
+            radius = max(radius, math.sqrt(distance_sq(sphere_at(sphere, 8 * below + k), c)) + sphere[below, 3, k])
+    reach = abs(c[0]) + abs(c[1]) + abs(c[2]) + radius
     sphere[block, 3, lane] = radius * (1.0 + ROUNDING) + ROUNDING * reach
 
 
@@ -93,10 +97,7 @@ def layer_upwards(sphere, slot_parent, leaf):
         up = slot_parent[slot]
         if up < 0:
             continue
-        dx = sphere[slot >> 3, 0, slot & 7] - sphere[up >> 3, 0, up & 7]
-        dy = sphere[slot >> 3, 1, slot & 7] - sphere[up >> 3, 1, up & 7]
-        dz = sphere[slot >> 3, 2, slot & 7] - sphere[up >> 3, 2, up & 7]
-        reach = math.sqrt(dx * dx + dy * dy + dz * dz) + sphere[slot >> 3, 3, slot & 7]
+        reach = math.sqrt(distance_sq(sphere_at(sphere, slot), sphere_at(sphere, up))) + sphere[slot >> 3, 3, slot & 7]
         sphere[up >> 3, 3, up & 7] = max(sphere[up >> 3, 3, up & 7], reach * (1.0 + ROUNDING))
 
 
@@ -106,23 +107,7 @@ def spread_vertices(node_start, node_vertex, position, wanted, start, control):
     count = 0
     for node in range(len(node_start) - 1):
         start[node] = count
-        first, stop = node_start[node], node_start[node + 1]
-        nearest = np.full(stop - first, np.inf)
-        chosen = first
-        for _ in range(min(wanted, stop - first)):
-            control[count] = node_vertex[chosen]
-            count += 1
-            best = -1.0
-            last = node_vertex[chosen]
-            for i in range(first, stop):
-                v = node_vertex[i]
-                square = 0.0
-                for k in range(3):
-                    square += (position[v, k] - position[last, k]) ** 2
-                nearest[i - first] = min(nearest[i - first], square)
-                if nearest[i - first] > best:
-                    best, chosen = nearest[i - first], i
-            if best <= 0.0:
-                break
+        below = node_vertex[node_start[node] : node_start[node + 1]]
+        count += spread(position, below, wanted, control[count:])
     start[len(node_start) - 1] = count
     return count
