@@ -318,7 +318,7 @@ for _first, _second in (("12k", "50k"), ("50k", "110k"), ("110k", "150k")):
 
 _add(
     "particles_on_knot",
-    "A knot of 10000 triangles deforms above a floor; 20000 particles fall on it (scenes.particles).",
+    "A knot of 10000 triangles deforms above a floor; 20000 particles fall on it.",
     lambda: (shapes.torus_knot(2, 3, 250, 20), shapes.box((5.0, 5.0, 0.3), center=(0.0, 0.0, -1.35))),
     "smooth paper-004", lambda rest, t: (Wave(0.12, 3.0, angular_speed=3.0)(rest[0], t), None),
 )  # fmt: skip

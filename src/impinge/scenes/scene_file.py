@@ -74,12 +74,7 @@ SHAPES: dict[str, tuple[Callable[..., TriMesh | TetMesh], dict[str, Value]]] = {
     "uv_sphere": (partial(shapes.uv_sphere, nu=24, nv=16), {"nu": _AROUND, "nv": _AROUND, "radius": POSITIVE}),
     "bumpy_sphere": (
         partial(shapes.bumpy_sphere, subdivisions=3),
-        {
-            "subdivisions": _ROUNDS,
-            "radius": POSITIVE,
-            "amplitude": NOT_NEGATIVE,
-            "frequency": POSITIVE,
-        },
+        {"subdivisions": _ROUNDS, "radius": POSITIVE, "amplitude": NOT_NEGATIVE, "frequency": POSITIVE},
     ),
     "box": (shapes.box, {"size": _SIZE_3, "cells": _THREE_CELLS}),
     "torus_knot": (
@@ -366,14 +361,8 @@ def _soft_options(keys: Keys | None) -> dict[str, Any] | None:
     if keys is None:
         return None
     preset = MATERIALS[keys.take("material", text(*MATERIALS), "rubber")]
-    constants = {
-        name: keys.take(name, value, getattr(preset, name))
-        for name, value in (
-            ("youngs_modulus", POSITIVE),
-            ("poisson_ratio", NUMBER),
-            ("density", POSITIVE),
-        )
-    }
+    known = {"youngs_modulus": POSITIVE, "poisson_ratio": NUMBER, "density": POSITIVE}
+    constants = {name: keys.take(name, value, getattr(preset, name)) for name, value in known.items()}
     options = keys.given({**COARSE, "model": text(*MODELS), "embedding": text(*EMBEDDINGS), "velocity": VECTOR})
     try:
         options["material"] = Material(**constants)

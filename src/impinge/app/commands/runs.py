@@ -60,15 +60,8 @@ def sequence(
     rows: Rows = [("frames", f"{len(run)}{resumed}")]
     rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
     rows += [("worst frame", f"{number} ({name}): {counted(count, 'contact')}") for number, name, count in worst[:1]]
-    _finish(
-        run,
-        rows,
-        worst,
-        bad,
-        files=[("results", target), ("report", html)],
-        as_json=as_json,
-        total=f"of {len(run)} frames",
-    )
+    total = f"of {len(run)} frames"
+    _finish(run, rows, worst, bad, [("results", target), ("report", html)], as_json=as_json, total=total)
 
 
 def clash(
