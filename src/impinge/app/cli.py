@@ -22,8 +22,7 @@ from impinge.app.commands.console import BAD_INPUT, CLEAR, COLLIDING, INTERRUPTE
 from impinge.app.commands.live import live
 from impinge.app.commands.machine import demo, info, scenes, warmup
 from impinge.app.commands.meshes import check, validate
-from impinge.app.commands.runs import clash, sequence
-from impinge.app.commands.simulate import simulate
+from impinge.app.commands.runs import clash, sequence, simulate
 
 __all__ = ["app", "main", "BAD_INPUT", "CLEAR", "COLLIDING", "INTERRUPTED", "NO_READER"]
 

@@ -7,10 +7,9 @@ overlap, intersection curves, contact normals, and a sentence: the result and it
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 
@@ -84,11 +83,6 @@ class Drawing:
 def drawing_of(result: Result, layers: Collection[str] = LAYERS) -> Drawing:  # noqa: ARG001 - used by the overloads
     """The drawing of a result; curves, columns and normals are computed for ``layers`` only."""
     raise OptionError(f"a {type(result).__name__} cannot be shown; use plot() or to_dict()")
-
-
-def bodies_only(bodies: Sequence[Any], sentence: str) -> Drawing:
-    """A drawing of bodies without a result."""
-    return Drawing(tuple(map(surface_of, bodies)), sentence, complete=False)
 
 
 @drawing_of.register

@@ -142,7 +142,7 @@ class LivePage:
         """Compute a frame, draw it, and update status, charts and recording."""
         with self._lock:
             self._frame = self.session.advance(seconds, within_s=SIMULATING_S)
-            with self._viewer.atomic():
+            with self._server.atomic():  # browsers apply all changes of a frame together
                 draw(self._viewer, self._frame.drawing, self.session.settings.layers)
             if not self._dragging:
                 self._place_handle()
@@ -397,7 +397,7 @@ def record(session: Session, seconds: float) -> str:
         viewer.fit(session.centre, session.size)
         recording = server.get_scene_serializer()
         for _ in range(max(round(seconds / FRAME_S), 1)):
-            with viewer.atomic():
+            with server.atomic():
                 draw(viewer, session.advance(FRAME_S).drawing, session.settings.layers)
             recording.insert_sleep(FRAME_S)
         return str(recording.as_html())

@@ -12,7 +12,7 @@ empty ones are hidden.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -114,11 +114,6 @@ class ViserViewer:
     def to_scene(self, points: Any) -> Floats:
         """Convert drawing coordinates to scene coordinates."""
         return np.asarray(np.asarray(points) / self._scale + self._centre)
-
-    def atomic(self) -> AbstractContextManager[None]:
-        """Let browsers apply all changes of a frame together."""
-        context: AbstractContextManager[None] = self._server.atomic()
-        return context
 
     def add(self, name: str, element: Element) -> None:
         """Add an element, hidden until its first update."""
