@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class ImpingeError(Exception):
     """Root of every error that impinge raises on purpose."""
@@ -24,6 +27,15 @@ class OptionError(ImpingeError, ValueError):
 
 class MissingExtra(ImpingeError, ImportError):  # noqa: N818 - a public name
     """An optional package is needed and not installed; the message names the extra."""
+
+
+@contextmanager
+def needing(extra: str, sentence: str) -> Iterator[None]:
+    """Import optional packages: where one is missing, raise ``MissingExtra`` with the sentence and the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(f"{sentence}; install impinge[{extra}]") from error
 
 
 class ClusterError(ImpingeError, RuntimeError):

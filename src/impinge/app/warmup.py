@@ -179,10 +179,9 @@ JOBS = {job.__name__[1:].replace("_", " "): job for job in _JOBS}
 
 def run_job(name: str) -> str:
     """Run one job, serial and on threads; return its name."""
-    with jit.launch_always("serial"):
-        JOBS[name]()
-    with jit.launch_always("parallel"):
-        JOBS[name]()
+    for launch in ("serial", "parallel"):
+        with jit.launch_always(launch):
+            JOBS[name]()
     return name
 
 

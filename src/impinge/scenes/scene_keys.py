@@ -155,10 +155,9 @@ class Keys:
             raise self.wrong(key, name, f"a path below the folder of the scene, {folder}; copy the file there")
         return path
 
-    def table(self, key: str) -> Keys | None:
-        """A table, None if it does not exist."""
-        found = self.take(key, TABLE, None)
-        return None if found is None else Keys(found, self._path, f"{self._place}{key}.")
+    def table(self, key: str) -> Keys:
+        """A table, empty if it does not exist."""
+        return Keys(self.take(key, TABLE, {}), self._path, f"{self._place}{key}.")
 
     def tables(self, key: str) -> Iterator[Keys]:
         """The tables of an array of tables."""

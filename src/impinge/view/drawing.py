@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
@@ -143,21 +144,18 @@ def _draw_overlap(result: impinge.VolumeOverlap, layers: Collection[str] = LAYER
         sentence = f"{volume} It is exact along each of {rays} and estimated between them."
     else:
         sentence = f"None of {rays} found an overlap; a volume of at most {result.error:.2g} may be missed."
-    hits = [result.triangles[(result.triangle_body == k) & (result.triangles >= 0)] for k in range(len(result.bodies))]
+    found = [result.triangles[(result.triangle_body == k) & (result.triangles >= 0)] for k in range(len(result.bodies))]
+    hits = tuple(map(np.unique, found))
     stride = max(math.ceil(math.sqrt(len(result) / MOST_COLUMNS)), 1)
     surfaces = tuple(map(surface_of, result.bodies))
     notes = () if stride == 1 else (f"spans: one ray of {stride} x {stride} is drawn",)
-    drawing = Drawing(
-        surfaces, sentence, len(result), "spans", result.complete, tuple(map(np.unique, hits)), notes=notes
-    )
+    drawing = Drawing(surfaces, sentence, len(result), "spans", result.complete, hits, notes=notes)
     if len(result) and "spans" in layers:
         drawing = replace(drawing, columns=span_columns(result, stride))
     if "normals" in layers and len(surfaces) == 2 and result:
         a, b = ((surface.vertices, surface.faces[surface.live]) for surface in surfaces)
-        try:
+        with suppress(ImpingeError):  # a body without a gradient has no arrow; the volume is valid
             return _with_arrows(drawing, contacts_from_volume(impinge.volume_gradient(a, b), a, b))
-        except ImpingeError:  # a body without a gradient has no arrow; the volume is valid
-            return drawing
     return drawing
 
 

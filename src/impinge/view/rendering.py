@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats
-from impinge.errors import MissingExtra
+from impinge.errors import needing
 from impinge.view.labels import one_line
 from impinge.view.output_files import OutputFile
 
@@ -110,10 +110,8 @@ def write_picture(pixels: Pixels, path: Path) -> Path:
 
 def encode_picture(pixels: Pixels, format: str = "png") -> bytes:  # noqa: A002 - matplotlib's name
     """Encode pixels as a picture file."""
-    try:
+    with needing("picture", "pictures need matplotlib"):
         import matplotlib.image
-    except ImportError as error:
-        raise MissingExtra("pictures need matplotlib; install impinge[picture]") from error
     file = io.BytesIO()
     matplotlib.image.imsave(file, pixels, format=format)
     return file.getvalue()
@@ -142,10 +140,8 @@ def _is_flat(corners: Floats) -> Bools:
 
 
 def _render_with_vtk(items: list[DrawItem], title: str, camera: Camera) -> Pixels:
-    try:
+    with needing("picture", "pictures need pyvista"):
         import pyvista
-    except ImportError as error:
-        raise MissingExtra("pictures need pyvista; install impinge[picture]") from error
     plotter = pyvista.Plotter(off_screen=True, window_size=list(camera.size))
     plotter.set_background("white", top="#e9eef4")
     for item in items:
@@ -204,13 +200,11 @@ def _add_swatches(pixels: Pixels, items: list[DrawItem]) -> None:
 
 
 def _render_with_matplotlib(items: list[DrawItem], title: str, camera: Camera) -> Pixels:
-    try:
+    with needing("picture", "pictures need matplotlib"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch
         from mpl_toolkits.mplot3d.art3d import Poly3DCollection
-    except ImportError as error:
-        raise MissingExtra("pictures need matplotlib; install impinge[picture]") from error
     figure = Figure(figsize=(camera.size[0] / 100, camera.size[1] / 100), dpi=100)
     canvas = FigureCanvasAgg(figure)
     axes: Any = figure.add_axes((0.0, 0.0, 1.0, 0.95), projection="3d")

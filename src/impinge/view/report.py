@@ -21,7 +21,7 @@ import numpy as np
 
 import impinge
 from impinge.checks import Floats
-from impinge.errors import MissingExtra
+from impinge.errors import MissingExtra, needing
 from impinge.view import charts
 from impinge.view.output_files import OutputFile
 from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, encode_picture, render_views
@@ -143,10 +143,8 @@ class Page:
 
     def animation(self, frames: Iterable[Pixels], caption: str) -> None:
         """Add pictures of one size as an endless animation."""
-        try:
+        with needing("picture", "animations need Pillow"):
             from PIL import Image
-        except ImportError as error:
-            raise MissingExtra("animations need Pillow; install impinge[picture]") from error
         first, *others = (Image.fromarray(np.ascontiguousarray(frame[:, :, :3])) for frame in frames)
         file = io.BytesIO()
         first.save(file, format="webp", save_all=True, append_images=others, duration=FRAME_MS, loop=0, quality=80)

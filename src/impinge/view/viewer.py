@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from impinge.checks import Floats, Ints
-from impinge.errors import MissingExtra
+from impinge.errors import needing
 from impinge.mesh.shapes import icosphere
 from impinge.view.drawing import Drawing
 
@@ -72,10 +72,8 @@ def draw(viewer: ViserViewer, drawing: Drawing, layers: frozenset[str]) -> None:
 
 def import_viser() -> Any:
     """Import viser, or raise ``MissingExtra``."""
-    try:
+    with needing("view", "the live page needs viser"):
         import viser
-    except ImportError as error:
-        raise MissingExtra("the live page needs viser; install impinge[view]") from error
     return viser
 
 
