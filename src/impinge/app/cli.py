@@ -29,8 +29,6 @@ __all__ = ["app", "main", "BAD_INPUT", "CLEAR", "COLLIDING", "INTERRUPTED", "NO_
 RETRY_S = 0.05
 """Delay after which a dropped interrupt is raised again."""
 
-VERSION_HELP = "Print the version and exit."
-
 app = typer.Typer(
     name="impinge",
     help="Collision detection between deformable bodies. Exit codes: 0 clear, 1 colliding, 2 bad input.",
@@ -47,10 +45,11 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+
+
 @app.callback()
-def _options(
-    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help=VERSION_HELP)] = False,
-) -> None:
+def _options(_: Annotated[bool, _VERSION] = False) -> None:
     pass
 
 
@@ -98,9 +97,8 @@ def main() -> None:
     except Exception as error:  # no traceback reaches a user
         if os.environ.get("IMPINGE_TRACEBACK"):
             raise
-        _fail(
-            f"unexpected {type(error).__name__}: {error}; set IMPINGE_TRACEBACK=1 for a traceback and please report it"
-        )
+        kind = type(error).__name__
+        _fail(f"unexpected {kind}: {error}; set IMPINGE_TRACEBACK=1 for a traceback and please report it")
 
 
 def _fail(sentence: str) -> NoReturn:

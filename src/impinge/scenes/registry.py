@@ -141,15 +141,11 @@ def _posed(body: Body, axis: Any, angle: float, shift: Any) -> Body:
     return body
 
 
-def _pile(
-    make: Callable[[], TetMesh], grid: tuple[int, int, int], spacing: tuple[float, float, float], tilt: float
-) -> list[Body]:
+def _pile(make: Callable[[], TetMesh], grid: tuple[int, ...], spacing: tuple[float, ...], tilt: float) -> list[Body]:
     """Copies on a lattice, each rotated by up to ``tilt`` about a random axis, close enough to collide."""
     rng = np.random.default_rng(3)
-    return [
-        _posed(make(), rng.normal(size=3), tilt * rng.random(), cell * np.array(spacing))
-        for cell in np.argwhere(np.ones(grid))
-    ]
+    cells = np.argwhere(np.ones(grid)) * np.array(spacing)
+    return [_posed(make(), rng.normal(size=3), tilt * rng.random(), cell) for cell in cells]
 
 
 def _waves(amplitude: float, wave_number: float) -> Motion:

@@ -244,9 +244,7 @@ class SceneFile:
 
         def move(rest: tuple[Floats, ...], t: float) -> tuple[Floats | None, ...]:
             transforms = [None if motion is None or motion.frames else motion(t) for motion in motions]
-            return tuple(
-                None if matrix is None else x @ matrix[:3, :3].T + matrix[:3, 3] for x, matrix in zip(rest, transforms)
-            )
+            return tuple(None if m is None else x @ m[:3, :3].T + m[:3, 3] for x, m in zip(rest, transforms))
 
         moves = any(motion is not None for motion in motions)
         return Scene(self.path.stem, self.title, lambda: [body.load() for body in self.bodies], move if moves else None)

@@ -86,9 +86,7 @@ TEXT = text()
 FLAG = Value("true or false", lambda value: isinstance(value, bool))
 NUMBER, POSITIVE, NOT_NEGATIVE = number(), number(above=0.0), number(least=0.0)
 VECTOR = several(3, NUMBER, f"3 numbers like [0.0, 0.0, 1.0], of at most {LARGEST:g}")
-DIRECTION = Value(
-    "a direction: 3 numbers, not all zero", lambda value: VECTOR.is_valid(value) and any(value), VECTOR.convert
-)
+DIRECTION = Value("a direction: 3 numbers, not all zero", lambda x: VECTOR.is_valid(x) and any(x), VECTOR.convert)
 TABLE = Value("a table", lambda value: isinstance(value, dict))
 
 

@@ -190,10 +190,8 @@ def _draw_contacts(result: impinge.Contacts, layers: Collection[str] = LAYERS) -
         deepest = f", the deepest by {result.depth.max():.3g}" if result.has_depth.any() else ""
         pairs = counted(len(result.body_pairs), "pair of bodies", "pairs of bodies")
         sentence = f"{counted(len(result), 'contact')} of {pairs}{deepest}.{certainty}"
-    sides = (
-        (result.body_a, result.feature_a, ContactKind.VERTEX_A),
-        (result.body_b, result.feature_b, ContactKind.VERTEX_B),
-    )
+    vertex_kinds = ContactKind.VERTEX_A, ContactKind.VERTEX_B
+    sides = list(zip((result.body_a, result.body_b), (result.feature_a, result.feature_b), vertex_kinds))
     surfaces, hits = tuple(map(surface_of, result.bodies)), []
     for k, surface in enumerate(surfaces):
         vertices = [feature[(body == k) & (result.kind == kind)] for body, feature, kind in sides]

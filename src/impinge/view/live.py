@@ -196,20 +196,16 @@ class LivePage:
         with self._motion:
             hint = "0: rest shape, 1: deformation of the scene."
             self._deformation = self._slider("Deformation", 0.0, 3.0, 0.05, "deformation", hint)
-            self._shifts = [
-                gui.add_slider(f"Position {axis}", -SHIFT, SHIFT, 0.005, 0.0, hint="Of the second body.")
-                for axis in "xyz"
-            ]
+            hint = "Of the second body."
+            self._shifts = [gui.add_slider(f"Position {axis}", -SHIFT, SHIFT, 0.005, 0.0, hint=hint) for axis in "xyz"]
             for slider in self._shifts:
                 slider.on_update(lambda _: self._shift_by_sliders())
         with gui.add_folder("Cut"):
             self._cut_radius = gui.add_slider("Tool radius", 0.01, 0.3, 0.01, 0.08, hint="Relative to the scene size.")
             self._cut_clicks = gui.add_checkbox("Cut where I click", False)
-            away = gui.add_button(
-                "Cut away what collides", hint="Removes the highlighted triangles of the second body."
-            )
+            cut = gui.add_button("Cut away what collides", hint="Removes the highlighted triangles of the second body.")
             restore = gui.add_button("Mend", hint="Restores all triangles.")
-        away.on_click(lambda _: self._edit(self.session.cut_colliding))
+        cut.on_click(lambda _: self._edit(self.session.cut_colliding))
         restore.on_click(lambda _: self._edit(self.session.restore))
         self._cut_clicks.on_update(lambda _: self._enable_cutting(self._cut_clicks.value))
         with gui.add_folder("Show", expand_by_default=False):

@@ -85,38 +85,28 @@ class Page:
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
         """Add labels with their colours."""
-        spots = " ".join(
-            f'<span><b style="color:{colour}">&#9632;</b> {html.escape(label)}</span>' for label, colour in entries
-        )
+        spot = '<span><b style="color:{}">&#9632;</b> {}</span>'
+        spots = " ".join(spot.format(colour, html.escape(label)) for label, colour in entries)
         self._blocks.append(f'<p class="legend">{spots}</p>')
 
     def table(self, rows: Iterable[Sequence[Cell]], head: Sequence[str] = ()) -> None:
         """Add a table; numbers are aligned to the right."""
         cells = [[_cell(value) for value in row] for row in rows]
         numeric = [all("number" in row[k] for row in cells) and bool(cells) for k in range(len(head))]
-        top = "".join(
-            f"<th{' class=number' if is_number else ''}>{html.escape(each)}</th>"
-            for each, is_number in zip(head, numeric)
-        )
+        kinds = [" class=number" if is_number else "" for is_number in numeric]
+        top = "".join(f"<th{kind}>{html.escape(each)}</th>" for each, kind in zip(head, kinds))
         body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         self._blocks.append(f"<table>{f'<tr>{top}</tr>' if head else ''}{body}</table>")
 
     def chart(
-        self,
-        values: Floats,
-        *,
-        across: str,
-        up: str,
-        at: Floats | None = None,
-        marked: Sequence[int] = (),
-        mark: str = "",
+        self, y: Floats, *, across: str, up: str, at: Floats | None = None, marked: Sequence[int] = (), mark: str = ""
     ) -> None:
-        """Add a line chart of ``values`` over ``at``, by default over their indices.
+        """Add a line chart of ``y`` over ``at``, by default over their indices.
 
         NaN leaves a gap. Indices in ``marked`` get a red tick, which ``mark`` explains. ``across`` and ``up`` label the
         axes.
         """
-        y = np.asarray(values, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
         x = np.arange(len(y), dtype=np.float64) if at is None else np.asarray(at, dtype=np.float64)
         draw = partial(charts.line_chart, x, y, x_label=across, title=up, marked=marked)
         self._chart(draw, up, f"red: {mark}" if len(marked) else "")

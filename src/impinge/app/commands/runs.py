@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from impinge.app.commands import console
-from impinge.app.commands.console import AsJson, Html, MeshPath, Target, Weld, command_line, err
+from impinge.app.commands.console import AsJson, Files, Html, MeshPath, Target, Weld, command_line, err
 from impinge.errors import OptionError
 from impinge.view.labels import counted
 
@@ -174,9 +174,7 @@ def resumable(html: Path | None, target: Path | None, unit: str) -> Iterator[Any
         raise
 
 
-def _finish(
-    run: Any, rows: Rows, found: list[Any], bad: Rows, files: console.Files, *, as_json: bool, total: str
-) -> None:
+def _finish(run: Any, rows: Rows, found: list[Any], bad: Rows, files: Files, *, as_json: bool, total: str) -> None:
     """Print the result of a run, a warning about unusable input on stderr, and exit."""
     if as_json:
         console.print_json({**run.totals, "found": found, "not_used": bad})
