@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import importlib
+from typing import Any
 
 
 class ImpingeError(Exception):
@@ -29,13 +29,12 @@ class MissingExtra(ImpingeError, ImportError):  # noqa: N818 - a public name
     """An optional package is needed and not installed; the message names the extra."""
 
 
-@contextmanager
-def needing(extra: str, sentence: str) -> Iterator[None]:
-    """Import optional packages: where one is missing, raise ``MissingExtra`` with the sentence and the extra."""
+def optional_module(name: str, message: str) -> Any:
+    """Import a module of an optional package; ``MissingExtra`` with this message if it is not installed."""
     try:
-        yield
+        return importlib.import_module(name)
     except ImportError as error:
-        raise MissingExtra(f"{sentence}; install impinge[{extra}]") from error
+        raise MissingExtra(message) from error
 
 
 class ClusterError(ImpingeError, RuntimeError):

@@ -21,7 +21,7 @@ import numpy as np
 
 import impinge
 from impinge.checks import Floats
-from impinge.errors import MissingExtra, needing
+from impinge.errors import MissingExtra, optional_module
 from impinge.view import charts
 from impinge.view.output_files import OutputFile
 from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, encode_picture, render_views
@@ -133,9 +133,8 @@ class Page:
 
     def animation(self, frames: Iterable[Pixels], caption: str) -> None:
         """Add pictures of one size as an endless animation."""
-        with needing("picture", "animations need Pillow"):
-            from PIL import Image
-        first, *others = (Image.fromarray(np.ascontiguousarray(frame[:, :, :3])) for frame in frames)
+        pillow = optional_module("PIL.Image", "animations need Pillow; install impinge[picture]")
+        first, *others = (pillow.fromarray(np.ascontiguousarray(frame[:, :, :3])) for frame in frames)
         file = io.BytesIO()
         first.save(file, format="webp", save_all=True, append_images=others, duration=FRAME_MS, loop=0, quality=80)
         self._image(file.getvalue(), "webp", caption)

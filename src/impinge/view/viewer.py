@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from impinge.checks import Floats, Ints
-from impinge.errors import needing
+from impinge.errors import optional_module
 from impinge.mesh.shapes import icosphere
 from impinge.view.drawing import Drawing
 
@@ -64,9 +64,7 @@ def draw(viewer: ViserViewer, drawing: Drawing, layers: frozenset[str]) -> None:
 
 def import_viser() -> Any:
     """Import viser, or raise ``MissingExtra``."""
-    with needing("view", "the live page needs viser"):
-        import viser
-    return viser
+    return optional_module("viser", "the live page needs viser; install impinge[view]")
 
 
 @contextmanager
