@@ -337,18 +337,15 @@ def _vessels() -> tuple[Body, Body]:
     return make(), _posed(make(), (1.0, 0.0, 0.1), np.pi / 2.0, (1.7, 0.2, 0.1))
 
 
-_BOX, _PLATE = partial(shapes.tet_box, 2, 1, 1), partial(shapes.tet_box, 10, 10, 1)
-_plates = partial(_pile, _PLATE, spacing=(10.4, 10.4, 1.4), tilt=0.12)
+_boxes = partial(_pile, partial(shapes.tet_box, 2, 1, 1), (5, 5, 4), (1.8, 1.3, 1.3), np.pi)
+_plates = partial(_pile, partial(shapes.tet_box, 10, 10, 1), spacing=(10.4, 10.4, 1.4), tilt=0.12)
 for _letter, _title, _build in (
-    (
-        "a", "100 boxes of 10 tets each lie in a heap: 1000 tets, 1200 vertices.",
-        partial(_pile, _BOX, (5, 5, 4), (1.8, 1.3, 1.3), np.pi),
-    ),
+    ("a", "100 boxes of 10 tets each lie in a heap: 1000 tets, 1200 vertices.", _boxes),
     ("b", "8 plates of 500 tets each lie in stacks: 4000 tets, 1936 vertices.", partial(_plates, (2, 2, 2))),
     ("c", "20 plates of 500 tets each lie in stacks: 10000 tets, 4840 vertices.", partial(_plates, (2, 2, 5))),
     ("d", "Two vessels cross wall through wall: 20520 tets, 6264 vertices.", _vessels),
     ("e", "100 plates of 500 tets each lie in stacks: 50000 tets, 24200 vertices.", partial(_plates, (5, 5, 4))),
-):  # fmt: skip
+):
     _add(f"hashing_setup_{_letter}", _title, _build, "tets paper-003", _waves(0.1, 2.0))
 
 # Denser setups than the paper's: about 0.15 contacts per tet.

@@ -33,11 +33,8 @@ FRAME_MS = 100
 """Duration of an animation frame."""
 VIEW_SIZE = (800, 600)
 """Too small for text in the picture, which would be illegible in a row of three."""
-VIEWS = {
-    "front": Camera(-90.0, 0.0, VIEW_SIZE),
-    "right": Camera(0.0, 0.0, VIEW_SIZE),
-    "top": Camera(-90.0, 90.0, VIEW_SIZE),
-}
+VIEWS = {"front": (-90.0, 0.0), "right": (0.0, 0.0), "top": (-90.0, 90.0)}
+"""Azimuth and elevation in degrees."""
 ORBIT_FRAMES, ORBIT_SIZE = 36, (640, 480)
 """Pictures of the animation around the scene."""
 REPORT_FILE = OutputFile("report", ".html")
@@ -145,7 +142,8 @@ class Page:
         self.text(caption)
         self.legend([(item.label, item.colour) for item in shown])
         self._blocks.append('<div class="row">')
-        for name, pixels in zip(VIEWS, render_views(shown, caption, list(VIEWS.values()))):
+        cameras = [Camera(azimuth, elevation, VIEW_SIZE) for azimuth, elevation in VIEWS.values()]
+        for name, pixels in zip(VIEWS, render_views(shown, caption, cameras)):
             self.picture(pixels, name)
         self._blocks.append("</div>")
         orbit = [

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import impinge
-from impinge.checks import Floats, Ints
+from impinge.checks import Floats, Ints, as_choice
 from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
 from impinge.errors import ImpingeError, OptionError
 from impinge.scenes import simulated as simulations
@@ -131,10 +131,8 @@ class Session:
 
     def choose_method(self, name: str) -> None:
         """Use another query from the next frame on."""
-        if name not in METHODS:
-            raise OptionError(f"method is {name!r}, expected one of {', '.join(METHODS)}")
         with self._lock:
-            self.settings.method = name
+            self.settings.method = as_choice(name, "method", METHODS)
 
     @property
     def is_simulated(self) -> bool:
