@@ -39,7 +39,7 @@ from impinge.checks import Ints
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.results import TrianglePairs
 from impinge.detect.gjk_cut.detector import GjkCut
-from impinge.scenes.refinement import RefinementScene, refinement_scene
+from impinge.scenes.refinement import RefinementScene
 
 NOTHING, MOVED, REPLACED = "nothing changed", "vertices moved", "half replaced"
 CUT, AS_PUBLISHED, TREE, REBUILT = "GjkCut", "GjkCut, as published", "BoxTree", "refit tree, built anew"
@@ -244,7 +244,7 @@ def _refined(sizes: Sizes) -> dict[str, Series]:
 
 def _adaptive(name: str, sizes: Sizes, make: Callable[..., GjkCut | BoxTree]) -> Candidate:
     def begin() -> Session:
-        scene = refinement_scene(*sizes.refined)
+        scene = RefinementScene(*sizes.refined)
         detector = make(scene.a.body, scene.b.body)
         active = _active_ids(scene)
         found = detector.query(active_a=active[0], active_b=active[1])
@@ -271,7 +271,7 @@ def _active_ids(scene: RefinementScene) -> tuple[Ints, Ints]:
 
 def _all_fine(sizes: Sizes) -> Candidate:
     def begin() -> Session:
-        scene = refinement_scene(*sizes.refined)
+        scene = RefinementScene(*sizes.refined)
         for side in (scene.a, scene.b):
             side.is_fine[:] = True
         detector = GjkCut(scene.a.body, scene.b.body)

@@ -1,6 +1,6 @@
 """Particles fall on a deforming body: Fig. 11 of [Heidelberger2003].
 
-Scene      ``scenes.particles``: 20,000 particles over a knot of 10,000 faces, which waves deform, and a fixed
+Scene      ``p004_rain``: 20,000 particles over a knot of 10,000 faces, which waves deform, and a fixed
            floor. (The paper has a Santa of 10k faces, and no floor.)
 Frame      1. Deform. The knot gets new vertices.
            2. Move.   Particles fall by a time step.
@@ -26,11 +26,11 @@ import numpy as np
 from benchmarks.measure import Row, Sizes, timed
 from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_frames import RESOLUTION
+from benchmarks.papers.p004_rain import COUNT, Particles, particle_scene
 from impinge.checks import Bools, Floats
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.published import layered_depth
 from impinge.queries import closest_points, points_inside
-from impinge.scenes.particles import COUNT, Particles, particle_scene
 from impinge.scenes.registry import Scene
 
 DT = 1.0 / 60.0

@@ -15,12 +15,12 @@ from benchmarks.papers.p004_bodies import FIGURE_9, TABLE_1, TABLE_2, knot_of, s
 from benchmarks.papers.p004_frames import Measured, measure, production, published
 from benchmarks.papers.p004_particles import Rain, Run
 from benchmarks.papers.p004_points import KNOTS, LOOKUP, PUBLISHED_LOOKUP, SPHERES
+from benchmarks.papers.p004_rain import GRAVITY, LIFE, LOWEST, RESTITUTION, SLIDING, particle_scene
 from benchmarks.papers.p004_volumes import LISTS, PEELING, SINGLE, Figures, straight_line
 from impinge import scenes
 from impinge.detect.layered_depth.detector import LayeredDepth
 from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
 from impinge.mesh import shapes
-from impinge.scenes.particles import GRAVITY, LIFE, LOWEST, RESTITUTION, SLIDING, particle_scene
 
 
 @pytest.fixture(scope="module")

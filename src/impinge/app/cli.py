@@ -22,15 +22,12 @@ from impinge.app.commands.console import BAD_INPUT, CLEAR, COLLIDING, INTERRUPTE
 from impinge.app.commands.live import live
 from impinge.app.commands.machine import demo, info, scenes, warmup
 from impinge.app.commands.meshes import check, validate
-from impinge.app.commands.runs import clash, sequence
-from impinge.app.commands.simulate import simulate
+from impinge.app.commands.runs import clash, sequence, simulate
 
 __all__ = ["app", "main", "BAD_INPUT", "CLEAR", "COLLIDING", "INTERRUPTED", "NO_READER"]
 
 RETRY_S = 0.05
 """Delay after which a dropped interrupt is raised again."""
-
-VERSION_HELP = "Print the version and exit."
 
 app = typer.Typer(
     name="impinge",
@@ -48,10 +45,11 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+
+
 @app.callback()
-def _options(
-    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help=VERSION_HELP)] = False,
-) -> None:
+def _options(_: Annotated[bool, _VERSION] = False) -> None:
     pass
 
 
@@ -99,9 +97,8 @@ def main() -> None:
     except Exception as error:  # no traceback reaches a user
         if os.environ.get("IMPINGE_TRACEBACK"):
             raise
-        _fail(
-            f"unexpected {type(error).__name__}: {error}; set IMPINGE_TRACEBACK=1 for a traceback and please report it"
-        )
+        kind = type(error).__name__
+        _fail(f"unexpected {kind}: {error}; set IMPINGE_TRACEBACK=1 for a traceback and please report it")
 
 
 def _fail(sentence: str) -> NoReturn:

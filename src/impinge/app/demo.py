@@ -91,10 +91,8 @@ def simulate(folder: Path) -> SimulationRun:
     """Simulate two bumpy soft bodies that fly at each other without gravity, or load the run in ``folder``."""
     world = impinge.World()
     for name, side in (("left", -1.0), ("right", 1.0)):
-        surface = shapes.bumpy_sphere(3, radius=0.05, center=(0.056 * side, 0.01 * side, 0.0))
-        body = impinge.SoftBody.from_surface(
-            surface, method="cubes", cells=4, material="jelly", embedding="barycentric"
-        )
+        ball = shapes.bumpy_sphere(3, radius=0.05, center=(0.056 * side, 0.01 * side, 0.0))
+        body = impinge.SoftBody.from_surface(ball, method="cubes", cells=4, material="jelly", embedding="barycentric")
         body.velocities = np.tile((-0.5 * side, 0.0, 0.0), (len(body.velocities), 1))
         world.add(body, name=name)
     simulation = impinge.Simulation(world, gravity=(0.0, 0.0, 0.0))

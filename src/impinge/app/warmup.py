@@ -95,9 +95,8 @@ def _overlap_volumes() -> None:
     """Volumes along all axes, self-overlap, and point queries on images."""
     a, b = scenes.get("boxes_overlapping_by_half").surfaces
     queries.overlap_volume(a, b, axes=3)
-    impinge.LayeredDepth(
-        impinge.TriMesh(np.concatenate([a.vertices, b.vertices]), np.concatenate([a.faces, b.faces + 8]))
-    ).query()
+    both = impinge.TriMesh(np.concatenate([a.vertices, b.vertices]), np.concatenate([a.faces, b.faces + 8]))
+    impinge.LayeredDepth(both).query()
     queries.points_inside(a, b.vertices, resolution=16)
     impinge.volume_gradient(a, b)
     VolumeGradients(a, b).cells(1.0)
@@ -179,10 +178,9 @@ JOBS = {job.__name__[1:].replace("_", " "): job for job in _JOBS}
 
 def run_job(name: str) -> str:
     """Run one job, serial and on threads; return its name."""
-    with jit.launch_always("serial"):
-        JOBS[name]()
-    with jit.launch_always("parallel"):
-        JOBS[name]()
+    for launch in ("serial", "parallel"):
+        with jit.launch_always(launch):
+            JOBS[name]()
     return name
 
 
@@ -197,9 +195,8 @@ def run_jobs(*, processes: int = 1) -> Iterator[str]:
         for done in as_completed(names):
             error = done.exception()
             if error is not None:
-                raise ImpingeError(
-                    f"compiling the kernels for {names[done]} failed ({error}); impinge.warmup() shows the traceback"
-                ) from error
+                failed = f"compiling the kernels for {names[done]} failed ({error})"
+                raise ImpingeError(f"{failed}; impinge.warmup() shows the traceback") from error
             yield done.result()
     finally:
         pool.shutdown(cancel_futures=True)

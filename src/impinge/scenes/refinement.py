@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from impinge.checks import Bools, Floats, Ints
+from impinge.checks import Bools, Ints
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
 from impinge.mesh import shapes
@@ -81,7 +81,7 @@ def refined_sphere(coarse: int, fine: int, *, center: tuple[float, float, float]
 
 def refined_pair(coarse: int, fine: int) -> tuple[TriMesh, TriMesh]:
     """Two bodies of coarse triangles, fine near the other body; inactive triangles are dead."""
-    scene = refinement_scene(coarse, fine)
+    scene = RefinementScene(coarse, fine)
     middles = [side.body.vertices.mean(axis=0) for side in (scene.a, scene.b)]
     for side, other in ((scene.a, middles[1]), (scene.b, middles[0])):
         body = side.body
@@ -92,28 +92,23 @@ def refined_pair(coarse: int, fine: int) -> tuple[TriMesh, TriMesh]:
     return scene.a.body, scene.b.body
 
 
-@dataclass
 class RefinementScene:
-    """Two refined bodies that approach, separate and deform; regions in contact are refined in each frame."""
+    """Two refined bodies that approach, separate and deform; regions in contact are refined in each frame.
 
-    a: Refined
-    b: Refined
-    rest_a: Floats = field(repr=False)
-    rest_b: Floats = field(repr=False)
-    wave: Wave = field(default_factory=lambda: Wave(0.03, 4.0, angular_speed=2.0), repr=False)
+    Bumpy spheres of 20 · 4^coarse and 20 · 4^fine triangles in one pool each, initially in contact.
+    """
+
+    def __init__(self, coarse: int = 3, fine: int = 6) -> None:
+        self.a, self.b = refined_sphere(coarse, fine), refined_sphere(coarse, fine, center=(1.7, 0.3, 0.2))
+        self._rest_a, self._rest_b = self.a.body.vertices.copy(), self.b.body.vertices.copy()
+        self._wave = Wave(0.03, 4.0, angular_speed=2.0)
 
     def move(self, t: float) -> None:
         """Update both bodies to time ``t``; they are closest at t = 0, 1, 2, ..."""
         gap = 0.5 * (1.0 - np.cos(2.0 * np.pi * t))
-        self.a.body.update(self.wave(self.rest_a, t))
-        self.b.body.update(self.wave(self.rest_b, t + 1.7) + np.array((gap, 0.0, 0.0)))
+        self.a.body.update(self._wave(self._rest_a, t))
+        self.b.body.update(self._wave(self._rest_b, t + 1.7) + np.array((gap, 0.0, 0.0)))
 
     def refine(self, pairs: Ints) -> int:
         """Refine at the last pairs and coarsen elsewhere; returns the number of coarse triangles that changed."""
         return self.a.refine_near(pairs[:, 0]) + self.b.refine_near(pairs[:, 1])
-
-
-def refinement_scene(coarse: int = 3, fine: int = 6) -> RefinementScene:
-    """Two bumpy spheres of 20 · 4^coarse and 20 · 4^fine triangles in one pool each, initially in contact."""
-    a, b = refined_sphere(coarse, fine), refined_sphere(coarse, fine, center=(1.7, 0.3, 0.2))
-    return RefinementScene(a, b, np.array(a.body.vertices), np.array(b.body.vertices))

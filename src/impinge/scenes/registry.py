@@ -141,15 +141,11 @@ def _posed(body: Body, axis: Any, angle: float, shift: Any) -> Body:
     return body
 
 
-def _pile(
-    make: Callable[[], TetMesh], grid: tuple[int, int, int], spacing: tuple[float, float, float], tilt: float
-) -> list[Body]:
+def _pile(make: Callable[[], TetMesh], grid: tuple[int, ...], spacing: tuple[float, ...], tilt: float) -> list[Body]:
     """Copies on a lattice, each rotated by up to ``tilt`` about a random axis, close enough to collide."""
     rng = np.random.default_rng(3)
-    return [
-        _posed(make(), rng.normal(size=3), tilt * rng.random(), cell * np.array(spacing))
-        for cell in np.argwhere(np.ones(grid))
-    ]
+    cells = np.argwhere(np.ones(grid)) * np.array(spacing)
+    return [_posed(make(), rng.normal(size=3), tilt * rng.random(), cell) for cell in cells]
 
 
 def _waves(amplitude: float, wave_number: float) -> Motion:
@@ -318,7 +314,7 @@ for _first, _second in (("12k", "50k"), ("50k", "110k"), ("110k", "150k")):
 
 _add(
     "particles_on_knot",
-    "A knot of 10000 triangles deforms above a floor; 20000 particles fall on it (scenes.particles).",
+    "A knot of 10000 triangles deforms above a floor; 20000 particles fall on it.",
     lambda: (shapes.torus_knot(2, 3, 250, 20), shapes.box((5.0, 5.0, 0.3), center=(0.0, 0.0, -1.35))),
     "smooth paper-004", lambda rest, t: (Wave(0.12, 3.0, angular_speed=3.0)(rest[0], t), None),
 )  # fmt: skip
@@ -341,18 +337,15 @@ def _vessels() -> tuple[Body, Body]:
     return make(), _posed(make(), (1.0, 0.0, 0.1), np.pi / 2.0, (1.7, 0.2, 0.1))
 
 
-_BOX, _PLATE = partial(shapes.tet_box, 2, 1, 1), partial(shapes.tet_box, 10, 10, 1)
-_plates = partial(_pile, _PLATE, spacing=(10.4, 10.4, 1.4), tilt=0.12)
+_boxes = partial(_pile, partial(shapes.tet_box, 2, 1, 1), (5, 5, 4), (1.8, 1.3, 1.3), np.pi)
+_plates = partial(_pile, partial(shapes.tet_box, 10, 10, 1), spacing=(10.4, 10.4, 1.4), tilt=0.12)
 for _letter, _title, _build in (
-    (
-        "a", "100 boxes of 10 tets each lie in a heap: 1000 tets, 1200 vertices.",
-        partial(_pile, _BOX, (5, 5, 4), (1.8, 1.3, 1.3), np.pi),
-    ),
+    ("a", "100 boxes of 10 tets each lie in a heap: 1000 tets, 1200 vertices.", _boxes),
     ("b", "8 plates of 500 tets each lie in stacks: 4000 tets, 1936 vertices.", partial(_plates, (2, 2, 2))),
     ("c", "20 plates of 500 tets each lie in stacks: 10000 tets, 4840 vertices.", partial(_plates, (2, 2, 5))),
     ("d", "Two vessels cross wall through wall: 20520 tets, 6264 vertices.", _vessels),
     ("e", "100 plates of 500 tets each lie in stacks: 50000 tets, 24200 vertices.", partial(_plates, (5, 5, 4))),
-):  # fmt: skip
+):
     _add(f"hashing_setup_{_letter}", _title, _build, "tets paper-003", _waves(0.1, 2.0))
 
 # Denser setups than the paper's: about 0.15 contacts per tet.

@@ -74,12 +74,7 @@ SHAPES: dict[str, tuple[Callable[..., TriMesh | TetMesh], dict[str, Value]]] = {
     "uv_sphere": (partial(shapes.uv_sphere, nu=24, nv=16), {"nu": _AROUND, "nv": _AROUND, "radius": POSITIVE}),
     "bumpy_sphere": (
         partial(shapes.bumpy_sphere, subdivisions=3),
-        {
-            "subdivisions": _ROUNDS,
-            "radius": POSITIVE,
-            "amplitude": NOT_NEGATIVE,
-            "frequency": POSITIVE,
-        },
+        {"subdivisions": _ROUNDS, "radius": POSITIVE, "amplitude": NOT_NEGATIVE, "frequency": POSITIVE},
     ),
     "box": (shapes.box, {"size": _SIZE_3, "cells": _THREE_CELLS}),
     "torus_knot": (
@@ -249,9 +244,7 @@ class SceneFile:
 
         def move(rest: tuple[Floats, ...], t: float) -> tuple[Floats | None, ...]:
             transforms = [None if motion is None or motion.frames else motion(t) for motion in motions]
-            return tuple(
-                None if matrix is None else x @ matrix[:3, :3].T + matrix[:3, 3] for x, matrix in zip(rest, transforms)
-            )
+            return tuple(None if m is None else x @ m[:3, :3].T + m[:3, 3] for x, m in zip(rest, transforms))
 
         moves = any(motion is not None for motion in motions)
         return Scene(self.path.stem, self.title, lambda: [body.load() for body in self.bodies], move if moves else None)
@@ -292,9 +285,7 @@ def read_scene(path: str | os.PathLike[str]) -> SceneFile:
     return SceneFile(path, title, tuple(bodies), MappingProxyType(options), ignored)
 
 
-def _simulation(keys: Keys | None) -> dict[str, Any]:
-    if keys is None:
-        return {}
+def _simulation(keys: Keys) -> dict[str, Any]:
     options = keys.given(SIMULATION)
     if keys.has("ground", dict):
         plane = _table(keys, "ground", {"point": VECTOR, "normal": DIRECTION})
@@ -311,9 +302,9 @@ def _simulation(keys: Keys | None) -> dict[str, Any]:
 
 def _table(keys: Keys, key: str, known: dict[str, Value]) -> dict[str, Any]:
     """A table with all of these keys; empty if there is no such table."""
-    table = keys.table(key)
-    if table is None:
+    if not keys.has(key):
         return {}
+    table = keys.table(key)
     found = {name: table.take(name, value) for name, value in known.items()}
     table.end()
     return found
@@ -330,7 +321,8 @@ def _body(keys: Keys, path: Path, position: int, taken: set[str]) -> SceneBody:
         placement[:3, :3] = rotation(np.array(turn["axis"]), math.radians(turn["degrees"]))
     placement[:3, :3] *= keys.take("scale", POSITIVE, 1.0)
     placement[:3, 3] = keys.take("position", VECTOR, (0.0, 0.0, 0.0))
-    soft, motion = _soft_options(keys.table("soft")), _motion(keys.table("motion"), placement[:3, 3])
+    soft = _soft_options(keys.table("soft")) if keys.has("soft") else None
+    motion = _motion(keys.table("motion"), placement[:3, 3]) if keys.has("motion") else None
     if soft is not None and motion is not None:
         raise keys.wrong("motion", "there", "no motion of a soft body; leave one of both out")
     fixed = keys.take("fixed", FLAG, soft is None and motion is None)
@@ -354,7 +346,6 @@ def _mesh(keys: Keys) -> tuple[Path | None, bool | Literal["auto"], Callable[[],
         weld = keys.take("weld", FLAG, "auto")
         return file, weld, lambda: load(file, weld=weld), file.stem
     table = keys.table("shape")
-    assert table is not None
     kind = table.take("kind", text(*SHAPES))
     build, known = SHAPES[kind]
     options = table.given(known)
@@ -362,18 +353,10 @@ def _mesh(keys: Keys) -> tuple[Path | None, bool | Literal["auto"], Callable[[],
     return None, "auto", lambda: build(**options), kind
 
 
-def _soft_options(keys: Keys | None) -> dict[str, Any] | None:
-    if keys is None:
-        return None
+def _soft_options(keys: Keys) -> dict[str, Any]:
     preset = MATERIALS[keys.take("material", text(*MATERIALS), "rubber")]
-    constants = {
-        name: keys.take(name, value, getattr(preset, name))
-        for name, value in (
-            ("youngs_modulus", POSITIVE),
-            ("poisson_ratio", NUMBER),
-            ("density", POSITIVE),
-        )
-    }
+    known = {"youngs_modulus": POSITIVE, "poisson_ratio": NUMBER, "density": POSITIVE}
+    constants = {name: keys.take(name, value, getattr(preset, name)) for name, value in known.items()}
     options = keys.given({**COARSE, "model": text(*MODELS), "embedding": text(*EMBEDDINGS), "velocity": VECTOR})
     try:
         options["material"] = Material(**constants)
@@ -384,9 +367,7 @@ def _soft_options(keys: Keys | None) -> dict[str, Any] | None:
     return options
 
 
-def _motion(keys: Keys | None, position: Floats) -> SceneMotion | None:
-    if keys is None:
-        return None
+def _motion(keys: Keys, position: Floats) -> SceneMotion:
     zero = np.zeros(3)
     if keys.has("frames"):
         source = keys.file("frames")

@@ -14,7 +14,6 @@ included, and must stay below the folder of the file.
 from __future__ import annotations
 
 import difflib
-import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -53,32 +52,25 @@ def text(*among: str) -> Value:
 
 def count(least: int, most: int) -> Value:
     """An integer within a range."""
-    return Value(
-        f"a whole number from {least:,} to {most:,}",
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most,
-    )
+    expected = f"a whole number from {least:,} to {most:,}"
+    return Value(expected, lambda value: type(value) is int and least <= value <= most)
 
 
 def number(*, above: float | None = None, least: float = -LARGEST) -> Value:
     """A finite number, converted to float."""
     lowest = least if above is None else above + 1.0 / LARGEST
     limit = f" above {above:g}" if above is not None else f" from {least:g}" if least > -LARGEST else ""
-
-    def is_valid(value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        return lowest <= value <= LARGEST and (isinstance(value, int) or math.isfinite(value))
-
-    return Value(f"a number{limit}, of at most {LARGEST:g}", is_valid, float)
+    expected = f"a number{limit}, of at most {LARGEST:g}"
+    return Value(expected, lambda value: type(value) in (int, float) and lowest <= value <= LARGEST, float)
 
 
-def several(length: int, value: Value, expected: str) -> Value:
-    """A list of ``length`` values, converted to a tuple."""
-    return Value(
-        expected,
-        lambda found: isinstance(found, list) and len(found) == length and all(map(value.is_valid, found)),
-        lambda found: tuple(map(value.convert, found)),
-    )
+def several(length: int | None, value: Value, expected: str) -> Value:
+    """A list of ``length`` values, or of any number of them, converted to a tuple."""
+
+    def is_valid(found: Any) -> bool:
+        return isinstance(found, list) and length in (None, len(found)) and all(map(value.is_valid, found))
+
+    return Value(expected, is_valid, lambda found: tuple(map(value.convert, found)))
 
 
 def either(first: Value, second: Value, expected: str) -> Value:
@@ -94,9 +86,7 @@ TEXT = text()
 FLAG = Value("true or false", lambda value: isinstance(value, bool))
 NUMBER, POSITIVE, NOT_NEGATIVE = number(), number(above=0.0), number(least=0.0)
 VECTOR = several(3, NUMBER, f"3 numbers like [0.0, 0.0, 1.0], of at most {LARGEST:g}")
-DIRECTION = Value(
-    "a direction: 3 numbers, not all zero", lambda value: VECTOR.is_valid(value) and any(value), VECTOR.convert
-)
+DIRECTION = Value("a direction: 3 numbers, not all zero", lambda x: VECTOR.is_valid(x) and any(x), VECTOR.convert)
 TABLE = Value("a table", lambda value: isinstance(value, dict))
 
 
@@ -163,25 +153,18 @@ class Keys:
             raise self.wrong(key, name, f"a path below the folder of the scene, {folder}; copy the file there")
         return path
 
-    def table(self, key: str) -> Keys | None:
-        """A table, None if it does not exist."""
-        found = self.take(key, TABLE, None)
-        return None if found is None else Keys(found, self._path, f"{self._place}{key}.")
+    def table(self, key: str) -> Keys:
+        """A table, empty if it does not exist."""
+        return Keys(self.take(key, TABLE, {}), self._path, f"{self._place}{key}.")
 
     def tables(self, key: str) -> Iterator[Keys]:
         """The tables of an array of tables."""
-        tables = Value(f"tables [[{key}]]", lambda value: isinstance(value, list) and all(map(TABLE.is_valid, value)))
-        for position, each in enumerate(self.take(key, tables, [])):
+        for position, each in enumerate(self.take(key, several(None, TABLE, f"tables [[{key}]]"), ())):
             yield Keys(each, self._path, f"{self._place}{key}[{position}].")
 
     def pairs(self, key: str, known: Collection[str]) -> tuple[tuple[str, str], ...]:
         """Pairs of known names."""
-        pair = several(2, TEXT, "")
-        pairs = Value(
-            'pairs of names of bodies like [["a", "b"]]',
-            lambda value: isinstance(value, list) and all(map(pair.is_valid, value)),
-            lambda value: tuple(map(tuple, value)),
-        )
+        pairs = several(None, several(2, TEXT, ""), 'pairs of names of bodies like [["a", "b"]]')
         found: tuple[tuple[str, str], ...] = self.take(key, pairs, ())
         for name in (each for two in found for each in two):
             if name not in known:

@@ -147,9 +147,8 @@ def _on(body: Mesh, height: float) -> Mesh:
 
 def _soft(surface: TriMesh, scale: float, *, cells: int = 11, material: Material | str = "liver") -> SoftBody:
     """A soft body on tets of cubes: 11 along the longest side give about 2,000 tets for a liver-like body."""
-    return SoftBody.from_surface(
-        surface, method="cubes", cells=_times(cells, scale, 3, least=4), material=material, embedding="barycentric"
-    )
+    cells = _times(cells, scale, 3, least=4)
+    return SoftBody.from_surface(surface, method="cubes", cells=cells, material=material, embedding="barycentric")
 
 
 def _soft_tets(tets: TetMesh, material: Material | str) -> SoftBody:
@@ -161,14 +160,12 @@ def _throw(body: SoftBody, velocity: tuple[float, float, float]) -> SoftBody:
     return body
 
 
-def _simulation(
-    bodies: dict[str, Any], options: SimulationOptions, **defaults: Unpack[SimulationOptions]
-) -> Simulation:
-    """A simulation of bodies; options override the defaults."""
+def _simulation(bodies: dict[str, Any], options: SimulationOptions, **scene: Unpack[SimulationOptions]) -> Simulation:
+    """A simulation of bodies; options override those of the scene."""
     world = World()
     for name, body in bodies.items():
         world.add(body, name=name)
-    merged: SimulationOptions = {**defaults, **options}
+    merged: SimulationOptions = {**scene, **options}
     return Simulation(world, **merged)
 
 
@@ -195,12 +192,9 @@ def _meeting(creature: Callable[[int], TriMesh], beside: float, scale: float, op
     return _simulation(bodies, options, gravity=NO_GRAVITY)
 
 
-_scene("two_dragons", "Two dragon-like bodies collide head on without gravity and separate.", 0.6)(
-    partial(_meeting, creatures.dragon, 0.03)
-)
-_scene("two_bunnies", "Two bunny-like bodies collide head on without gravity and separate.", 0.6)(
-    partial(_meeting, creatures.bunny, 0.01)
-)
+for _plural, _creature, _beside in (("dragons", creatures.dragon, 0.03), ("bunnies", creatures.bunny, 0.01)):
+    _title = f"Two {_creature.__name__}-like bodies collide head on without gravity and separate."
+    _scene(f"two_{_plural}", _title, 0.6)(partial(_meeting, _creature, _beside))
 
 
 # paper 003 ---------------------------------------------------------------------------------------------
@@ -294,11 +288,9 @@ def _bulls(scale: float, options: SimulationOptions) -> Simulation:
 
 @_scene("turning_part", "A drilled plate rotates and brushes past a soft one that is fixed at its foot.", 2.0)
 def _turning_part(scale: float, options: SimulationOptions) -> Simulation:
-    segments = 4 * _times(8, scale, 1, least=2)
-    turning = shapes.cad_part(
-        (3, 2), segments=segments, size=(0.15, 0.1, 0.025), hole_radius=0.015, center=(0.0, 0.0, 0.1)
-    )
-    upright = shapes.cad_part((2, 3), segments=segments, size=(0.1, 0.15, 0.025), hole_radius=0.015)
+    part = partial(shapes.cad_part, segments=4 * _times(8, scale, 1, least=2), hole_radius=0.015)
+    turning = part((3, 2), size=(0.15, 0.1, 0.025), center=(0.0, 0.0, 0.1))
+    upright = part((2, 3), size=(0.1, 0.15, 0.025))
     upright = _posed(upright, _turned(0.5 * math.pi, 0), _turned(0.5 * math.pi, 2), _shifted(0.092, 0.0, 0.075))
     soft = _soft(upright, scale, cells=12, material=TISSUE)
     soft.fix(soft.coarse.vertices[:, 2] < 0.01)

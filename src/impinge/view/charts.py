@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from impinge.checks import Floats
-from impinge.errors import MissingExtra
+from impinge.errors import optional_module
 from impinge.view.labels import one_line
 
 if TYPE_CHECKING:
@@ -112,8 +112,6 @@ def svg_bytes(figure: Figure) -> bytes:
 
 
 def _figure(width: float, height: float) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("charts need matplotlib; install impinge[picture]") from error
-    return Figure(figsize=(width / INCH, height / INCH))
+    module = optional_module("matplotlib.figure", "charts need matplotlib; install impinge[picture]")
+    figure: Figure = module.Figure(figsize=(width / INCH, height / INCH))
+    return figure

@@ -7,10 +7,10 @@ overlap, intersection curves, contact normals, and a sentence: the result and it
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 
@@ -86,11 +86,6 @@ def drawing_of(result: Result, layers: Collection[str] = LAYERS) -> Drawing:  # 
     raise OptionError(f"a {type(result).__name__} cannot be shown; use plot() or to_dict()")
 
 
-def bodies_only(bodies: Sequence[Any], sentence: str) -> Drawing:
-    """A drawing of bodies without a result."""
-    return Drawing(tuple(map(surface_of, bodies)), sentence, complete=False)
-
-
 @drawing_of.register
 def _draw_pairs(result: impinge.TrianglePairs, layers: Collection[str] = LAYERS) -> Drawing:
     bodies, found = result.bodies, pairs_label(len(result))
@@ -149,21 +144,18 @@ def _draw_overlap(result: impinge.VolumeOverlap, layers: Collection[str] = LAYER
         sentence = f"{volume} It is exact along each of {rays} and estimated between them."
     else:
         sentence = f"None of {rays} found an overlap; a volume of at most {result.error:.2g} may be missed."
-    hits = [result.triangles[(result.triangle_body == k) & (result.triangles >= 0)] for k in range(len(result.bodies))]
+    found = [result.triangles[(result.triangle_body == k) & (result.triangles >= 0)] for k in range(len(result.bodies))]
+    hits = tuple(map(np.unique, found))
     stride = max(math.ceil(math.sqrt(len(result) / MOST_COLUMNS)), 1)
     surfaces = tuple(map(surface_of, result.bodies))
     notes = () if stride == 1 else (f"spans: one ray of {stride} x {stride} is drawn",)
-    drawing = Drawing(
-        surfaces, sentence, len(result), "spans", result.complete, tuple(map(np.unique, hits)), notes=notes
-    )
+    drawing = Drawing(surfaces, sentence, len(result), "spans", result.complete, hits, notes=notes)
     if len(result) and "spans" in layers:
         drawing = replace(drawing, columns=span_columns(result, stride))
     if "normals" in layers and len(surfaces) == 2 and result:
         a, b = ((surface.vertices, surface.faces[surface.live]) for surface in surfaces)
-        try:
+        with suppress(ImpingeError):  # a body without a gradient has no arrow; the volume is valid
             return _with_arrows(drawing, contacts_from_volume(impinge.volume_gradient(a, b), a, b))
-        except ImpingeError:  # a body without a gradient has no arrow; the volume is valid
-            return drawing
     return drawing
 
 
@@ -198,10 +190,8 @@ def _draw_contacts(result: impinge.Contacts, layers: Collection[str] = LAYERS) -
         deepest = f", the deepest by {result.depth.max():.3g}" if result.has_depth.any() else ""
         pairs = counted(len(result.body_pairs), "pair of bodies", "pairs of bodies")
         sentence = f"{counted(len(result), 'contact')} of {pairs}{deepest}.{certainty}"
-    sides = (
-        (result.body_a, result.feature_a, ContactKind.VERTEX_A),
-        (result.body_b, result.feature_b, ContactKind.VERTEX_B),
-    )
+    vertex_kinds = ContactKind.VERTEX_A, ContactKind.VERTEX_B
+    sides = list(zip((result.body_a, result.body_b), (result.feature_a, result.feature_b), vertex_kinds))
     surfaces, hits = tuple(map(surface_of, result.bodies)), []
     for k, surface in enumerate(surfaces):
         vertices = [feature[(body == k) & (result.kind == kind)] for body, feature, kind in sides]

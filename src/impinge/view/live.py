@@ -18,6 +18,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -141,7 +142,7 @@ class LivePage:
         """Compute a frame, draw it, and update status, charts and recording."""
         with self._lock:
             self._frame = self.session.advance(seconds, within_s=SIMULATING_S)
-            with self._viewer.atomic():
+            with self._server.atomic():  # browsers apply all changes of a frame together
                 draw(self._viewer, self._frame.drawing, self.session.settings.layers)
             if not self._dragging:
                 self._place_handle()
@@ -195,20 +196,16 @@ class LivePage:
         with self._motion:
             hint = "0: rest shape, 1: deformation of the scene."
             self._deformation = self._slider("Deformation", 0.0, 3.0, 0.05, "deformation", hint)
-            self._shifts = [
-                gui.add_slider(f"Position {axis}", -SHIFT, SHIFT, 0.005, 0.0, hint="Of the second body.")
-                for axis in "xyz"
-            ]
+            hint = "Of the second body."
+            self._shifts = [gui.add_slider(f"Position {axis}", -SHIFT, SHIFT, 0.005, 0.0, hint=hint) for axis in "xyz"]
             for slider in self._shifts:
                 slider.on_update(lambda _: self._shift_by_sliders())
         with gui.add_folder("Cut"):
             self._cut_radius = gui.add_slider("Tool radius", 0.01, 0.3, 0.01, 0.08, hint="Relative to the scene size.")
             self._cut_clicks = gui.add_checkbox("Cut where I click", False)
-            away = gui.add_button(
-                "Cut away what collides", hint="Removes the highlighted triangles of the second body."
-            )
+            cut = gui.add_button("Cut away what collides", hint="Removes the highlighted triangles of the second body.")
             restore = gui.add_button("Mend", hint="Restores all triangles.")
-        away.on_click(lambda _: self._edit(self.session.cut_colliding))
+        cut.on_click(lambda _: self._edit(self.session.cut_colliding))
         restore.on_click(lambda _: self._edit(self.session.restore))
         self._cut_clicks.on_update(lambda _: self._enable_cutting(self._cut_clicks.value))
         with gui.add_folder("Show", expand_by_default=False):
@@ -228,19 +225,18 @@ class LivePage:
     def _build_charts(self) -> None:
         from viser import uplot
 
-        def chart(title: str, *lines: tuple[str, str, float, tuple[int, int] | None]) -> Any:
-            series = [uplot.Series(label="frame")]
-            for label, stroke, width, dash in lines:
-                hidden = uplot.Series_Points(show=False)
-                series.append(uplot.Series(label=label, stroke=stroke, width=width, dash=dash or (), points=hidden))
-            return self._server.gui.add_uplot(
-                (np.zeros(1),) * len(series), tuple(series), title=title, scales={"x": uplot.Scale(time=False)},
-                height=130, legend=uplot.Legend(show=False),
-            )  # fmt: skip
+        line = partial(uplot.Series, points=uplot.Series_Points(show=False))
+        style = {"scales": {"x": uplot.Scale(time=False)}, "height": 130, "legend": uplot.Legend(show=False)}
 
-        times = ("detection ms", "#5aa9f0", 2.0, None), ("budget ms", "#ff4d7d", 1.5, (6, 4))
-        self._time_chart = chart("Detection time per frame [ms], budget dashed", *times)
-        self._count_chart = chart("Contacts found per frame", ("contacts", "#26b278", 2.0, None))
+        def chart(title: str, *lines: Any) -> Any:
+            series = (uplot.Series(label="frame"), *lines)
+            return self._server.gui.add_uplot((np.zeros(1),) * len(series), series, title=title, **style)
+
+        times = line(label="detection ms", stroke="#5aa9f0", width=2.0, dash=())
+        budget = line(label="budget ms", stroke="#ff4d7d", width=1.5, dash=(6, 4))
+        self._time_chart = chart("Detection time per frame [ms], budget dashed", times, budget)
+        counts = line(label="contacts", stroke="#26b278", width=2.0, dash=())
+        self._count_chart = chart("Contacts found per frame", counts)
 
     # user events ------------------------------------------------------------------------------------------
 
@@ -251,11 +247,10 @@ class LivePage:
             self.refresh()
 
     def _set_layer(self, layer: str, event: Any) -> None:
-        def change() -> None:
+        with self._lock:
             layers = self.session.settings.layers
             self.session.settings.layers = layers | {layer} if event.target.value else layers - {layer}
-
-        self._edit(change)
+            self.refresh()
 
     def _enable_cutting(self, enabled: bool) -> None:
         with self._lock:
@@ -394,33 +389,27 @@ def status(frame: RenderedFrame, state: Sequence[str] = ()) -> str:
 
 def record(session: Session, seconds: float) -> str:
     """Record a session as one html page that plays without a server."""
-    viewer = ViserViewer(server := _serve(LOOPBACK, 0))
-    try:
+    with closing(ViserViewer(server := _serve(LOOPBACK, 0))) as viewer:
         viewer.fit(session.centre, session.size)
         recording = server.get_scene_serializer()
         for _ in range(max(round(seconds / FRAME_S), 1)):
-            with viewer.atomic():
+            with server.atomic():
                 draw(viewer, session.advance(FRAME_S).drawing, session.settings.layers)
             recording.insert_sleep(FRAME_S)
         return str(recording.as_html())
-    finally:
-        viewer.close()
 
 
 def show(result: Result, path: str | os.PathLike[str] | None = None) -> Path | None:
     """Show a result in the notebook or the browser; with ``path``, write one html file and return its path."""
     drawing = drawing_of(result)
     low, high = drawing.bounds
-    viewer = ViserViewer(server := _serve(LOOPBACK, 0))
-    try:
+    with closing(ViserViewer(server := _serve(LOOPBACK, 0))) as viewer:
         viewer.fit(0.5 * (low + high), float((high - low).max()))
         draw(viewer, drawing, frozenset(LAYERS))
         if path is None:
             server.scene.show(height=500)
             return None
         return PAGE_FILE.write(Path(path), str(server.scene.as_html()).encode())
-    finally:
-        viewer.close()
 
 
 def check_path(path: Path) -> None:

@@ -47,6 +47,5 @@ class OutputFile(NamedTuple):
         return path
 
     def _error(self, path: Path, reason: str) -> FileError:
-        return FileError(
-            f"the {self.content} could not be written to {path} ({reason}); choose a writable {self.expected} file"
-        )
+        remedy = f"choose a writable {self.expected} file"
+        return FileError(f"the {self.content} could not be written to {path} ({reason}); {remedy}")

@@ -194,8 +194,7 @@ def _body(name: str, bodies: Sequence[Any], k: int, opacity: float, *, edges: bo
 def _polylines(curves: impinge.Curves, colour: str) -> Iterator[DrawItem]:
     if len(curves):
         lines = curves.segments[:, [0, 1, 1]]  # a segment is a triangle without area
-        label = f"{counted(len(curves.loops), 'intersection curve')}"
-        yield DrawItem(label, lines, colour, 1.0, False, CURVE_WIDTH)
+        yield DrawItem(counted(len(curves.loops), "intersection curve"), lines, colour, 1.0, False, CURVE_WIDTH)
 
 
 def _marked_bodies(bodies: Sequence[Any], points: Floats, ends: Floats | None, label: str) -> Iterator[DrawItem]:

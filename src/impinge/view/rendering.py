@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats
-from impinge.errors import MissingExtra
+from impinge.errors import optional_module
 from impinge.view.labels import one_line
 from impinge.view.output_files import OutputFile
 
@@ -110,12 +110,9 @@ def write_picture(pixels: Pixels, path: Path) -> Path:
 
 def encode_picture(pixels: Pixels, format: str = "png") -> bytes:  # noqa: A002 - matplotlib's name
     """Encode pixels as a picture file."""
-    try:
-        import matplotlib.image
-    except ImportError as error:
-        raise MissingExtra("pictures need matplotlib; install impinge[picture]") from error
+    image = optional_module("matplotlib.image", "pictures need matplotlib; install impinge[picture]")
     file = io.BytesIO()
-    matplotlib.image.imsave(file, pixels, format=format)
+    image.imsave(file, pixels, format=format)
     return file.getvalue()
 
 
@@ -142,10 +139,7 @@ def _is_flat(corners: Floats) -> Bools:
 
 
 def _render_with_vtk(items: list[DrawItem], title: str, camera: Camera) -> Pixels:
-    try:
-        import pyvista
-    except ImportError as error:
-        raise MissingExtra("pictures need pyvista; install impinge[picture]") from error
+    pyvista = optional_module("pyvista", "pictures need pyvista; install impinge[picture]")
     plotter = pyvista.Plotter(off_screen=True, window_size=list(camera.size))
     plotter.set_background("white", top="#e9eef4")
     for item in items:
@@ -204,15 +198,13 @@ def _add_swatches(pixels: Pixels, items: list[DrawItem]) -> None:
 
 
 def _render_with_matplotlib(items: list[DrawItem], title: str, camera: Camera) -> Pixels:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch
-        from mpl_toolkits.mplot3d.art3d import Poly3DCollection
-    except ImportError as error:
-        raise MissingExtra("pictures need matplotlib; install impinge[picture]") from error
+    agg = optional_module("matplotlib.backends.backend_agg", "pictures need matplotlib; install impinge[picture]")
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
     figure = Figure(figsize=(camera.size[0] / 100, camera.size[1] / 100), dpi=100)
-    canvas = FigureCanvasAgg(figure)
+    canvas = agg.FigureCanvasAgg(figure)
     axes: Any = figure.add_axes((0.0, 0.0, 1.0, 0.95), projection="3d")
     axes.set_axis_off()
     axes.view_init(elev=camera.elevation, azim=camera.azimuth)

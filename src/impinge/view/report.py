@@ -21,7 +21,7 @@ import numpy as np
 
 import impinge
 from impinge.checks import Floats
-from impinge.errors import MissingExtra
+from impinge.errors import MissingExtra, optional_module
 from impinge.view import charts
 from impinge.view.output_files import OutputFile
 from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, encode_picture, render_views
@@ -33,11 +33,8 @@ FRAME_MS = 100
 """Duration of an animation frame."""
 VIEW_SIZE = (800, 600)
 """Too small for text in the picture, which would be illegible in a row of three."""
-VIEWS = {
-    "front": Camera(-90.0, 0.0, VIEW_SIZE),
-    "right": Camera(0.0, 0.0, VIEW_SIZE),
-    "top": Camera(-90.0, 90.0, VIEW_SIZE),
-}
+VIEWS = {"front": (-90.0, 0.0), "right": (0.0, 0.0), "top": (-90.0, 90.0)}
+"""Azimuth and elevation in degrees."""
 ORBIT_FRAMES, ORBIT_SIZE = 36, (640, 480)
 """Pictures of the animation around the scene."""
 REPORT_FILE = OutputFile("report", ".html")
@@ -85,38 +82,28 @@ class Page:
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
         """Add labels with their colours."""
-        spots = " ".join(
-            f'<span><b style="color:{colour}">&#9632;</b> {html.escape(label)}</span>' for label, colour in entries
-        )
+        spot = '<span><b style="color:{}">&#9632;</b> {}</span>'
+        spots = " ".join(spot.format(colour, html.escape(label)) for label, colour in entries)
         self._blocks.append(f'<p class="legend">{spots}</p>')
 
     def table(self, rows: Iterable[Sequence[Cell]], head: Sequence[str] = ()) -> None:
         """Add a table; numbers are aligned to the right."""
         cells = [[_cell(value) for value in row] for row in rows]
         numeric = [all("number" in row[k] for row in cells) and bool(cells) for k in range(len(head))]
-        top = "".join(
-            f"<th{' class=number' if is_number else ''}>{html.escape(each)}</th>"
-            for each, is_number in zip(head, numeric)
-        )
+        kinds = [" class=number" if is_number else "" for is_number in numeric]
+        top = "".join(f"<th{kind}>{html.escape(each)}</th>" for each, kind in zip(head, kinds))
         body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
         self._blocks.append(f"<table>{f'<tr>{top}</tr>' if head else ''}{body}</table>")
 
     def chart(
-        self,
-        values: Floats,
-        *,
-        across: str,
-        up: str,
-        at: Floats | None = None,
-        marked: Sequence[int] = (),
-        mark: str = "",
+        self, y: Floats, *, across: str, up: str, at: Floats | None = None, marked: Sequence[int] = (), mark: str = ""
     ) -> None:
-        """Add a line chart of ``values`` over ``at``, by default over their indices.
+        """Add a line chart of ``y`` over ``at``, by default over their indices.
 
         NaN leaves a gap. Indices in ``marked`` get a red tick, which ``mark`` explains. ``across`` and ``up`` label the
         axes.
         """
-        y = np.asarray(values, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
         x = np.arange(len(y), dtype=np.float64) if at is None else np.asarray(at, dtype=np.float64)
         draw = partial(charts.line_chart, x, y, x_label=across, title=up, marked=marked)
         self._chart(draw, up, f"red: {mark}" if len(marked) else "")
@@ -143,11 +130,8 @@ class Page:
 
     def animation(self, frames: Iterable[Pixels], caption: str) -> None:
         """Add pictures of one size as an endless animation."""
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise MissingExtra("animations need Pillow; install impinge[picture]") from error
-        first, *others = (Image.fromarray(np.ascontiguousarray(frame[:, :, :3])) for frame in frames)
+        pillow = optional_module("PIL.Image", "animations need Pillow; install impinge[picture]")
+        first, *others = (pillow.fromarray(np.ascontiguousarray(frame[:, :, :3])) for frame in frames)
         file = io.BytesIO()
         first.save(file, format="webp", save_all=True, append_images=others, duration=FRAME_MS, loop=0, quality=80)
         self._image(file.getvalue(), "webp", caption)
@@ -158,7 +142,8 @@ class Page:
         self.text(caption)
         self.legend([(item.label, item.colour) for item in shown])
         self._blocks.append('<div class="row">')
-        for name, pixels in zip(VIEWS, render_views(shown, caption, list(VIEWS.values()))):
+        cameras = [Camera(azimuth, elevation, VIEW_SIZE) for azimuth, elevation in VIEWS.values()]
+        for name, pixels in zip(VIEWS, render_views(shown, caption, cameras)):
             self.picture(pixels, name)
         self._blocks.append("</div>")
         orbit = [

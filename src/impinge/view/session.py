@@ -24,13 +24,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import impinge
-from impinge.checks import Floats, Ints
+from impinge.checks import Floats, Ints, as_choice
 from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
 from impinge.errors import ImpingeError, OptionError
 from impinge.scenes import simulated as simulations
-from impinge.view.drawing import LAYERS, Drawing, bodies_only, drawing_of
+from impinge.view.drawing import LAYERS, Drawing, drawing_of
 from impinge.view.labels import counted
 from impinge.view.motion_sources import MotionSource, ScriptedMotion, SimulatedMotion
+from impinge.view.picture import surface_of
 
 SHOWN_SCENES = (
     "bumpy_spheres_20k", "bumpy_spheres_1k", "knots_12k", "two_livers", "hashing_setup_d", "cloth_on_ball", "cad_parts",
@@ -130,10 +131,8 @@ class Session:
 
     def choose_method(self, name: str) -> None:
         """Use another query from the next frame on."""
-        if name not in METHODS:
-            raise OptionError(f"method is {name!r}, expected one of {', '.join(METHODS)}")
         with self._lock:
-            self.settings.method = name
+            self.settings.method = as_choice(name, "method", METHODS)
 
     @property
     def is_simulated(self) -> bool:
@@ -163,7 +162,8 @@ class Session:
                 elapsed_ms = result.elapsed_ms
                 drawing = drawing_of(result, self.settings.layers)
             except ImpingeError as error:
-                drawing = bodies_only(self.bodies, f"{method} is not applicable: {error}.")
+                sentence = f"{method} is not applicable: {error}."
+                drawing = Drawing(tuple(map(surface_of, self.bodies)), sentence, complete=False)
             if isinstance(self.motion, SimulatedMotion):
                 active = counted(self.motion.contact_count, "active contact")
                 step = "" if math.isnan(self.motion.step_ms) else f", {self.motion.step_ms:.1f} ms per step"
@@ -181,24 +181,22 @@ class Session:
             raise OptionError(f"it takes two bodies, found {len(self.bodies)}; choose the method world")
         key = (method, self.settings.resolution if method == "layered_depth" else 0)
         if key not in self._queries:
-            self._queries[key] = self._make_query(method)
-            self._queries[key]()  # compiles and builds, outside of the timed frame
+            if method == "world":
+                world = impinge.World()
+                for number, body in enumerate(self.bodies):
+                    world.add(body, name=f"body {number}")
+                query: Any = partial(world.contacts, method="vertices")
+            elif method == "layered_depth":
+                query = impinge.LayeredDepth(*self.bodies, resolution=self.settings.resolution).query
+            else:
+                detector = DETECTORS[method](*self.bodies)
+                if method == "sphere_tree":
+                    detector.prepare()
+                query = detector.query
+            query()  # compiles and builds, outside of the timed frame
+            self._queries[key] = query
         options = {"budget_ms": self.settings.budget_ms} if method == "sphere_tree" else {}
         return self._queries[key](**options)
-
-    def _make_query(self, method: str) -> Any:
-        """The query function of a method, bound to a new detector."""
-        if method == "world":
-            world = impinge.World()
-            for number, body in enumerate(self.bodies):
-                world.add(body, name=f"body {number}")
-            return partial(world.contacts, method="vertices")
-        if method == "layered_depth":
-            return impinge.LayeredDepth(*self.bodies, resolution=self.settings.resolution).query
-        detector = DETECTORS[method](*self.bodies)
-        if method == "sphere_tree":
-            detector.prepare()
-        return detector.query
 
     def cut_around(self, point: ArrayLike, radius: float) -> int:
         """Remove the triangles with centres within ``radius`` of a point; return their number."""

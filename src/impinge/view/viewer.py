@@ -12,13 +12,13 @@ empty ones are hidden.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal, NamedTuple, TypeAlias
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from impinge.checks import Floats, Ints
-from impinge.errors import MissingExtra
+from impinge.errors import optional_module
 from impinge.mesh.shapes import icosphere
 from impinge.view.drawing import Drawing
 
@@ -26,25 +26,17 @@ ElementKind: TypeAlias = Literal["mesh", "lines", "arrows", "balls"]
 Colour: TypeAlias = tuple[int, int, int]
 
 
-class Element(NamedTuple):
-    """Kind and appearance of an element."""
-
-    kind: ElementKind
-    colour: Colour
-    opacity: float = 1.0
-
-
 BODIES = ("a", "b")
-ELEMENTS = {
-    "a": Element("mesh", (84, 150, 214), 0.62),
-    "b": Element("mesh", (232, 168, 84), 0.62),
-    "spheres a": Element("balls", (64, 130, 214), 0.35),
-    "spheres b": Element("balls", (226, 132, 40), 0.35),
-    "spans": Element("mesh", (38, 178, 120)),
-    "curves": Element("lines", (255, 240, 120)),
-    "normals": Element("arrows", (236, 242, 255)),
+ELEMENTS: dict[str, tuple[ElementKind, Colour, float]] = {
+    "a": ("mesh", (84, 150, 214), 0.62),
+    "b": ("mesh", (232, 168, 84), 0.62),
+    "spheres a": ("balls", (64, 130, 214), 0.35),
+    "spheres b": ("balls", (226, 132, 40), 0.35),
+    "spans": ("mesh", (38, 178, 120), 1.0),
+    "curves": ("lines", (255, 240, 120), 1.0),
+    "normals": ("arrows", (236, 242, 255), 1.0),
 }
-"""All elements of a drawing; highlighted triangles belong to their mesh."""
+"""Kind, colour and opacity of all elements of a drawing; highlighted triangles belong to their mesh."""
 HIGHLIGHT_COLOUR: Colour = (255, 45, 105)
 OFFSET = 1.5e-3
 """Offset of highlighted triangles along their normals; the scene is 2 wide."""
@@ -72,11 +64,7 @@ def draw(viewer: ViserViewer, drawing: Drawing, layers: frozenset[str]) -> None:
 
 def import_viser() -> Any:
     """Import viser, or raise ``MissingExtra``."""
-    try:
-        import viser
-    except ImportError as error:
-        raise MissingExtra("the live page needs viser; install impinge[view]") from error
-    return viser
+    return optional_module("viser", "the live page needs viser; install impinge[view]")
 
 
 @contextmanager
@@ -100,8 +88,8 @@ class ViserViewer:
         self._handles: dict[str, Any] = {}
         self._centre: Floats = np.zeros(3)
         self._scale = 1.0
-        for name, element in ELEMENTS.items():
-            self.add(name, element)
+        for name in ELEMENTS:
+            self.add(name)
 
     def fit(self, centre: Floats, size: float) -> None:
         """Map the cube of this centre and size to the drawing."""
@@ -115,33 +103,27 @@ class ViserViewer:
         """Convert drawing coordinates to scene coordinates."""
         return np.asarray(np.asarray(points) / self._scale + self._centre)
 
-    def atomic(self) -> AbstractContextManager[None]:
-        """Let browsers apply all changes of a frame together."""
-        context: AbstractContextManager[None] = self._server.atomic()
-        return context
-
-    def add(self, name: str, element: Element) -> None:
+    def add(self, name: str) -> None:
         """Add an element, hidden until its first update."""
-        scene, path, colour = self._server.scene, f"/{name}", element.colour
-        if element.kind == "mesh":
+        scene, path, (kind, colour, opacity) = self._server.scene, f"/{name}", ELEMENTS[name]
+        if kind == "mesh":
             look = {"visible": False, "side": "double", "cast_shadow": False}
             corners, faces = np.eye(3), np.array([[0, 1, 2]])
-            opacity = None if element.opacity == 1.0 else element.opacity
-            handle = scene.add_mesh_simple(path, corners, faces, color=colour, opacity=opacity, **look)
+            shown = None if opacity == 1.0 else opacity
+            handle = scene.add_mesh_simple(path, corners, faces, color=colour, opacity=shown, **look)
             self._handles[f"{name} highlight"] = scene.add_mesh_simple(
                 f"{path} highlight", corners, faces, color=HIGHLIGHT_COLOUR, flat_shading=True, **look
             )
-        elif element.kind == "balls":
+        elif kind == "balls":
             ball = icosphere(1)
             handle = scene.add_batched_meshes_simple(
                 path, ball.vertices, ball.faces, np.array([[1.0, 0, 0, 0]]), np.zeros((1, 3)),
-                batched_scales=np.ones(1), batched_colors=colour, opacity=element.opacity, cast_shadow=False,
+                batched_scales=np.ones(1), batched_colors=colour, opacity=opacity, cast_shadow=False,
                 receive_shadow=False, lod="off", visible=False,
             )  # fmt: skip
-        elif element.kind == "lines":
-            handle = scene.add_line_segments(
-                path, np.zeros((1, 2, 3)), colour, thickness=LINE_PIXELS, thickness_units="screen", visible=False
-            )
+        elif kind == "lines":
+            width = {"thickness": LINE_PIXELS, "thickness_units": "screen"}
+            handle = scene.add_line_segments(path, np.zeros((1, 2, 3)), colour, visible=False, **width)
         else:
             size = {"shaft_radius": 0.005, "head_radius": 0.014, "head_length": 0.035}
             handle = scene.add_arrows(path, np.zeros((1, 2, 3)), colour, visible=False, **size)
@@ -153,7 +135,7 @@ class ViserViewer:
         handle.visible = bool(len(points)) and (faces is None or bool(len(faces)))
         if not handle.visible:
             return
-        if ELEMENTS[name].kind == "balls":
+        if ELEMENTS[name][0] == "balls":
             handle.batched_positions = self.to_drawing(points[:, :3]).astype(np.float32)
             handle.batched_wxyzs = np.tile(np.array([1.0, 0, 0, 0], dtype=np.float32), (len(points), 1))
             handle.batched_scales = (self._scale * points[:, 3]).astype(np.float32)

@@ -23,7 +23,7 @@ from impinge.detect.gjk_cut import detector as gjk_cut
 from impinge.detect.gjk_cut import scratch
 from impinge.detect.gjk_cut.detector import GjkCut, cut_along_direction
 from impinge.errors import OptionError
-from impinge.scenes.refinement import refined_sphere, refinement_scene
+from impinge.scenes.refinement import RefinementScene, refined_sphere
 
 KIND_NAMES = {kind.value: kind.name.lower() for kind in impinge.Kind}
 LEAVES = (1, 64, gjk_cut.LEAF_PAIRS)
@@ -555,7 +555,7 @@ def test_refined_bodies_cover_the_surface_once(rng):
 @pytest.mark.small
 def test_refinement_from_frame_to_frame():
     """Stay exact while regions in contact switch to fine triangles and back."""
-    scene = refinement_scene(2, 4)
+    scene = RefinementScene(2, 4)
     detector = GjkCut(scene.a.body, scene.b.body)
     hits, switched = 0, 0
     for t in np.linspace(0.0, 1.0, 7):

@@ -90,9 +90,10 @@ def scenes() -> None:
     print_table(table)
 
 
-def demo(
-    folder: Annotated[Path, typer.Argument(help="Folder for the pictures and the report.")] = Path("demo-output"),
-) -> None:
+Folder = Annotated[Path, typer.Argument(help="Folder for the pictures and the report.")]
+
+
+def demo(folder: Folder = Path("demo-output")) -> None:
     """Run all methods on two scenes and compare them.
 
     Simulates two soft bodies, deforms two vessels, compares the results of all methods, and writes pictures and one

@@ -44,12 +44,8 @@ def check(
     from impinge.view import check_report, rendering
     from impinge.view import report as reports
 
-    checks = (
-        (picture, rendering.PICTURE_FILE.check),
-        (html, reports.check_path),
-        (target, check_report.PAIRS_FILE.check),
-    )
-    for path, check_path in checks:
+    check_paths = rendering.PICTURE_FILE.check, reports.check_path, check_report.PAIRS_FILE.check
+    for path, check_path in zip((picture, html, target), check_paths):
         if path is not None:
             check_path(path)  # before the computation
     bodies = [load_body(path, drop=drop, weld=weld) for path in (a, b)]

@@ -1,4 +1,4 @@
-"""``sequence`` and ``clash``: long runs over frames or parts, resumable after a kill."""
+"""``sequence``, ``clash`` and ``simulate``: long runs over frames, parts or time, resumable after a kill."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from impinge.app.commands import console
-from impinge.app.commands.console import AsJson, Html, MeshPath, Target, Weld, command_line, err
+from impinge.app.commands.console import AsJson, Files, Html, MeshPath, Target, Weld, command_line, err
+from impinge.errors import OptionError
 from impinge.view.labels import counted
 
 Rows: TypeAlias = list[tuple[str, Any]]
@@ -20,6 +21,9 @@ Frames = Annotated[str, typer.Argument(help="Frames of A: a quoted pattern, a fo
 Scheduler = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://host:8786.")]
 Workers = Annotated[int | None, typer.Option(min=0, max=1000, help="Local processes; 0 uses this process.")]
 Threads = Annotated[bool, typer.Option("--threads", help="Use threads as workers instead of processes.")]
+DEFAULT_SECONDS = 2.0
+"""Duration of a scene file; named scenes have their own."""
+SCENE_HELP = "A simulation listed by `impinge scenes`, or a scene file such as scene.toml."
 
 
 def sequence(
@@ -60,15 +64,8 @@ def sequence(
     rows: Rows = [("frames", f"{len(run)}{resumed}")]
     rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
     rows += [("worst frame", f"{number} ({name}): {counted(count, 'contact')}") for number, name, count in worst[:1]]
-    _finish(
-        run,
-        rows,
-        worst,
-        bad,
-        files=[("results", target), ("report", html)],
-        as_json=as_json,
-        total=f"of {len(run)} frames",
-    )
+    total = f"of {len(run)} frames"
+    _finish(run, rows, worst, bad, [("results", target), ("report", html)], as_json=as_json, total=total)
 
 
 def clash(
@@ -110,6 +107,56 @@ def clash(
     _finish(run, rows, found, bad, [("results", target), ("report", html)], as_json=as_json, total="parts or pairs")
 
 
+def _simulation_names() -> list[str]:
+    from impinge.scenes import simulated
+
+    return list(simulated.names())
+
+
+def simulate(
+    scene: Annotated[str, typer.Argument(help=SCENE_HELP, autocompletion=_simulation_names)],
+    seconds: Annotated[float | None, typer.Option(help="Simulated time; by default that of the scene.")] = None,
+    scale: Annotated[float, typer.Option(help="Size of a named scene: triangles, tets or bodies.")] = 1.0,
+    folder: Annotated[Path | None, typer.Option("--out", help="Write frames to this folder, or resume there.")] = None,
+    html: Html = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate soft bodies in contact.
+
+    With --out, the same command resumes an interrupted run.
+
+    Example: impinge simulate two_livers --scale 0.2 --seconds 0.5 --out run --html report.html
+    """
+    from impinge.runs import simulation_report
+    from impinge.runs.simulation_run import frames_in, run_simulation
+    from impinge.scenes import simulated
+    from impinge.scenes.scene_file import ENDING, read_scene
+
+    with resumable(html, folder, "frames") as progress:
+        job: dict[str, Any]
+        if scene.lower().endswith(ENDING):
+            if scale != 1.0:
+                raise OptionError(f"--scale is {scale:g}, expected none; scale the bodies in the scene file")
+            file = read_scene(scene)
+            title, length, job, simulation = file.title, DEFAULT_SECONDS, {"scene": file.digest()}, file.simulation()
+        else:
+            named = simulated.get(scene)
+            job, simulation = {"scene": scene, "scale": scale}, named.make(scale=scale)
+            title, length = named.title, named.seconds
+        length = length if seconds is None else seconds
+        frames_in(length, simulation.dt)  # raises for invalid times
+        run = run_simulation(simulation, length, job=job, out=folder, progress=progress)
+    if html is not None:
+        inputs = [("scene", scene), ("scale", f"{scale:g}"), ("time", f"{length:g} s")]
+        inputs.append(("time per frame", f"{simulation.dt:.6g} s"))
+        simulation_report.simulation_report(run, title=title, inputs=inputs, command=command_line()).write(html)
+    rows = simulation_report.found_in_words(run)
+    if as_json:
+        console.print_json({"scene": scene, "frames": run.frame_count, "resumed": run.resumed, "found": dict(rows)})
+    else:
+        console.print_rows(rows, title=title, files=[("frames in", folder), ("report", html)])
+
+
 @contextlib.contextmanager
 def resumable(html: Path | None, target: Path | None, unit: str) -> Iterator[Any]:
     """Check the report path, show a progress bar, and after Ctrl-C say that completed work is kept."""
@@ -127,9 +174,7 @@ def resumable(html: Path | None, target: Path | None, unit: str) -> Iterator[Any
         raise
 
 
-def _finish(
-    run: Any, rows: Rows, found: list[Any], bad: Rows, files: console.Files, *, as_json: bool, total: str
-) -> None:
+def _finish(run: Any, rows: Rows, found: list[Any], bad: Rows, files: Files, *, as_json: bool, total: str) -> None:
     """Print the result of a run, a warning about unusable input on stderr, and exit."""
     if as_json:
         console.print_json({**run.totals, "found": found, "not_used": bad})
