@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body_meshes import DrivingTets, SteeredSurface
-from impinge.checks import Bools, Floats, Ints, as_ids, as_numbers, as_positions, check_finite, shown
+from impinge.checks import Bools, Floats, Ints, as_choice, as_ids, as_numbers, as_positions, check_finite, shown
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
 from impinge.deform.fem import Corotated, GreenStrain, ReducedModel
-from impinge.deform.integrate import Integrator, StepReport, as_seconds
+from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
 from impinge.deform.materials import Material, material_of
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, MeshWarning, OptionError
@@ -328,17 +328,7 @@ class SoftBody:
 
     def move(self, ids: ArrayLike, velocities: ArrayLike) -> None:
         """Prescribe constant velocities [m / s] of coarse vertices: one row for each id, or one for all."""
-        rows = np.atleast_1d(as_numbers(ids, "ids"))
-        unique = as_ids(rows, name="ids", count=len(self._fixed))
-        if rows.dtype.kind == "b":
-            rows = unique
-        if len(unique) != len(rows):
-            raise OptionError("ids hold a vertex twice; give each one velocity")
-        motion = np.atleast_2d(as_numbers(velocities, "velocities")).astype(np.float64)
-        if motion.shape not in ((1, 3), (len(rows), 3)):
-            raise OptionError(f"velocities have shape {motion.shape}, expected ({len(rows)}, 3), or (3,) for all")
-        check_finite(motion, "velocities")
-        rows = rows.astype(np.int32)
+        rows, motion = as_motion(ids, velocities, len(self._fixed))
         with self._lock:
             self._moved[rows], self._fixed[rows] = True, False
             self._motion[rows] = motion
@@ -437,8 +427,7 @@ def _check_names(model: Any, embedding: Any) -> None:
             f"model is {shown(model)}, expected {', '.join(map(repr, MODELS))} or a ReducedModel, "
             f"an object that has {', '.join(MODEL_PARTS)}"
         )
-    if embedding not in EMBEDDINGS:
-        raise OptionError(f"embedding is {shown(embedding)}, expected {' or '.join(map(repr, EMBEDDINGS))}")
+    as_choice(embedding, "embedding", EMBEDDINGS)
 
 
 def _check_places(bounds: Floats, rest: Floats) -> None:

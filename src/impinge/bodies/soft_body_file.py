@@ -74,18 +74,16 @@ def load(path: str | os.PathLike[str]) -> SoftBody:
     no_body = f"{path} is not a soft body; expected a file that SoftBody.save wrote"
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile) or str(file.get("format", "")) != FORMAT:
-                raise FileError(no_body)
-            version = file["version"].item() if "version" in file.files else None
-            if version != VERSION:
-                raise FileError(f"{path} has version {version} of the format, expected {VERSION}; update impinge")
             content = {name: file[name] for name in file.files}
-    except FileError:
-        raise
     except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise FileError(no_body) from error
     except OSError as error:
         raise FileError(f"{path} cannot be read ({error.strerror or error}); check the path") from error
+    if str(content.get("format", "")) != FORMAT:
+        raise FileError(no_body)
+    version = content["version"].item() if "version" in content else None
+    if version != VERSION:
+        raise FileError(f"{path} has version {version} of the format, expected {VERSION}; update impinge")
     try:
         return restored(content)
     except KeyError as error:

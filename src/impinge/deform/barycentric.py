@@ -19,7 +19,6 @@ from scipy.spatial import cKDTree
 
 from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range
 from impinge.deform import barycentric_kernels as kernels
-from impinge.deform.differential import barycentric_blocks
 from impinge.errors import MeshError
 
 FIRST_NEIGHBOURS = 16
@@ -65,7 +64,7 @@ class Barycentric:
 
     def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
         """Derivatives of dense by coarse positions: ids of corners (k, 4), and their 3x3 blocks (k, 4, 3, 3)."""
-        return self._tets[self.tets_of[vertices]], barycentric_blocks(self.weights[vertices])
+        return self._tets[self.tets_of[vertices]], self.weights[vertices][:, :, None, None] * np.eye(3)
 
     def _find_tets(self, coarse: Floats, dense: Floats) -> None:
         inverse = _inverse_edges(coarse, self._tets)

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from impinge.checks import Floats
 from impinge.deform.fem import Blocks, Corotated, Elements, GreenStrain
 
+JOINED = ("model", "constants", "corner", "shape", "square")
+"""Arrays of ``Blocks`` that hold no numbers of vertices or slots of the whole body."""
+
 
 def can_batch(model: Any) -> bool:
     """Whether a model is exactly one of ours; subclasses and patched instances may compute other forces."""
@@ -52,13 +55,8 @@ def _concatenated(blocks: Sequence[Blocks], first: Sequence[int], row_count: int
         slots_of[begin : begin + len(own)] = own
         vertex_slot.append(each.vertex_slot + slot)
     return Blocks(
-        model=np.concatenate([each.model for each in blocks]),
-        constants=np.concatenate([each.constants for each in blocks]),
-        group_start=_shifted([each.group_start for each in blocks]),
-        slot_start=_shifted([each.slot_start for each in blocks]),
-        corner=np.concatenate([each.corner for each in blocks]),
-        shape=np.concatenate([each.shape for each in blocks]),
-        square=np.concatenate([each.square for each in blocks]),
+        **{name: np.concatenate([getattr(each, name) for each in blocks]) for name in JOINED},
+        **{name: _shifted([getattr(each, name) for each in blocks]) for name in ("group_start", "slot_start")},
         slot_vertex=slot_vertex,
         vertex_slot_start=_starts(slots_of),
         vertex_slot=np.concatenate(vertex_slot).astype(np.int32),
@@ -70,7 +68,7 @@ def _starts(counts: Any) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _shifted(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _shifted(starts: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
     """Offsets of runs in concatenated arrays."""
     first = _starts([each[-1] for each in starts])
     return np.concatenate([*(each[:-1] + begin for each, begin in zip(starts, first)), first[-1:]])

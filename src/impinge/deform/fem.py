@@ -136,8 +136,9 @@ class Elements:
     """Base of both models: blocks of tets, masses, bounds. NaN in a state gives NaN forces."""
 
     _model: ClassVar[int]
+    _barrier: float = 0.0
 
-    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 0.0) -> None:
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str) -> None:
         self.material = material_of(material)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.tets: Ints = as_indices(tets, name="tets", columns=4).copy()
@@ -148,10 +149,8 @@ class Elements:
         if not np.isfinite(self.masses).all() or not (self.masses > 0.0).all():
             raise MeshError("masses are beyond the range of doubles; use other units of length or density")
         m = self.material
-        stiffness = m.lame_lambda + 2.0 * m.lame_mu
-        self._constants = (
-            m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier * stiffness, BARRIER_FROM,
-        )  # fmt: skip
+        barrier = self._barrier * (m.lame_lambda + 2.0 * m.lame_mu)
+        self._constants = m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier, BARRIER_FROM
         bulk, viscous_bulk = 3.0 * m.lame_lambda + 2.0 * m.lame_mu, 3.0 * m.damping_dilation + 2.0 * m.damping_shear
         self._relaxation_time = max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
         """Smallest τ such that viscous stress is at most τ times the elastic stress of the same strain."""
@@ -252,10 +251,9 @@ class GreenStrain(Elements):
     _model = kernels.GREEN
 
     def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 1.0) -> None:
-        barrier = as_number(
-            barrier, "barrier", "a number of at least 0, relative to λ + 2 μ", least=0.0, below=math.inf
-        )
-        super().__init__(rest, tets, material, barrier=barrier)
+        expected = "a number of at least 0, relative to λ + 2 μ"
+        self._barrier = as_number(barrier, "barrier", expected, least=0.0, below=math.inf)
+        super().__init__(rest, tets, material)
 
 
 class Corotated(Elements):
@@ -272,9 +270,6 @@ class Corotated(Elements):
     """
 
     _model = kernels.COROTATED
-
-    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str) -> None:
-        super().__init__(rest, tets, material)
 
 
 def _checked_volumes(rest: Floats, tets: Ints) -> Floats:

@@ -21,7 +21,7 @@ Guarantee   The rest state and every rigid motion of it are reproduced up to rou
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -149,14 +149,9 @@ class RigidLinks:
         by_handle = signed / length[triple_of, None]
         first = 1.0 - alpha.sum(axis=1) - by_handle.sum(axis=1)
         own = len(coarse_rest) + 3 * triple_of[:, None] + np.arange(3)
-        return Handles(
-            self._triple,
-            length,
-            rest,
-            np.concatenate([self._triple[triple_of], own], axis=1).astype(np.int32),
-            np.concatenate([first[:, None], alpha, by_handle], axis=1),
-            np.sqrt((signed * signed).sum(axis=1)),
-        )
+        column = np.concatenate([self._triple[triple_of], own], axis=1).astype(np.int32)
+        weight = np.concatenate([first[:, None], alpha, by_handle], axis=1)
+        return Handles(self._triple, length, rest, column, weight, np.sqrt((signed * signed).sum(axis=1)))
 
     def _place_frames(self) -> None:
         place = kernels.place_frames.over(len(self._triple))
@@ -174,28 +169,24 @@ def _nearest_triples(coarse: Floats, ids: Ints, dense: Floats) -> Ints:
     open_rows, k = np.arange(len(dense)), FIRST_NEIGHBOURS
     while len(open_rows):
         count = min(k, len(ids))
-        rows, is_final = _triples_among(coarse, ids, tree, dense[open_rows], count)
-        found[open_rows] = rows
+        points = dense[open_rows]
+        nearest = tree.query(points, k=count, workers=-1)[1].reshape(len(points), count)
+        distance = np.sqrt(((coarse[ids[nearest]] - points[:, None]) ** 2).sum(axis=2))
+        order = np.lexsort((nearest, distance), axis=1)
+        nearest, distance = np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distance, order, axis=1)
+        candidates = np.ascontiguousarray(ids[nearest], dtype=np.int32)
+        place = np.full((len(points), 3), -1, dtype=np.int32)
+        kernels.choose_triples.over(len(points))(coarse, candidates, FLAT_AT_REST, place)
+        found[open_rows] = np.take_along_axis(candidates, place.clip(min=0), axis=1)
+        # Final if no other vertex can belong to the triple.
+        farthest = np.take_along_axis(distance, place[:, 2:].clip(min=0), axis=1)[:, 0]
+        is_final = (place[:, 0] >= 0) & ((count == len(ids)) | (farthest < distance[:, -1] * (1.0 - 1e-12)))
         if count == len(ids) and not is_final.all():
             raise MeshError(
                 "all surface vertices of the coarse mesh are collinear, thus no link has a frame; use a solid mesh"
             )
         open_rows, k = open_rows[~is_final], 2 * k
     return np.sort(found, axis=1)
-
-
-def _triples_among(coarse: Floats, ids: Ints, tree: Any, points: Floats, count: int) -> tuple[Ints, Bools]:
-    """Triples of the ``count`` nearest, and whether no other vertex can belong to them."""
-    nearest = tree.query(points, k=count, workers=-1)[1].reshape(len(points), count)
-    distance = np.sqrt(((coarse[ids[nearest]] - points[:, None]) ** 2).sum(axis=2))
-    order = np.lexsort((nearest, distance), axis=1)
-    nearest, distance = np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distance, order, axis=1)
-    candidates = np.ascontiguousarray(ids[nearest], dtype=np.int32)
-    place = np.full((len(points), 3), -1, dtype=np.int32)
-    kernels.choose_triples.over(len(points))(coarse, candidates, FLAT_AT_REST, place)
-    farthest = np.take_along_axis(distance, place[:, 2:].clip(min=0), axis=1)[:, 0]
-    is_final = (place[:, 0] >= 0) & ((count == len(ids)) | (farthest < distance[:, -1] * (1.0 - 1e-12)))
-    return np.take_along_axis(candidates, place.clip(min=0), axis=1), is_final
 
 
 def _coefficients(coarse: Floats, dense: Floats, triples: Ints, frame: Floats) -> Floats:

@@ -52,7 +52,9 @@ class SpringSheet:
         self.faces: Ints = as_indices(faces, name="faces", columns=3).copy()
         check_range(self.faces, len(self.rest), "faces")
         self.tets = NO_TETS
-        area = _areas(self.rest, self.faces)
+        corner = self.rest[self.faces]
+        normal = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+        area: Floats = 0.5 * np.linalg.norm(normal, axis=1)
         shares = np.repeat(density * area / 3.0, 3)
         self.masses: Floats = np.bincount(self.faces.reshape(-1), shares, len(self.rest)).astype(np.float64)
         if not (self.masses > 0.0).all():
@@ -67,10 +69,7 @@ class SpringSheet:
         relax = 2.0 * damping / math.sqrt(fastest_sq)
         self._step = SAFETY * STABLE_RADIUS / max(math.sqrt(fastest_sq), fastest_sq * relax + drag)
         self._drag: Floats = drag * self.masses
-        self._by_vertex(relax)
-
-    def _by_vertex(self, relax: float) -> None:
-        """Each spring from both ends, in the order of vertices."""
+        # Each spring from both ends, in the order of vertices.
         first, second = np.concatenate([self._ends, self._ends[:, ::-1]]).T
         order = np.argsort(first, kind="stable")
         each = np.concatenate([np.arange(len(self._k))] * 2)[order]
@@ -100,12 +99,6 @@ class SpringSheet:
     def inverted(self, x: Floats) -> Ints:  # noqa: ARG002
         """None: there are no tets."""
         return np.zeros(0, dtype=np.int32)
-
-
-def _areas(x: Floats, faces: Ints) -> Floats:
-    corner = x[faces]
-    normal = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
-    return np.asarray(0.5 * np.linalg.norm(normal, axis=1))
 
 
 def _springs(
