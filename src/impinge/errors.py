@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 
 class ImpingeError(Exception):
     """Root of every error that impinge raises on purpose."""
@@ -24,6 +27,14 @@ class OptionError(ImpingeError, ValueError):
 
 class MissingExtra(ImpingeError, ImportError):  # noqa: N818 - a public name
     """An optional package is needed and not installed; the message names the extra."""
+
+
+def optional_module(name: str, message: str) -> Any:
+    """Import a module of an optional package; ``MissingExtra`` with this message if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtra(message) from error
 
 
 class ClusterError(ImpingeError, RuntimeError):

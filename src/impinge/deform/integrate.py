@@ -197,6 +197,6 @@ def as_motion(ids: ArrayLike, velocities: ArrayLike, count: int, *, of: str = ""
         raise OptionError(f"ids{of} hold a vertex twice; give each one velocity")
     motion = np.atleast_2d(as_numbers(velocities, f"velocities{of}")).astype(np.float64)
     if motion.shape not in ((1, 3), (len(rows), 3)):
-        raise OptionError(f"velocities{of} have shape {motion.shape}, expected ({len(rows)}, 3), or (3,) for all")
+        raise OptionError(f"velocities{of} have shape {motion.shape}, expected ({len(rows)}, 3) or (3,) for all")
     check_finite(motion, f"velocities{of}")
     return rows.astype(np.int32), np.broadcast_to(motion, (len(rows), 3))

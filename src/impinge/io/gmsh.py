@@ -24,11 +24,6 @@ _TYPES = {1: "line", 2: "triangle", 3: "quad", 4: "tetra", 15: "vertex"}
 """Cell types of Gmsh by their names in meshio."""
 
 
-def is_version_1(data: bytes) -> bool:
-    """Whether a file has version 1."""
-    return data.lstrip().startswith(b"$NOD")
-
-
 def decode_version_1(data: bytes, name: Path) -> FileContent:
     """Read nodes and elements; an unknown node becomes vertex -1, which the bodies refuse."""
     words = _section(data, "NOD", name).split()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from impinge.checks import Floats, Ints
-from impinge.errors import FileError, MissingExtra
+from impinge.errors import FileError, optional_module
 from impinge.io import gmsh
 from impinge.io.content import CUT_SHORT, FileContent, check_count, from_meshio
 
@@ -27,7 +27,7 @@ _LOCK = threading.Lock()
 
 def decode(data: bytes, path: Path, *, kind: str) -> FileContent:
     """Read the file ``path``, whose uncompressed bytes are ``data``."""
-    if kind == "msh" and gmsh.is_version_1(data):
+    if kind == "msh" and data.lstrip().startswith(b"$NOD"):
         return gmsh.decode_version_1(data, path)
     _, module = _meshio("reading", kind)
     declared = _declared_cells(data, kind, path)
@@ -53,10 +53,7 @@ def encode(x: Floats, elements: Ints, *, kind: str) -> bytes:
 
 def _meshio(doing: str, kind: str) -> tuple[Any, Any]:
     """The package, and its module for a format."""
-    try:
-        import meshio
-    except ImportError as error:
-        raise MissingExtra(f"{doing} .{kind} files needs meshio; install impinge[io]") from error
+    meshio = optional_module("meshio", f"{doing} .{kind} files needs meshio; install impinge[io]")
     return meshio, {"msh": meshio.gmsh, "vtk": meshio.vtk, "vtu": meshio.vtu, "mesh": meshio.medit}[kind]
 
 

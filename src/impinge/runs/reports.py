@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from impinge.detect.common.results import TrianglePairs
 from impinge.errors import FileError
 from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PairsRun
 from impinge.runs.store import write_bytes
 from impinge.view.labels import counted, relation_label
 from impinge.view.picture import pair_items
-from impinge.view.rendering import render
+from impinge.view.rendering import DrawItem, render
 from impinge.view.report import Page, Tone
 
 WORST = 3
@@ -152,11 +151,11 @@ def _begin(run: Run, title: str, what: str, tiles: tuple[str, ...], inputs: list
         f"{counted(colliding, what)} collide{'s' if colliding == 1 else ''}." if colliding else f"No {what} collides."
     )
     tone: Tone = "unsure" if bad else "hit" if colliding else "clear"
+    sure = "This is certain: every pair of triangles was decided exactly."
     if bad:
         missing = counted(bad, f"{what} could not be read and is", f"{what}s could not be read and are")
-        page.verdict(f"{found} {missing} excluded from the result.", tone)
-    else:
-        page.verdict(f"{found} This is certain: every pair of triangles was decided exactly.", tone)
+        sure = f"{missing} excluded from the result."
+    page.verdict(f"{found} {sure}", tone)
     page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in tiles)
     page.section("Input")
     page.facts(inputs)
@@ -177,9 +176,8 @@ def _end(page: Page, bad: list[tuple[str, str]], heading: str, command: str) -> 
     return page
 
 
-def _add_picture(page: Page, found: TrianglePairs, names: tuple[str, ...], caption: str, *, sides: bool) -> None:
-    """Add a picture of pairs, from several directions if ``sides``."""
-    items = pair_items(found, names)
+def add_picture(page: Page, items: Iterator[DrawItem], caption: str, *, sides: bool) -> None:
+    """Add a picture, from several directions if ``sides``."""
     if sides:
         page.views(items, caption)
     else:
@@ -203,7 +201,7 @@ def frames_report(run: FramesRun, *, inputs: list[tuple[str, str]], command: str
             for found in filter(len, run.at(number)):
                 other = "with itself" if len(found.bodies) == 1 else "with the other body"
                 caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {other}"
-                _add_picture(page, found, run.names, caption, sides=place == 0)
+                add_picture(page, pair_items(found, run.names), caption, sides=place == 0)
     return _end(page, bad_rows(frames, "name"), "Unreadable frames", command)
 
 
@@ -257,7 +255,7 @@ def pairs_report(run: PairsRun, *, inputs: list[tuple[str, str]], command: str) 
         for place, row in enumerate(rows[:WORST]):
             contacts = f": {counted(row['contacts'], 'contact')}" if row["contacts"] else ""
             names, caption = (row["name_a"], row["name_b"]), f"{pair_in_words(row)}{contacts}"
-            _add_picture(page, run.at(row["a"], row["b"]), names, caption, sides=place == 0)
+            add_picture(page, pair_items(run.at(row["a"], row["b"]), names), caption, sides=place == 0)
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
     return _end(page, bad, "Unreadable parts and unresolved pairs", command)
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from impinge.checks import Floats
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.runs.reports import add_picture
 from impinge.runs.simulation_run import SimulationRun
 from impinge.view.labels import counted
 from impinge.view.picture import BODY_COLOURS, EDGES_BELOW, contact_items
-from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, render, render_views
+from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, render_views
 from impinge.view.report import Page
 from impinge.world.world import World
 
@@ -73,10 +74,7 @@ def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[
         contacts = world.contacts()
         found = counted(len(contacts), "vertex or pair of triangles", "vertices or pairs of triangles")
         caption = f"{words}: frame {frame}, {found} in contact"
-        if frame == most and len(contacts):
-            page.views(contact_items(contacts), caption)
-        else:
-            page.picture(render(contact_items(contacts), caption), caption)
+        add_picture(page, contact_items(contacts), caption, sides=frame == most and len(contacts) > 0)
     if run.frame_count:
         page.section("Over time")
         for column, up in CHARTS:
