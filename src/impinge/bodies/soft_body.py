@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -42,10 +42,7 @@ from impinge.mesh.tri_mesh import TriMesh
 EARTH = (0.0, 0.0, -9.81)
 """Gravity on Earth, z pointing upwards [m / s²]."""
 
-MODELS: dict[str, Callable[[Floats, Ints, Material], ReducedModel]] = {
-    "green_strain": GreenStrain,
-    "corotated": Corotated,
-}
+MODELS: dict[str, type[GreenStrain | Corotated]] = {"green_strain": GreenStrain, "corotated": Corotated}
 MODEL_PARTS = ("rest", "tets", "masses", "forces", "energy", "stable_step", "inverted")
 """Attributes of a ``ReducedModel``."""
 EMBEDDINGS = ("rigid_links", "barycentric")
@@ -120,15 +117,30 @@ class SoftBody:
         else:
             self._start(model, dense)
         self.model_name: str | None = model if isinstance(model, str) else None
-        _check_places(self.surface.bounds, rest)
+        # A surface far from the coarse mesh or much smaller has another unit or place.
+        (lo, hi), bounds = (rest.min(axis=0), rest.max(axis=0)), self.surface.bounds
+        size, dense_size = float(np.linalg.norm(hi - lo)), float(np.linalg.norm(bounds[1] - bounds[0]))
+        beyond = float(max((lo - bounds[0]).max(), (bounds[1] - hi).max()))
+        if beyond > FAR * size or dense_size < SMALL * size:
+            raise MeshError(
+                f"the surface ({dense_size:g} across) reaches {max(beyond, 0.0):g} beyond the coarse mesh "
+                f"({size:g} across); they must lie in the same place, in the same unit"
+            )
         self.coarse: DrivingTets = DrivingTets(rest, tets, self)
-        self.pieces = _count_pieces(tets, len(rest))
+        self.pieces = Adjacency(np.concatenate([tets[:, :3], tets[:, 1:]]), len(rest)).component[0]
+        if self.pieces > 1:
+            warnings.warn(
+                f"the coarse mesh has {self.pieces} pieces that share no vertex, which move independently; "
+                "coarser cubes (cells=) may join them",
+                MeshWarning,
+                stacklevel=2,
+            )
         self.embedding_name = embedding
         self.embedding: Embedding
         if embedding == "rigid_links":
-            self.embedding = RigidLinks(self.model.rest, self.coarse.surface.used_vertices, self._rest_surface)
+            self.embedding = RigidLinks(self.model.rest, self.coarse.surface.used_vertices, self.rest_surface)
         else:
-            self.embedding = Barycentric(self.model.rest, self.coarse.tets, self._rest_surface)
+            self.embedding = Barycentric(self.model.rest, self.coarse.tets, self.rest_surface)
         if fixed is not None:
             self.fix(fixed)
 
@@ -138,8 +150,9 @@ class SoftBody:
         self.model: ReducedModel = model
         self._integrator = Integrator(model)
         self.surface: SteeredSurface = SteeredSurface(surface)
-        self._rest_surface: Floats = self.surface.vertices
-        self._steered: Floats = np.zeros_like(self._rest_surface)
+        self.rest_surface: Floats = self.surface.vertices
+        """Positions of the dense surface at rest, shape (n, 3), read-only."""
+        self._steered: Floats = np.zeros_like(self.rest_surface)
         self._velocities: Floats = np.zeros_like(model.rest)
         self._fixed: Bools = np.zeros(len(model.rest), dtype=np.bool_)
         self._moved: Bools = np.zeros(len(model.rest), dtype=np.bool_)
@@ -347,11 +360,6 @@ class SoftBody:
 
     # state -------------------------------------------------------------------------------------------
 
-    @property
-    def rest_surface(self) -> Floats:
-        """Positions of the dense surface at rest, shape (n, 3), read-only."""
-        return self._rest_surface
-
     def energy(self) -> Energy:
         """Elastic and kinetic energy of the state."""
         with self._lock:
@@ -391,7 +399,7 @@ class SoftBody:
         """Set a saved state."""
         with self._lock:
             self.coarse.update(coarse)
-            self.surface.follow(as_positions(surface, name="surface", count=len(self._rest_surface)))
+            self.surface.follow(as_positions(surface, name="surface", count=len(self.rest_surface)))
             if isinstance(self.embedding, RigidLinks):
                 self.embedding.frames = frames
             self.velocities = velocities
@@ -428,28 +436,3 @@ def _check_names(model: Any, embedding: Any) -> None:
             f"an object that has {', '.join(MODEL_PARTS)}"
         )
     as_choice(embedding, "embedding", EMBEDDINGS)
-
-
-def _check_places(bounds: Floats, rest: Floats) -> None:
-    """Refuse a surface that is far from the coarse mesh or much smaller: another unit or place."""
-    lo, hi = rest.min(axis=0), rest.max(axis=0)
-    size, dense_size = float(np.linalg.norm(hi - lo)), float(np.linalg.norm(bounds[1] - bounds[0]))
-    beyond = float(max((lo - bounds[0]).max(), (bounds[1] - hi).max()))
-    if beyond > FAR * size or dense_size < SMALL * size:
-        raise MeshError(
-            f"the surface ({dense_size:g} across) reaches {max(beyond, 0.0):g} beyond the coarse mesh "
-            f"({size:g} across); they must lie in the same place, in the same unit"
-        )
-
-
-def _count_pieces(tets: Ints, vertex_count: int) -> int:
-    """Number of connected components of the coarse mesh; warns if there are several."""
-    pieces = Adjacency(np.concatenate([tets[:, :3], tets[:, 1:]]), vertex_count).component[0]
-    if pieces > 1:
-        warnings.warn(
-            f"the coarse mesh has {pieces} pieces that share no vertex, which move independently; "
-            "coarser cubes (cells=) may join them",
-            MeshWarning,
-            stacklevel=3,
-        )
-    return pieces

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,20 +44,13 @@ def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
         "coarse_rest": body.model.rest,
         "coarse": body.coarse.vertices,
         "tets": body.coarse.tets,
-        "velocities": body.velocities,
-        "fixed": body.fixed,
-        "moved": body.moved,
-        "motion": body.motion,
-        "time": body.time,
-        "material": [
-            material.youngs_modulus, material.poisson_ratio, material.density,
-            material.damping_dilation, material.damping_shear,
-        ],
+        **{name: getattr(body, name) for name in ("velocities", "fixed", "moved", "motion", "time")},
+        "material": astuple(material),
         "model": body.model_name,
         "embedding": body.embedding_name,
         "frames": body.embedding.frames if isinstance(body.embedding, RigidLinks) else np.zeros((0, 9)),
         "prepared": body.prepared,
-    }  # fmt: skip
+    }
     return {name: np.array(value) for name, value in content.items()}
 
 

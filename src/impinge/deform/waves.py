@@ -68,8 +68,7 @@ def explode(positions: ArrayLike, amount: float, *, seed: int = 0) -> Floats:
         return x.copy()
     share = np.random.default_rng(seed).random((len(x), 1))
     centre = x.mean(axis=0)
-    thrown: Floats = centre + (1.0 + amount * share) * (x - centre)
-    return thrown
+    return np.asarray(centre + (1.0 + amount * share) * (x - centre))
 
 
 def turn_inside_out(positions: ArrayLike, t: float) -> Floats:
@@ -80,5 +79,4 @@ def turn_inside_out(positions: ArrayLike, t: float) -> Floats:
     lo, hi = x[:, 0].min(), x[:, 0].max()
     turn = np.clip(2.0 * t - (x[:, :1] - lo) / max(hi - lo, np.finfo(np.float64).tiny), 0.0, 1.0)
     centre = x.mean(axis=0)
-    turned: Floats = centre + (1.0 - 2.0 * turn) * (x - centre)
-    return turned
+    return np.asarray(centre + (1.0 - 2.0 * turn) * (x - centre))

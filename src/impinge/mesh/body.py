@@ -77,9 +77,7 @@ def load(path: str | os.PathLike[str], *, weld: bool | Literal["auto"] = "auto",
         x, elements = weld_vertices(x, elements)
     columns = elements.shape[1]
     try:  # checked here, not by the body: a warning then names the line that loads
-        x, elements = check_elements(
-            x, elements, columns=columns, name="tets" if columns == 4 else "faces", validate=validate
-        )
+        x, elements = check_elements(x, elements, columns, validate)
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from error
     return TetMesh(x, elements, validate="trust") if columns == 4 else TriMesh(x, elements, validate="trust")
@@ -127,7 +125,7 @@ def as_body(x: BodyLike, *, name: str = "the body") -> Body:
     if library == "pyvista" and hasattr(x, "points"):
         return _from_pyvista(foreign, name)
     if library == "meshio" and hasattr(x, "cells"):
-        content = files.from_meshio(foreign, "the meshio mesh")
+        content = files.from_cells(foreign.points, ((b.type, b.data) for b in foreign.cells), "the meshio mesh")
         return _from_arrays(content.vertices, content.elements)
     raise MeshError(
         f"{name} is a {type(x).__module__}.{type(x).__qualname__}; expected a TriMesh or TetMesh, a tuple "

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats, Ints, Json, distinct_rows
-from impinge.mesh.body import BodyLike, as_body
+from impinge.mesh.body import BodyLike, as_body, as_surface
 from impinge.mesh.tet_mesh import TetMesh
 
 ZERO_AREA = 1e-14
@@ -87,8 +87,7 @@ def validate(body: BodyLike) -> ValidationReport:
     8
     """
     body = as_body(body)
-    tets = isinstance(body, TetMesh)
-    surface = body.surface if isinstance(body, TetMesh) else body
+    surface = as_surface(body)
     snapshot, elements = surface.snapshot(), body.snapshot()
     x, faces, adjacency = snapshot.vertices, snapshot.elements[snapshot.live], surface.adjacency
     repeats = (faces[:, 0] == faces[:, 1]) | (faces[:, 1] == faces[:, 2]) | (faces[:, 2] == faces[:, 0])
@@ -120,10 +119,10 @@ def validate(body: BodyLike) -> ValidationReport:
             kind = name.rpartition("_")[2]
             first[name] = adjacency.edges[row].tolist() if kind == "edges" else [int(ids[kind][row])]
     return ValidationReport(
-        kind="tets" if tets else "triangles",
+        kind="tets" if isinstance(body, TetMesh) else "triangles",
         vertices=len(x),
         triangles=len(faces),
-        tets=len(body) if tets else 0,
+        tets=len(body) if isinstance(body, TetMesh) else 0,
         closed=adjacency.is_closed,
         oriented=adjacency.is_oriented,
         inside_out=adjacency.is_oriented and surface.volume < 0.0,

@@ -145,7 +145,7 @@ class OnDask:
 
     def stream(self, work: Work, shards: Iterable[Shard]) -> Iterator[ShardResult]:
         """Keep two tasks per thread in flight and yield results as they arrive."""
-        from distributed import as_completed
+        from distributed import KilledWorker, as_completed
 
         tasks = _Tasks(self.client, work, shards, self.threads_each)
         futures: Any = as_completed(loop=self.client.loop)
@@ -157,32 +157,25 @@ class OnDask:
                 futures.update(tasks.fill(self._threads))
                 if not tasks.in_flight:
                     return
-                future = next(futures)
-                results = self._results_of(future)
-                tasks.end(future.key, visible=results is not None)
-            yield from results or ()
-
-    @staticmethod
-    def _results_of(future: Any) -> list[ShardResult] | None:
-        """Results of a task; None if its files are not visible to the worker."""
-        from distributed import KilledWorker
-
-        try:
-            results: list[ShardResult] = future.result()
-        except NotVisible:
-            return None
-        except ImpingeError:
-            raise
-        except KilledWorker as error:
-            raise ClusterError(
-                f"the task {future.key} ended {error.allowed_failures + 1} workers one after the other, perhaps for "
-                "lack of memory; give workers more memory, or remove those meshes, and run again to resume"
-            ) from error
-        except ImportError as error:
-            raise ClusterError(f"a worker lacks a package ({error}); install impinge[cluster] there") from error
-        finally:
-            future.release()
-        return results
+                future, results = next(futures), list[ShardResult]()
+                try:
+                    results = future.result()
+                except NotVisible:
+                    pass
+                except ImpingeError:
+                    raise
+                except KilledWorker as error:
+                    raise ClusterError(
+                        f"the task {future.key} ended {error.allowed_failures + 1} workers one after the other, "
+                        "perhaps for lack of memory; give workers more memory, or remove those meshes, and run again "
+                        "to resume"
+                    ) from error
+                except ImportError as error:
+                    raise ClusterError(f"a worker lacks a package ({error}); install impinge[cluster] there") from error
+                finally:
+                    future.release()
+                tasks.end(future.key, visible=bool(results))  # a task has at least one shard
+            yield from results
 
 
 class _Tasks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import numpy as np
 from impinge.errors import FileError
 from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PairsRun
-from impinge.runs.store import write_bytes
+from impinge.runs.store import csv_bytes, write_bytes
 from impinge.view.labels import counted, relation_label
 from impinge.view.picture import pair_items
 from impinge.view.rendering import DrawItem, render
@@ -108,11 +107,7 @@ def _write(run: Run, target: Path, table: Any, arrays: Callable[[], dict[str, An
     if ending not in FILE_ENDINGS:
         return
     if ending == ".csv":
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.column_names)
-        writer.writerows(["" if value is None else value for value in row.values()] for row in table.to_pylist())
-        data = text.getvalue().encode(errors="backslashreplace")
+        data = csv_bytes(table.column_names, (row.values() for row in table.to_pylist()))
     else:
         file = io.BytesIO()
         np.savez_compressed(file, **arrays())

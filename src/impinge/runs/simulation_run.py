@@ -35,7 +35,7 @@ import impinge
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError, OptionError
 from impinge.runs.frames import Progress
-from impinge.runs.store import Store, in_folder, write_bytes, writing
+from impinge.runs.store import Store, csv_bytes, in_folder, write_bytes, writing
 from impinge.simulate.simulation import Simulation
 
 COLUMNS = (
@@ -147,7 +147,9 @@ def run_simulation(
                 contacts += found.contacts
                 report()
             made = SimulationRun(folder, world.names, faces, simulation.frame, resumed)
-            write_bytes(folder / "frames.csv", _csv(made.table()))
+            table = made.table()
+            columns = ([(int if name in WHOLE_COLUMNS else float)(x) for x in table[name]] for name in COLUMNS)
+            write_bytes(folder / "frames.csv", csv_bytes(COLUMNS, zip(*columns)))
             store.finish({"frames": made.frame_count})
             return made
 
@@ -180,11 +182,3 @@ def _write_npz(path: Path, arrays: dict[str, Any]) -> None:
     file = io.BytesIO()
     np.savez(file, **arrays)
     write_bytes(path, file.getvalue())
-
-
-def _csv(table: dict[str, Floats]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(zip(*([(int if name in WHOLE_COLUMNS else float)(x) for x in table[name]] for name in COLUMNS)))
-    return text.getvalue().encode()

@@ -127,8 +127,7 @@ def template_of(source: Any, *, name: str, weld: bool | Literal["auto"] = "auto"
         x, elements = weld_vertices(content.vertices, content.elements)
         pick = np.sort(np.unique(content.vertices + 0.0, axis=0, return_index=True)[1])  # the order of weld_vertices
     try:
-        kind = "tets" if elements.shape[1] == 4 else "faces"
-        x, elements = check_elements(x, elements, columns=elements.shape[1], name=kind, validate="raise")
+        x, elements = check_elements(x, elements, elements.shape[1], "raise")
     except MeshError as error:
         found = str(error).partition("; pass ")[0].partition(", pass ")[0]
         raise MeshError(f"{path}: {found}; repair the file") from error
