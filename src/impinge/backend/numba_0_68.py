@@ -244,6 +244,9 @@ class _FlagsOfLoops(AnalysisPass):  # type: ignore[misc]
 
     _name = "impinge_flags_of_loops"
 
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
     def run_pass(self, state: Any) -> bool:
         flags_of_loops = state.flags
         state.flags = flags_of_loops.copy()

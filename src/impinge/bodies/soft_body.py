@@ -106,7 +106,13 @@ class SoftBody:
         fixed: ArrayLike | None = None,
     ) -> None:
         _check_names(model, embedding)
-        dense, (rest, tets) = sized_surface(surface), _coarse_arrays(coarse)
+        dense, body = sized_surface(surface), as_body(coarse)
+        if not isinstance(body, TetMesh):
+            raise MeshError("the coarse mesh has triangles only, expected tets; SoftBody.from_surface makes them")
+        rest, tets, live, _ = body.snapshot()
+        tets = np.ascontiguousarray(tets[live])
+        if len(tets) and (body.volumes < 0.0).all():  # files use either order of corners
+            tets = np.ascontiguousarray(tets[:, [0, 1, 3, 2]])
         if isinstance(model, str):
             self._start(MODELS[model](rest, tets, material_of(material)), dense)
         elif np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
@@ -414,18 +420,6 @@ class SoftBody:
 
 
 # border checks -------------------------------------------------------------------------------------------
-
-
-def _coarse_arrays(coarse: BodyLike) -> tuple[Floats, Ints]:
-    """Vertices and live tets, reordered if all volumes are negative: files use either order of corners."""
-    body = as_body(coarse)
-    if not isinstance(body, TetMesh):
-        raise MeshError("the coarse mesh has triangles only, expected tets; SoftBody.from_surface makes them")
-    snapshot = body.snapshot()
-    tets = snapshot.elements[snapshot.live]
-    if len(tets) and (body.volumes < 0.0).all():
-        tets = tets[:, [0, 1, 3, 2]]
-    return snapshot.vertices, np.ascontiguousarray(tets)
 
 
 def _check_names(model: Any, embedding: Any) -> None:

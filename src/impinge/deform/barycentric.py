@@ -52,21 +52,6 @@ class Barycentric:
         """Weights of its corners, of sum 1, shape (n, 4)."""
         self.distances: Floats = np.zeros(len(dense))
         """Distance of each dense vertex from the coarse mesh at rest, 0 inside, shape (n,)."""
-        self._find_tets(self._now, dense)
-
-    def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
-        """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
-        self._now[...] = as_positions(coarse, name="coarse", count=len(self._now), check=False)
-        count = len(self.tets_of)
-        out = np.zeros((count, 3)) if out is None else as_buffer(out, name="out", count=count)
-        kernels.follow.over(count)(self._now, self._tets, self.tets_of, self.weights, out)
-        return out
-
-    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
-        """Derivatives of dense by coarse positions: ids of corners (k, 4), and their 3x3 blocks (k, 4, 3, 3)."""
-        return self._tets[self.tets_of[vertices]], self.weights[vertices][:, :, None, None] * np.eye(3)
-
-    def _find_tets(self, coarse: Floats, dense: Floats) -> None:
         inverse = _inverse_edges(coarse, self._tets)
         corners = coarse[self._tets]
         centroid = corners.mean(axis=1)
@@ -80,11 +65,24 @@ class Barycentric:
             candidates = candidates.reshape(len(points), count).astype(np.int32)
             tet, distance = np.zeros(len(points), dtype=np.int32), np.zeros(len(points))
             weight = np.zeros((len(points), 4))
-            kernels.nearest_of.over(len(points))(points, candidates, coarse, self._tets, inverse, tet, distance, weight)
+            nearest_of = kernels.nearest_of.over(len(points))
+            nearest_of(points, candidates, self._now, self._tets, inverse, tet, distance, weight)
             self.tets_of[open_rows], self.weights[open_rows], self.distances[open_rows] = tet, weight, distance
             farthest = np.reshape(centroid_distance, (len(points), count))[:, -1]
             is_final = (count == len(self._tets)) | (farthest > (distance + reach) * (1.0 + 1e-12))
             open_rows, k = open_rows[~is_final], 2 * k
+
+    def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
+        """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
+        self._now[...] = as_positions(coarse, name="coarse", count=len(self._now), check=False)
+        count = len(self.tets_of)
+        out = np.zeros((count, 3)) if out is None else as_buffer(out, name="out", count=count)
+        kernels.follow.over(count)(self._now, self._tets, self.tets_of, self.weights, out)
+        return out
+
+    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
+        """Derivatives of dense by coarse positions: ids of corners (k, 4), and their 3x3 blocks (k, 4, 3, 3)."""
+        return self._tets[self.tets_of[vertices]], self.weights[vertices][:, :, None, None] * np.eye(3)
 
 
 def _inverse_edges(coarse: Floats, tets: Ints) -> Floats:

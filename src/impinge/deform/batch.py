@@ -30,9 +30,24 @@ class ModelBatch:
 
     def __init__(self, models: Sequence[Elements], first: Sequence[int], row_count: int) -> None:
         self._models = models
-        self._blocks = _concatenated([model.blocks for model in models], first, row_count)
+        blocks = [model.blocks for model in models]
+        slot_start = _starts([len(each.slot_vertex) for each in blocks])
+        slot_vertex = np.concatenate([each.slot_vertex + begin for each, begin in zip(blocks, first)]).astype(np.int32)
+        slots_of: NDArray[np.int64] = np.zeros(row_count, dtype=np.int64)
+        vertex_slot = []
+        for each, begin, slot in sorted(zip(blocks, first, slot_start), key=lambda row: row[1]):
+            own = np.diff(each.vertex_slot_start)
+            slots_of[begin : begin + len(own)] = own
+            vertex_slot.append(each.vertex_slot + slot)
+        self._blocks = Blocks(
+            **{name: np.concatenate([getattr(each, name) for each in blocks]) for name in JOINED},
+            **{name: _shifted([getattr(each, name) for each in blocks]) for name in ("group_start", "slot_start")},
+            slot_vertex=slot_vertex,
+            vertex_slot_start=_starts(slots_of),
+            vertex_slot=np.concatenate(vertex_slot).astype(np.int32),
+        )
         self._scratch = self._blocks.scratch()
-        self._first_block = _starts([len(model.blocks.model) for model in models])[:-1]
+        self._first_block = _starts([len(each.model) for each in blocks])[:-1]
 
     def forces(self, x: Floats, v: Floats, out: Floats) -> None:
         """Write elastic and viscous forces of all rows; 0 for rows of no model."""
@@ -43,24 +58,6 @@ class ModelBatch:
         measure, _ = self._blocks.measure(x, v)
         bounds = np.maximum.reduceat(measure[:, 1:], self._first_block, axis=0)
         return [model.step_within(*each) for model, each in zip(self._models, bounds.tolist())]
-
-
-def _concatenated(blocks: Sequence[Blocks], first: Sequence[int], row_count: int) -> Blocks:
-    slot_start = _starts([len(each.slot_vertex) for each in blocks])
-    slot_vertex = np.concatenate([each.slot_vertex + begin for each, begin in zip(blocks, first)]).astype(np.int32)
-    slots_of: NDArray[np.int64] = np.zeros(row_count, dtype=np.int64)
-    vertex_slot = []
-    for each, begin, slot in sorted(zip(blocks, first, slot_start), key=lambda row: row[1]):
-        own = np.diff(each.vertex_slot_start)
-        slots_of[begin : begin + len(own)] = own
-        vertex_slot.append(each.vertex_slot + slot)
-    return Blocks(
-        **{name: np.concatenate([getattr(each, name) for each in blocks]) for name in JOINED},
-        **{name: _shifted([getattr(each, name) for each in blocks]) for name in ("group_start", "slot_start")},
-        slot_vertex=slot_vertex,
-        vertex_slot_start=_starts(slots_of),
-        vertex_slot=np.concatenate(vertex_slot).astype(np.int32),
-    )
 
 
 def _starts(counts: Any) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from impinge.checks import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
@@ -92,7 +92,14 @@ class RigidLinks:
         self._triple_link_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._chunk_start = np.append(np.arange(0, len(dense), CHUNK, dtype=np.int64), len(dense))
         self._chunk_triple: Ints = self._link_triple[self._chunk_start[:-1]]
-        self._coefficient = _coefficients(coarse, dense, triples, self._frame[link_triple])[self._link_vertex]
+        # α1, α2 and the coordinates of p - O in the frame, shape (n, 5)
+        q = coarse[triples]
+        distance = np.sqrt(((q - dense[:, None]) ** 2).sum(axis=2))
+        total = distance.sum(axis=1, keepdims=True)
+        alpha = (total - distance) / (2.0 * total)
+        origin = q[:, 0] + alpha[:, 1:2] * (q[:, 1] - q[:, 0]) + alpha[:, 2:] * (q[:, 2] - q[:, 0])
+        signed = (self._frame[link_triple].reshape(-1, 3, 3) @ (dense - origin)[:, :, None])[:, :, 0]
+        self._coefficient: Floats = np.concatenate([alpha[:, 1:], signed], axis=1)[self._link_vertex]
 
     @property
     def triples(self) -> Ints:
@@ -187,14 +194,3 @@ def _nearest_triples(coarse: Floats, ids: Ints, dense: Floats) -> Ints:
             )
         open_rows, k = open_rows[~is_final], 2 * k
     return np.sort(found, axis=1)
-
-
-def _coefficients(coarse: Floats, dense: Floats, triples: Ints, frame: Floats) -> Floats:
-    """α1, α2 and the coordinates of p - O in the frame, shape (n, 5)."""
-    q = coarse[triples]
-    distance = np.sqrt(((q - dense[:, None]) ** 2).sum(axis=2))
-    total = distance.sum(axis=1, keepdims=True)
-    alpha = (total - distance) / (2.0 * total)
-    origin = q[:, 0] + alpha[:, 1:2] * (q[:, 1] - q[:, 0]) + alpha[:, 2:] * (q[:, 2] - q[:, 0])
-    signed: NDArray[np.float64] = (frame.reshape(-1, 3, 3) @ (dense - origin)[:, :, None])[:, :, 0]
-    return np.ascontiguousarray(np.concatenate([alpha[:, 1:], signed], axis=1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, as_positions
+from impinge.checks import Floats, as_number, as_positions
 from impinge.errors import OptionError
 
 
@@ -61,8 +61,7 @@ def explode(positions: ArrayLike, amount: float, *, seed: int = 0) -> Floats:
 
     Neighbours separate: the hardest case for a structure that is refitted and not rebuilt.
     """
-    if not 0.0 <= amount < math.inf:
-        raise OptionError(f"amount is {amount}, expected a finite number of at least 0")
+    as_number(amount, "amount", "a finite number of at least 0", least=0.0, below=math.inf)
     x = as_positions(positions, name="positions")
     if not len(x):
         return x.copy()

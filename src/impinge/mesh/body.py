@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from impinge.checks import Floats, Ints, as_choice, as_numbers, distinct_rows
 from impinge.errors import MeshError
 from impinge.io import files
+from impinge.io.content import from_cells
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh, Validate, check_elements
 
@@ -125,7 +126,7 @@ def as_body(x: BodyLike, *, name: str = "the body") -> Body:
     if library == "pyvista" and hasattr(x, "points"):
         return _from_pyvista(foreign, name)
     if library == "meshio" and hasattr(x, "cells"):
-        content = files.from_cells(foreign.points, ((b.type, b.data) for b in foreign.cells), "the meshio mesh")
+        content = from_cells(foreign.points, ((b.type, b.data) for b in foreign.cells), "the meshio mesh")
         return _from_arrays(content.vertices, content.elements)
     raise MeshError(
         f"{name} is a {type(x).__module__}.{type(x).__qualname__}; expected a TriMesh or TetMesh, a tuple "
@@ -169,5 +170,5 @@ def _from_pyvista(x: Any, name: str) -> Body:
             f"{name} is a pyvista {type(x).__name__}; expected PolyData or UnstructuredGrid, "
             "its method extract_surface() or cast_to_unstructured_grid() makes one"
         )
-    content = files.from_cells(x.points, cells, name)
+    content = from_cells(x.points, cells, name)
     return _from_arrays(content.vertices, content.elements)

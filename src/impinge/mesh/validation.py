@@ -95,7 +95,12 @@ def validate(body: BodyLike) -> ValidationReport:
     unused[elements.elements[elements.live]] = False
     inverted = flat = np.zeros(0, dtype=np.bool_)
     if isinstance(body, TetMesh):
-        flat, volumes = _is_flat(x[elements.elements[elements.live]]), body.volumes
+        with np.errstate(over="ignore", invalid="ignore"):
+            corners = x[elements.elements[elements.live]]
+            sides = corners[:, 1:] - corners[:, :1]
+            size = np.abs(sides).max(axis=(1, 2), initial=0.0)
+            sides /= np.where(size > 0.0, size, 1.0)[:, None, None]  # no unit under- or overflows
+            flat, volumes = np.abs(np.linalg.det(sides)) <= 6.0 * ZERO_AREA, body.volumes
         # Files follow either winding, consistently: inverted tets are the minority.
         minority = 1.0 if (volumes > 0.0).sum() < (volumes < 0.0).sum() else -1.0
         inverted = (volumes * minority > 0.0) & ~flat
@@ -142,15 +147,6 @@ def _is_degenerate(x: Floats, faces: Ints) -> Bools:
         area = 0.5 * np.linalg.norm(np.cross(u, v), axis=1)
         longest_sq = np.max([(e**2).sum(axis=1) for e in (u, v, u - v)], axis=0)
         return np.asarray(area <= ZERO_AREA * longest_sq)
-
-
-def _is_flat(corners: Floats) -> Bools:
-    """Mask of the tets (k, 4, 3) of zero volume."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        edges = corners[:, 1:] - corners[:, :1]
-        size = np.abs(edges).max(axis=(1, 2), initial=0.0)
-        edges /= np.where(size > 0.0, size, 1.0)[:, None, None]  # no unit under- or overflows
-        return np.asarray(np.abs(np.linalg.det(edges)) <= 6.0 * ZERO_AREA)
 
 
 def _is_copy(rows: NDArray[Any]) -> Bools:

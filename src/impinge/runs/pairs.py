@@ -127,12 +127,9 @@ def map_pairs(
         ):
             _measure_boxes(listed, store, engine)
             rows = store.rows("parts")
-            near = listed.filtered(
-                overlapping_boxes(
-                    np.array([row["low"] or [np.inf] * 3 for row in rows], dtype=np.float64),
-                    np.array([row["high"] or [-np.inf] * 3 for row in rows], dtype=np.float64),
-                )
-            )
+            low = np.array([row["low"] or [np.inf] * 3 for row in rows], dtype=np.float64)
+            high = np.array([row["high"] or [-np.inf] * 3 for row in rows], dtype=np.float64)
+            near = listed.filtered(overlapping_boxes(low, high))
             totals = _tally_pairs(store.rows("pairs"))
             resumed = totals["near"]
 
