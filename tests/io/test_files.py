@@ -755,9 +755,7 @@ def test_meshio_cells_that_would_be_lost(kind, corners):
     """Refuse cells that are neither polygons nor linear tets, also beside tets."""
     cells = [("tetra", TETS), (kind, np.zeros((2, corners), dtype=int))]
 
-    with pytest.raises(
-        MeshError, match=f"meshio mesh has 2 cells of type {kind}, expected triangles, .* convert such cells"
-    ):
+    with pytest.raises(MeshError, match=f"mesh has 2 cells of type {kind}, expected triangles, .* convert such cells"):
         as_body(meshio.Mesh(VERTICES, cells))
 
 

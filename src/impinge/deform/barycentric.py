@@ -52,7 +52,15 @@ class Barycentric:
         """Weights of its corners, of sum 1, shape (n, 4)."""
         self.distances: Floats = np.zeros(len(dense))
         """Distance of each dense vertex from the coarse mesh at rest, 0 inside, shape (n,)."""
-        inverse = _inverse_edges(coarse, self._tets)
+        if not len(self._tets):
+            raise MeshError("there are no tets; an embedding needs at least one")
+        edges = (coarse[self._tets[:, 1:]] - coarse[self._tets[:, :1]]).transpose(0, 2, 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            flat = ~(np.abs(np.linalg.det(edges)) > FLAT * np.abs(edges).max(axis=(1, 2)) ** 3)
+        if flat.any():
+            first = int(np.argmax(flat))
+            raise MeshError(f"tets[{first}] is flat at rest and has no barycentric coordinates; remove it")
+        inverse = np.ascontiguousarray(np.linalg.inv(edges))
         corners = coarse[self._tets]
         centroid = corners.mean(axis=1)
         reach = float(np.sqrt(((corners - centroid[:, None]) ** 2).sum(axis=2).max()))
@@ -83,15 +91,3 @@ class Barycentric:
     def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
         """Derivatives of dense by coarse positions: ids of corners (k, 4), and their 3x3 blocks (k, 4, 3, 3)."""
         return self._tets[self.tets_of[vertices]], self.weights[vertices][:, :, None, None] * np.eye(3)
-
-
-def _inverse_edges(coarse: Floats, tets: Ints) -> Floats:
-    """Inverse of the edges from corner 0, as columns, of each tet, shape (m, 3, 3)."""
-    if not len(tets):
-        raise MeshError("there are no tets; an embedding needs at least one")
-    edges = (coarse[tets[:, 1:]] - coarse[tets[:, :1]]).transpose(0, 2, 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        flat = ~(np.abs(np.linalg.det(edges)) > FLAT * np.abs(edges).max(axis=(1, 2)) ** 3)
-    if flat.any():
-        raise MeshError(f"tets[{int(np.argmax(flat))}] is flat at rest and has no barycentric coordinates; remove it")
-    return np.ascontiguousarray(np.linalg.inv(edges))

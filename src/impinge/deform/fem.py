@@ -143,7 +143,21 @@ class Elements:
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.tets: Ints = as_indices(tets, name="tets", columns=4).copy()
         check_range(self.tets, len(self.rest), "tets")
-        volumes = _checked_volumes(self.rest, self.tets)
+        if not len(self.tets):
+            raise MeshError("there are no tets; a model needs at least one")
+        with np.errstate(over="ignore", invalid="ignore"):
+            volumes = signed_volumes(self.rest, self.tets)
+            longest = np.abs(_edges(self.rest, self.tets)).max(axis=(1, 2))
+            flat = ~(np.abs(volumes) > FLAT * longest**3) | ~np.isfinite(volumes)
+        if flat.any() or (volumes < 0.0).any():
+            first = int(np.argmax(flat | (volumes < 0.0)))
+            what, remedy = ("flat", "remove it") if flat[first] else ("inside out", "swap two of its corners")
+            at_rest = f"at rest (volume {volumes[first]:g}), expected a positive one"
+            raise MeshError(f"tets[{first}] is {what} {at_rest}; {remedy}")
+        unused = np.bincount(self.tets.reshape(-1), minlength=len(self.rest)) == 0
+        if unused.any():
+            first = int(np.argmax(unused))
+            raise MeshError(f"rest[{first}] belongs to no tet and has no mass; remove unused vertices")
         quarter = np.repeat(0.25 * (self.material.density * volumes), 4)
         self.masses: Floats = np.bincount(self.tets.reshape(-1), quarter, len(self.rest)).astype(np.float64)
         if not np.isfinite(self.masses).all() or not (self.masses > 0.0).all():
@@ -270,26 +284,6 @@ class Corotated(Elements):
     """
 
     _model = kernels.COROTATED
-
-
-def _checked_volumes(rest: Floats, tets: Ints) -> Floats:
-    """Volumes at rest, all positive, of tets that leave no vertex without mass."""
-    if not len(tets):
-        raise MeshError("there are no tets; a model needs at least one")
-    with np.errstate(over="ignore", invalid="ignore"):
-        volumes = signed_volumes(rest, tets)
-        longest = np.abs(_edges(rest, tets)).max(axis=(1, 2))
-        flat = ~(np.abs(volumes) > FLAT * longest**3) | ~np.isfinite(volumes)
-    if flat.any() or (volumes < 0.0).any():
-        first = int(np.argmax(flat | (volumes < 0.0)))
-        what = "is flat" if flat[first] else "is inside out"
-        remedy = "remove it" if flat[first] else "swap two of its corners"
-        raise MeshError(f"tets[{first}] {what} at rest (volume {volumes[first]:g}), expected a positive one; {remedy}")
-    unused = np.bincount(tets.reshape(-1), minlength=len(rest)) == 0
-    if unused.any():
-        first = int(np.argmax(unused))
-        raise MeshError(f"rest[{first}] belongs to no tet and has no mass; remove unused vertices")
-    return volumes
 
 
 FLAT = 1e-12

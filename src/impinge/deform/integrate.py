@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -123,7 +123,15 @@ class Integrator:
         too_short = SHORTEST * min(self._rest_step, longest, duration)
         while left > 0.0:
             if not bound > too_short:
-                self._give_up(x, v, inverse_mass, base, f"sub-step {taken + 1}, {duration - left:g} s after the start")
+                # Name the vertex of largest acceleration in the last accepted state.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    pull = np.abs(self.model.forces(x, v) * inverse_mass[:, None] + base).max(axis=1)
+                hardest = int(np.argmax(np.where(np.isnan(pull), np.inf, pull)))
+                raise ImpingeError(
+                    f"sub-step {taken + 1}, {duration - left:g} s after the start: vertex {hardest}, accelerated by "
+                    f"{pull[hardest]:.3g} m/s², would not stay finite however short the step; weaken the external "
+                    "forces or the prescribed motion, or start nearer to rest"
+                )
             count = max(math.ceil(left / bound * (1.0 - ROUNDING)), 1)
             step = left / count
             next_bound = self._try(x, v, step, inverse_mass, base)
@@ -153,16 +161,6 @@ class Integrator:
         if not (np.isfinite(self._new_x).all() and np.isfinite(self._new_v).all()):
             return 0.0
         return self.model.stable_step(self._new_x, self._new_v)
-
-    def _give_up(self, x: Floats, v: Floats, inverse_mass: Floats, base: Floats, when: str) -> NoReturn:
-        """Raise an error that names the vertex of largest acceleration in the last accepted state."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            acceleration = np.abs(self.model.forces(x, v) * inverse_mass[:, None] + base).max(axis=1)
-        hardest = int(np.argmax(np.where(np.isnan(acceleration), np.inf, acceleration)))
-        raise ImpingeError(
-            f"{when}: vertex {hardest}, accelerated by {acceleration[hardest]:.3g} m/s², would not stay finite however "
-            "short the step; weaken the external forces or the prescribed motion, or start nearer to rest"
-        )
 
 
 def as_seconds(value: Any, name: str, *, zero: bool = True) -> float:

@@ -81,7 +81,7 @@ def load(path: str | os.PathLike[str], *, weld: bool | Literal["auto"] = "auto",
         x, elements = check_elements(x, elements, columns, validate)
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from error
-    return TetMesh(x, elements, validate="trust") if columns == 4 else TriMesh(x, elements, validate="trust")
+    return (TetMesh if columns == 4 else TriMesh)(x, elements, validate="trust")
 
 
 def save(body: BodyLike, path: str | os.PathLike[str]) -> None:
@@ -144,9 +144,7 @@ def as_surface(x: SurfaceLike, *, name: str = "the body") -> TriMesh:
 
 def _from_arrays(vertices: Any, elements: Any) -> Body:
     elements = as_numbers(elements, "elements")
-    if elements.ndim == 2 and elements.shape[1] == 4:
-        return TetMesh(vertices, elements)
-    return TriMesh(vertices, elements)
+    return (TetMesh if elements.shape[1:] == (4,) else TriMesh)(vertices, elements)
 
 
 _VTK_TYPES = {1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: "polygon", 9: "quad", 10: "tetra"}

@@ -225,9 +225,8 @@ def simplify(surface: SurfaceLike, faces: int, *, aggressiveness: float = AGGRES
     needed = "simplifying a surface needs fast-simplification; install impinge[soft]"
     fast_simplification = optional_module("fast_simplification", needed)
     with _simplifying, _progress(f"simplifying {len(triangles)} triangles to {faces}"):
-        x, triangles = fast_simplification.simplify(  # its thresholds are absolute
-            (x - middle) / size, triangles, target_count=faces, agg=aggressiveness
-        )
+        x = (x - middle) / size  # its thresholds are absolute
+        x, triangles = fast_simplification.simplify(x, triangles, target_count=faces, agg=aggressiveness)
     return TriMesh(middle + size * x, triangles)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Bools, Floats, Ints, Json, distinct_rows
+from impinge.checks import Bools, Json, distinct_rows
 from impinge.mesh.body import BodyLike, as_body, as_surface
 from impinge.mesh.tet_mesh import TetMesh
 
@@ -104,11 +104,18 @@ def validate(body: BodyLike) -> ValidationReport:
         # Files follow either winding, consistently: inverted tets are the minority.
         minority = 1.0 if (volumes > 0.0).sum() < (volumes < 0.0).sum() else -1.0
         inverted = (volumes * minority > 0.0) & ~flat
+    p, q, r = (x[faces[:, k]] for k in range(3))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        longest = np.max([np.abs(q - p).max(axis=1), np.abs(r - q).max(axis=1), np.abs(p - r).max(axis=1)], axis=0)
+        scale = np.where(longest > 0.0, longest, 1.0)[:, None]  # sizes of 1e-200 and 1e200 must not under- or overflow
+        u, v = (q - p) / scale, (r - p) / scale
+        area = 0.5 * np.linalg.norm(np.cross(u, v), axis=1)
+        degenerate = area <= ZERO_AREA * np.max([(e**2).sum(axis=1) for e in (u, v, u - v)], axis=0)
     defects: dict[str, Bools] = {
         "open_edges": adjacency.open_edges,
         "nonmanifold_edges": adjacency.nonmanifold_edges,
         "flipped_edges": adjacency.flipped_edges,
-        "degenerate_faces": _is_degenerate(x, faces),
+        "degenerate_faces": degenerate,
         "repeated_index_faces": repeats,
         "doubled_faces": _is_copy(np.sort(faces, axis=1)) & ~repeats,
         "duplicate_vertices": _is_copy(x + 0.0),  # + 0.0: minus zero is zero
@@ -135,18 +142,6 @@ def validate(body: BodyLike) -> ValidationReport:
         first=first,
         **{name: int(mask.sum()) for name, mask in defects.items()},
     )
-
-
-def _is_degenerate(x: Floats, faces: Ints) -> Bools:
-    """Mask of the triangles of zero area."""
-    p, q, r = (x[faces[:, k]] for k in range(3))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        longest = np.max([np.abs(q - p).max(axis=1), np.abs(r - q).max(axis=1), np.abs(p - r).max(axis=1)], axis=0)
-        scale = np.where(longest > 0.0, longest, 1.0)[:, None]  # sizes of 1e-200 and 1e200 must not under- or overflow
-        u, v = (q - p) / scale, (r - p) / scale
-        area = 0.5 * np.linalg.norm(np.cross(u, v), axis=1)
-        longest_sq = np.max([(e**2).sum(axis=1) for e in (u, v, u - v)], axis=0)
-        return np.asarray(area <= ZERO_AREA * longest_sq)
 
 
 def _is_copy(rows: NDArray[Any]) -> Bools:

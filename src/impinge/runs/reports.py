@@ -13,7 +13,7 @@ import numpy as np
 
 from impinge.errors import FileError
 from impinge.runs.frames import FramesRun, Progress, Run
-from impinge.runs.pairs import PairsRun
+from impinge.runs.pairs import PAIR_COLUMNS, PairsRun
 from impinge.runs.store import csv_bytes, write_bytes
 from impinge.view.labels import counted, relation_label
 from impinge.view.picture import pair_items
@@ -219,16 +219,13 @@ def write_pairs(run: PairsRun, target: Path) -> None:
     table = run.pairs()
 
     def arrays() -> dict[str, Any]:
-        columns: dict[str, Any] = {}
-        for name in table.column_names:
-            if name in ("name_a", "name_b", "relation", "error"):
-                columns[name] = _texts(table, name)
-            elif name in ("volume", "volume_error", "depth"):
-                columns[name] = _column(table, name)
-            else:
-                filled = table.column(name).fill_null(False if name == "collides" else 0)
-                columns[name] = filled.to_numpy(zero_copy_only=False)
-        return columns
+        zero = {"bool": False, "int64": 0, "float64": np.nan}
+        return {
+            name: _texts(table, name)
+            if kind == "string"
+            else table.column(name).fill_null(zero[kind]).to_numpy(zero_copy_only=False)
+            for name, kind in PAIR_COLUMNS.items()
+        }
 
     _write(run, target, table, arrays)
 
