@@ -36,7 +36,7 @@ from impinge.mesh.body import save
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.runs import map_frames
 from impinge.runs.connection import quiet
-from impinge.runs.engine import OnDask, ShardResult, Work
+from impinge.runs.engine import OnDask, Shard, ShardResult, Work
 from impinge.runs.frame_work import FrameBodies, FrameShard, FrameTracker, query_frames
 from impinge.runs.sources import frames_of, positions_in, template_of
 from impinge.runs.store import Store
@@ -193,7 +193,7 @@ def _stages(sequence: _Sequence) -> dict[str, float]:
     with threads(1):
         a, b = (template_of(path, name="the body") for path in (sequence.body, sequence.other))
         frames = frames_of(sequence.pattern)
-        bodies = FrameBodies("bench", a, b, with_self=False)
+        bodies = FrameBodies("bench", a, b, with_self=False, weld="auto")
         tracker = FrameTracker(bodies)
         stages: dict[str, list[float]] = {"read the file": [], "update": [], "find pairs": []}
         for item in frames.items:
@@ -224,21 +224,15 @@ def _stage_rows(stages: dict[str, float]) -> list[Row]:
 # single costs -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _NoUnit:
-    number: int
-    nbytes: int = 0
-
-
 def _no_bodies(_: None) -> None:
     """Nothing is shared."""
 
 
-def _no_work(_: None, unit: _NoUnit) -> ShardResult:
+def _no_work(_: None, unit: Shard) -> ShardResult:
     return ShardResult(unit.number, {}, {})
 
 
-def _same_unit(unit: _NoUnit) -> _NoUnit:
+def _same_unit(unit: Shard) -> Shard:
     return unit
 
 
@@ -258,7 +252,7 @@ def _single_costs(
         engine = OnDask(client, threads_each=1)
 
         def empty() -> None:
-            for _ in engine.stream(work, [_NoUnit(number) for number in range(tasks)]):
+            for _ in engine.stream(work, [Shard(number) for number in range(tasks)]):
                 pass
 
         task, of_tasks = _spent(cluster, empty, rounds)

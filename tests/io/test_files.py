@@ -16,7 +16,8 @@ import pytest
 
 from impinge.errors import FileError, MeshError, MissingExtra
 from impinge.io import files
-from impinge.io.files import SURFACE_KINDS, VOLUME_KINDS, from_meshio, read_mesh, write_mesh
+from impinge.io.files import SURFACE_KINDS, VOLUME_KINDS, read_mesh, write_mesh
+from impinge.mesh.body import as_body
 
 trimesh = pytest.importorskip("trimesh")
 meshio = pytest.importorskip("meshio")
@@ -736,17 +737,17 @@ def test_points_only_glb(tmp_path):
 def test_meshio_blocks_keep_their_order():
     """Cut quads and polygons in place between triangles, and put plane points at z = 0."""
     cells = [("triangle", [[0, 1, 2]]), ("quad", [[0, 1, 2, 3]]), ("line", [[0, 1]]), ("triangle", [[3, 2, 1]])]
-    content = from_meshio(meshio.Mesh(VERTICES[:, :2], cells), "the mesh")
+    body = as_body(meshio.Mesh(VERTICES[:, :2], cells))
 
-    np.testing.assert_array_equal(content.elements, [[0, 1, 2], [0, 1, 2], [0, 2, 3], [3, 2, 1]])
-    np.testing.assert_array_equal(content.vertices[:, 2], 0.0)
+    np.testing.assert_array_equal(body.faces, [[0, 1, 2], [0, 1, 2], [0, 2, 3], [3, 2, 1]])
+    np.testing.assert_array_equal(body.vertices[:, 2], 0.0)
 
 
 def test_meshio_tets_come_first():
     """Take the tets of all blocks where there are any, and leave triangles out."""
     cells = [("tetra", TETS[:1]), ("triangle", TRIANGLES), ("tetra", TETS[1:])]
 
-    np.testing.assert_array_equal(from_meshio(meshio.Mesh(VERTICES, cells), "it").elements, TETS)
+    np.testing.assert_array_equal(as_body(meshio.Mesh(VERTICES, cells)).tets, TETS)
 
 
 @pytest.mark.parametrize(("kind", "corners"), [("hexahedron", 8), ("wedge", 6), ("tetra10", 10), ("triangle6", 6)])
@@ -754,16 +755,16 @@ def test_meshio_cells_that_would_be_lost(kind, corners):
     """Refuse cells that are neither polygons nor linear tets, also beside tets."""
     cells = [("tetra", TETS), (kind, np.zeros((2, corners), dtype=int))]
 
-    with pytest.raises(MeshError, match=f"it has 2 cells of type {kind}, expected triangles, .* convert such cells"):
-        from_meshio(meshio.Mesh(VERTICES, cells), "it")
+    with pytest.raises(MeshError, match=f"mesh has 2 cells of type {kind}, expected triangles, .* convert such cells"):
+        as_body(meshio.Mesh(VERTICES, cells))
 
 
 def test_ids_beyond_int32():
     """Refuse ids that would wrap around to valid ones."""
     mesh = meshio.Mesh(VERTICES, [("triangle", np.array([[0, 1, 2**32 + 2]]))])
 
-    with pytest.raises(MeshError, match=r"it: faces\[0, 2\] is 4294967298, but ids are int32"):
-        from_meshio(mesh, "it")
+    with pytest.raises(MeshError, match=r"the meshio mesh: faces\[0, 2\] is 4294967298, but ids are int32"):
+        as_body(mesh)
 
 
 # optional packages -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import shutil
@@ -383,7 +384,7 @@ def test_bodies_in_files_are_named(named):
     shared = [args[1] for what, args in submitted if what is engine._run_task]
 
     assert len(submitted) == (2 if named else 3)
-    assert [isinstance(each, engine._SharedFiles) for each in shared] == [named, named]
+    assert [isinstance(each, functools.partial) for each in shared] == [named, named]
 
 
 def test_bodies_are_read_once_by_each_process(folder, monkeypatch):
@@ -391,7 +392,7 @@ def test_bodies_are_read_once_by_each_process(folder, monkeypatch):
     read = []
     monkeypatch.setattr(frame_work, "template_of", lambda file, **_: read.append(file) or file)
     file = sources.file_ref(folder / "a.ply")
-    jobs = [frame_work.BodySources(f"job {i}", file, None, True, "auto") for i in range(frame_work.JOBS_CACHED + 1)]
+    jobs = [frame_work.FrameBodies(f"job {i}", file, None, True, "auto") for i in range(frame_work.JOBS_CACHED + 1)]
     try:
         first = frame_work.load_bodies(jobs[0])
         assert frame_work.load_bodies(jobs[0]) is first

@@ -107,14 +107,8 @@ def source_digest(path: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def record_compilation(name: str) -> None:
-    """Count a compilation."""
-    compilations.append(name)
-    _announce_compilation()
-
-
 @functools.cache
-def _announce_compilation() -> None:
+def announce_compilation() -> None:
     """Announce the delay of the first use, once per process and on terminals only."""
     if sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("IMPINGE_QUIET"):
         sys.stderr.write("impinge: compiling for this machine, once; `impinge warmup` does it up front\n")

@@ -48,16 +48,21 @@ def require_device() -> None:
 
 
 @contextlib.contextmanager
-def _no_fused_multiply_add() -> Iterator[None]:
-    """Keep NVVM from fusing products and sums, which it does by default and which changes signs of determinants."""
-    from numba.cuda.cudadrv import nvvm
-
-    compile_ir = nvvm.compile_ir
-    nvvm.compile_ir = functools.partial(compile_ir, fma=False)
+def _patched(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute of a module within this block."""
+    before = getattr(module, name)
+    setattr(module, name, value)
     try:
         yield
     finally:
-        nvvm.compile_ir = compile_ir
+        setattr(module, name, before)
+
+
+def _no_fused_multiply_add() -> contextlib.AbstractContextManager[None]:
+    """Keep NVVM from fusing products and sums, which it does by default and which changes signs of determinants."""
+    from numba.cuda.cudadrv import nvvm
+
+    return _patched(nvvm, "compile_ir", functools.partial(nvvm.compile_ir, fma=False))
 
 
 class GridKernel:
@@ -81,16 +86,11 @@ class GridKernel:
         """Compile for an architecture, which need not be present."""
         from numba.cuda import dispatcher
 
-        get_current_device = dispatcher.get_current_device
-        dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=compute_capability)
-        try:
-            with _no_fused_multiply_add():
-                text, _ = cuda.compile_ptx(self._function, signature, cc=compute_capability, device=False)
-        finally:
-            dispatcher.get_current_device = get_current_device
+        device = SimpleNamespace(compute_capability=compute_capability)
+        with _patched(dispatcher, "get_current_device", lambda: device), _no_fused_multiply_add():
+            text, _ = cuda.compile_ptx(self._function, signature, cc=compute_capability, device=False)
         return str(text)
 
 
-def grid_kernel(function: Callable[..., None]) -> GridKernel:
-    """Make a CUDA kernel of a function that handles index ``cuda.grid(1)``."""
-    return GridKernel(function)
+grid_kernel = GridKernel
+"""Make a CUDA kernel of a function that handles index ``cuda.grid(1)``."""

@@ -116,9 +116,7 @@ def set_threads(count: int) -> None:
 
 def thread_count() -> int:
     """The number of threads of a large query."""
-    if not _parallel_is_safe:
-        return 1
-    return _wanted_threads or int(numba.config.NUMBA_NUM_THREADS)
+    return (_wanted_threads or int(numba.config.NUMBA_NUM_THREADS)) if _parallel_is_safe else 1
 
 
 def thread_layer() -> str:

@@ -43,8 +43,6 @@ from numba.core.typed_passes import AnnotateTypes
 
 from impinge.backend import cache
 
-__all__ = ["compile_function", "compile_native"]
-
 
 def compile_function(function: Callable[..., Any], variant: str, **options: Any) -> Any:
     """Make a dispatcher; ``variant`` separates the cached code of one function compiled with different options.
@@ -132,7 +130,8 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         if found is not None:
             cache.mark_as_used(self._cache_path)
         else:
-            cache.record_compilation(f"{self._py_func.__module__}.{self._py_func.__qualname__}{sig}")
+            cache.announce_compilation()
+            cache.compilations.append(f"{self._py_func.__module__}.{self._py_func.__qualname__}{sig}")
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:

@@ -7,7 +7,6 @@ other bodies.
 
 from __future__ import annotations
 
-import operator
 import os
 from typing import Any, NoReturn
 
@@ -15,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body import SoftBody
-from impinge.checks import Floats, Ints, as_length, as_positions
+from impinge.bodies.soft_body_meshes import Driving
+from impinge.checks import Floats, Ints, as_length
 from impinge.deform.springs import SpringSheet
 from impinge.errors import OptionError
 from impinge.mesh.body import SurfaceLike
@@ -94,22 +94,8 @@ class Cloth(SoftBody):
         return f"<Cloth: {len(self.surface)} triangles, {int(self._fixed.sum())} fixed, time {self.time:g}>"
 
 
-class DrivingSheet(TriMesh):
+class DrivingSheet(Driving, TriMesh):
     """The simulated mesh of a cloth; its update moves the surface."""
-
-    def __init__(self, vertices: Floats, faces: Ints, body: Cloth) -> None:
-        super().__init__(vertices, faces)
-        self._body = body
-
-    def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> None:
-        """Set new positions, shape (n, 3), of both meshes."""
-        x = as_positions(vertices, count=len(self.vertices), check=check)
-        with self._body.driven(x):
-            super().update(x, copy=copy, check=False)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle the cloth with it."""
-        return operator.attrgetter("coarse"), (self._body,)
 
 
 class Itself:

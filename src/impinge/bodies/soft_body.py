@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body_meshes import DrivingTets, SteeredSurface
-from impinge.checks import Bools, Floats, Ints, as_ids, as_numbers, as_positions, check_finite, shown
+from impinge.checks import Bools, Floats, Ints, as_choice, as_ids, as_numbers, as_positions, check_finite, shown
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
 from impinge.deform.fem import Corotated, GreenStrain, ReducedModel
-from impinge.deform.integrate import Integrator, StepReport, as_seconds
+from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
 from impinge.deform.materials import Material, material_of
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, MeshWarning, OptionError
@@ -42,10 +42,7 @@ from impinge.mesh.tri_mesh import TriMesh
 EARTH = (0.0, 0.0, -9.81)
 """Gravity on Earth, z pointing upwards [m / s²]."""
 
-MODELS: dict[str, Callable[[Floats, Ints, Material], ReducedModel]] = {
-    "green_strain": GreenStrain,
-    "corotated": Corotated,
-}
+MODELS: dict[str, type[GreenStrain | Corotated]] = {"green_strain": GreenStrain, "corotated": Corotated}
 MODEL_PARTS = ("rest", "tets", "masses", "forces", "energy", "stable_step", "inverted")
 """Attributes of a ``ReducedModel``."""
 EMBEDDINGS = ("rigid_links", "barycentric")
@@ -109,7 +106,13 @@ class SoftBody:
         fixed: ArrayLike | None = None,
     ) -> None:
         _check_names(model, embedding)
-        dense, (rest, tets) = sized_surface(surface), _coarse_arrays(coarse)
+        dense, body = sized_surface(surface), as_body(coarse)
+        if not isinstance(body, TetMesh):
+            raise MeshError("the coarse mesh has triangles only, expected tets; SoftBody.from_surface makes them")
+        rest, tets, live, _ = body.snapshot()
+        tets = np.ascontiguousarray(tets[live])
+        if len(tets) and (body.volumes < 0.0).all():  # files use either order of corners
+            tets = np.ascontiguousarray(tets[:, [0, 1, 3, 2]])
         if isinstance(model, str):
             self._start(MODELS[model](rest, tets, material_of(material)), dense)
         elif np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
@@ -120,15 +123,30 @@ class SoftBody:
         else:
             self._start(model, dense)
         self.model_name: str | None = model if isinstance(model, str) else None
-        _check_places(self.surface.bounds, rest)
+        # A surface far from the coarse mesh or much smaller has another unit or place.
+        (lo, hi), bounds = (rest.min(axis=0), rest.max(axis=0)), self.surface.bounds
+        size, dense_size = float(np.linalg.norm(hi - lo)), float(np.linalg.norm(bounds[1] - bounds[0]))
+        beyond = float(max((lo - bounds[0]).max(), (bounds[1] - hi).max()))
+        if beyond > FAR * size or dense_size < SMALL * size:
+            raise MeshError(
+                f"the surface ({dense_size:g} across) reaches {max(beyond, 0.0):g} beyond the coarse mesh "
+                f"({size:g} across); they must lie in the same place, in the same unit"
+            )
         self.coarse: DrivingTets = DrivingTets(rest, tets, self)
-        self.pieces = _count_pieces(tets, len(rest))
+        self.pieces = Adjacency(np.concatenate([tets[:, :3], tets[:, 1:]]), len(rest)).component[0]
+        if self.pieces > 1:
+            warnings.warn(
+                f"the coarse mesh has {self.pieces} pieces that share no vertex, which move independently; "
+                "coarser cubes (cells=) may join them",
+                MeshWarning,
+                stacklevel=2,
+            )
         self.embedding_name = embedding
         self.embedding: Embedding
         if embedding == "rigid_links":
-            self.embedding = RigidLinks(self.model.rest, self.coarse.surface.used_vertices, self._rest_surface)
+            self.embedding = RigidLinks(self.model.rest, self.coarse.surface.used_vertices, self.rest_surface)
         else:
-            self.embedding = Barycentric(self.model.rest, self.coarse.tets, self._rest_surface)
+            self.embedding = Barycentric(self.model.rest, self.coarse.tets, self.rest_surface)
         if fixed is not None:
             self.fix(fixed)
 
@@ -138,8 +156,9 @@ class SoftBody:
         self.model: ReducedModel = model
         self._integrator = Integrator(model)
         self.surface: SteeredSurface = SteeredSurface(surface)
-        self._rest_surface: Floats = self.surface.vertices
-        self._steered: Floats = np.zeros_like(self._rest_surface)
+        self.rest_surface: Floats = self.surface.vertices
+        """Positions of the dense surface at rest, shape (n, 3), read-only."""
+        self._steered: Floats = np.zeros_like(self.rest_surface)
         self._velocities: Floats = np.zeros_like(model.rest)
         self._fixed: Bools = np.zeros(len(model.rest), dtype=np.bool_)
         self._moved: Bools = np.zeros(len(model.rest), dtype=np.bool_)
@@ -328,17 +347,7 @@ class SoftBody:
 
     def move(self, ids: ArrayLike, velocities: ArrayLike) -> None:
         """Prescribe constant velocities [m / s] of coarse vertices: one row for each id, or one for all."""
-        rows = np.atleast_1d(as_numbers(ids, "ids"))
-        unique = as_ids(rows, name="ids", count=len(self._fixed))
-        if rows.dtype.kind == "b":
-            rows = unique
-        if len(unique) != len(rows):
-            raise OptionError("ids hold a vertex twice; give each one velocity")
-        motion = np.atleast_2d(as_numbers(velocities, "velocities")).astype(np.float64)
-        if motion.shape not in ((1, 3), (len(rows), 3)):
-            raise OptionError(f"velocities have shape {motion.shape}, expected ({len(rows)}, 3), or (3,) for all")
-        check_finite(motion, "velocities")
-        rows = rows.astype(np.int32)
+        rows, motion = as_motion(ids, velocities, len(self._fixed))
         with self._lock:
             self._moved[rows], self._fixed[rows] = True, False
             self._motion[rows] = motion
@@ -356,11 +365,6 @@ class SoftBody:
         return self._motion[self._moved]
 
     # state -------------------------------------------------------------------------------------------
-
-    @property
-    def rest_surface(self) -> Floats:
-        """Positions of the dense surface at rest, shape (n, 3), read-only."""
-        return self._rest_surface
 
     def energy(self) -> Energy:
         """Elastic and kinetic energy of the state."""
@@ -401,7 +405,7 @@ class SoftBody:
         """Set a saved state."""
         with self._lock:
             self.coarse.update(coarse)
-            self.surface.follow(as_positions(surface, name="surface", count=len(self._rest_surface)))
+            self.surface.follow(as_positions(surface, name="surface", count=len(self.rest_surface)))
             if isinstance(self.embedding, RigidLinks):
                 self.embedding.frames = frames
             self.velocities = velocities
@@ -418,18 +422,6 @@ class SoftBody:
 # border checks -------------------------------------------------------------------------------------------
 
 
-def _coarse_arrays(coarse: BodyLike) -> tuple[Floats, Ints]:
-    """Vertices and live tets, reordered if all volumes are negative: files use either order of corners."""
-    body = as_body(coarse)
-    if not isinstance(body, TetMesh):
-        raise MeshError("the coarse mesh has triangles only, expected tets; SoftBody.from_surface makes them")
-    snapshot = body.snapshot()
-    tets = snapshot.elements[snapshot.live]
-    if len(tets) and (body.volumes < 0.0).all():
-        tets = tets[:, [0, 1, 3, 2]]
-    return snapshot.vertices, np.ascontiguousarray(tets)
-
-
 def _check_names(model: Any, embedding: Any) -> None:
     """Refuse unknown models and embeddings."""
     if not (model in MODELS if isinstance(model, str) else all(hasattr(model, name) for name in MODEL_PARTS)):
@@ -437,30 +429,4 @@ def _check_names(model: Any, embedding: Any) -> None:
             f"model is {shown(model)}, expected {', '.join(map(repr, MODELS))} or a ReducedModel, "
             f"an object that has {', '.join(MODEL_PARTS)}"
         )
-    if embedding not in EMBEDDINGS:
-        raise OptionError(f"embedding is {shown(embedding)}, expected {' or '.join(map(repr, EMBEDDINGS))}")
-
-
-def _check_places(bounds: Floats, rest: Floats) -> None:
-    """Refuse a surface that is far from the coarse mesh or much smaller: another unit or place."""
-    lo, hi = rest.min(axis=0), rest.max(axis=0)
-    size, dense_size = float(np.linalg.norm(hi - lo)), float(np.linalg.norm(bounds[1] - bounds[0]))
-    beyond = float(max((lo - bounds[0]).max(), (bounds[1] - hi).max()))
-    if beyond > FAR * size or dense_size < SMALL * size:
-        raise MeshError(
-            f"the surface ({dense_size:g} across) reaches {max(beyond, 0.0):g} beyond the coarse mesh "
-            f"({size:g} across); they must lie in the same place, in the same unit"
-        )
-
-
-def _count_pieces(tets: Ints, vertex_count: int) -> int:
-    """Number of connected components of the coarse mesh; warns if there are several."""
-    pieces = Adjacency(np.concatenate([tets[:, :3], tets[:, 1:]]), vertex_count).component[0]
-    if pieces > 1:
-        warnings.warn(
-            f"the coarse mesh has {pieces} pieces that share no vertex, which move independently; "
-            "coarser cubes (cells=) may join them",
-            MeshWarning,
-            stacklevel=3,
-        )
-    return pieces
+    as_choice(embedding, "embedding", EMBEDDINGS)

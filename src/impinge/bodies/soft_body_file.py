@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,20 +44,13 @@ def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
         "coarse_rest": body.model.rest,
         "coarse": body.coarse.vertices,
         "tets": body.coarse.tets,
-        "velocities": body.velocities,
-        "fixed": body.fixed,
-        "moved": body.moved,
-        "motion": body.motion,
-        "time": body.time,
-        "material": [
-            material.youngs_modulus, material.poisson_ratio, material.density,
-            material.damping_dilation, material.damping_shear,
-        ],
+        **{name: getattr(body, name) for name in ("velocities", "fixed", "moved", "motion", "time")},
+        "material": astuple(material),
         "model": body.model_name,
         "embedding": body.embedding_name,
         "frames": body.embedding.frames if isinstance(body.embedding, RigidLinks) else np.zeros((0, 9)),
         "prepared": body.prepared,
-    }  # fmt: skip
+    }
     return {name: np.array(value) for name, value in content.items()}
 
 
@@ -74,18 +68,16 @@ def load(path: str | os.PathLike[str]) -> SoftBody:
     no_body = f"{path} is not a soft body; expected a file that SoftBody.save wrote"
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile) or str(file.get("format", "")) != FORMAT:
-                raise FileError(no_body)
-            version = file["version"].item() if "version" in file.files else None
-            if version != VERSION:
-                raise FileError(f"{path} has version {version} of the format, expected {VERSION}; update impinge")
             content = {name: file[name] for name in file.files}
-    except FileError:
-        raise
     except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise FileError(no_body) from error
     except OSError as error:
         raise FileError(f"{path} cannot be read ({error.strerror or error}); check the path") from error
+    if str(content.get("format", "")) != FORMAT:
+        raise FileError(no_body)
+    version = content["version"].item() if "version" in content else None
+    if version != VERSION:
+        raise FileError(f"{path} has version {version} of the format, expected {VERSION}; update impinge")
     try:
         return restored(content)
     except KeyError as error:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from impinge.checks import Floats, Ints, as_positions
 from impinge.errors import MeshError
+from impinge.mesh.mesh import Mesh
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from impinge.bodies.soft_body import SoftBody
 
 
-class DrivingTets(TetMesh):
+class Driving(Mesh):
     """The coarse mesh of a soft body; its update deforms the surface."""
 
-    def __init__(self, vertices: Floats, tets: Ints, body: SoftBody) -> None:
-        super().__init__(vertices, tets)
+    def __init__(self, vertices: Floats, elements: Ints, body: SoftBody) -> None:
+        super().__init__(vertices, elements)  # type: ignore[call-arg]  # of TetMesh or TriMesh
         self._body = body
 
     def update(self, vertices: ArrayLike, *, copy: bool = True, check: bool = True) -> None:
@@ -36,6 +37,10 @@ class DrivingTets(TetMesh):
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the body with its coarse mesh."""
         return operator.attrgetter("coarse"), (self._body,)
+
+
+class DrivingTets(Driving, TetMesh):
+    """The coarse tets of a soft body."""
 
     def remove_tets(self, ids: ArrayLike) -> NoReturn:  # noqa: ARG002
         """Refuse: the model has a copy of the tets."""

@@ -19,7 +19,6 @@ from scipy.spatial import cKDTree
 
 from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range
 from impinge.deform import barycentric_kernels as kernels
-from impinge.deform.differential import barycentric_blocks
 from impinge.errors import MeshError
 
 FIRST_NEIGHBOURS = 16
@@ -53,22 +52,15 @@ class Barycentric:
         """Weights of its corners, of sum 1, shape (n, 4)."""
         self.distances: Floats = np.zeros(len(dense))
         """Distance of each dense vertex from the coarse mesh at rest, 0 inside, shape (n,)."""
-        self._find_tets(self._now, dense)
-
-    def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
-        """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
-        self._now[...] = as_positions(coarse, name="coarse", count=len(self._now), check=False)
-        count = len(self.tets_of)
-        out = np.zeros((count, 3)) if out is None else as_buffer(out, name="out", count=count)
-        kernels.follow.over(count)(self._now, self._tets, self.tets_of, self.weights, out)
-        return out
-
-    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
-        """Derivatives of dense by coarse positions: ids of corners (k, 4), and their 3x3 blocks (k, 4, 3, 3)."""
-        return self._tets[self.tets_of[vertices]], barycentric_blocks(self.weights[vertices])
-
-    def _find_tets(self, coarse: Floats, dense: Floats) -> None:
-        inverse = _inverse_edges(coarse, self._tets)
+        if not len(self._tets):
+            raise MeshError("there are no tets; an embedding needs at least one")
+        edges = (coarse[self._tets[:, 1:]] - coarse[self._tets[:, :1]]).transpose(0, 2, 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            flat = ~(np.abs(np.linalg.det(edges)) > FLAT * np.abs(edges).max(axis=(1, 2)) ** 3)
+        if flat.any():
+            first = int(np.argmax(flat))
+            raise MeshError(f"tets[{first}] is flat at rest and has no barycentric coordinates; remove it")
+        inverse = np.ascontiguousarray(np.linalg.inv(edges))
         corners = coarse[self._tets]
         centroid = corners.mean(axis=1)
         reach = float(np.sqrt(((corners - centroid[:, None]) ** 2).sum(axis=2).max()))
@@ -81,20 +73,21 @@ class Barycentric:
             candidates = candidates.reshape(len(points), count).astype(np.int32)
             tet, distance = np.zeros(len(points), dtype=np.int32), np.zeros(len(points))
             weight = np.zeros((len(points), 4))
-            kernels.nearest_of.over(len(points))(points, candidates, coarse, self._tets, inverse, tet, distance, weight)
+            nearest_of = kernels.nearest_of.over(len(points))
+            nearest_of(points, candidates, self._now, self._tets, inverse, tet, distance, weight)
             self.tets_of[open_rows], self.weights[open_rows], self.distances[open_rows] = tet, weight, distance
             farthest = np.reshape(centroid_distance, (len(points), count))[:, -1]
             is_final = (count == len(self._tets)) | (farthest > (distance + reach) * (1.0 + 1e-12))
             open_rows, k = open_rows[~is_final], 2 * k
 
+    def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
+        """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
+        self._now[...] = as_positions(coarse, name="coarse", count=len(self._now), check=False)
+        count = len(self.tets_of)
+        out = np.zeros((count, 3)) if out is None else as_buffer(out, name="out", count=count)
+        kernels.follow.over(count)(self._now, self._tets, self.tets_of, self.weights, out)
+        return out
 
-def _inverse_edges(coarse: Floats, tets: Ints) -> Floats:
-    """Inverse of the edges from corner 0, as columns, of each tet, shape (m, 3, 3)."""
-    if not len(tets):
-        raise MeshError("there are no tets; an embedding needs at least one")
-    edges = (coarse[tets[:, 1:]] - coarse[tets[:, :1]]).transpose(0, 2, 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        flat = ~(np.abs(np.linalg.det(edges)) > FLAT * np.abs(edges).max(axis=(1, 2)) ** 3)
-    if flat.any():
-        raise MeshError(f"tets[{int(np.argmax(flat))}] is flat at rest and has no barycentric coordinates; remove it")
-    return np.ascontiguousarray(np.linalg.inv(edges))
+    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
+        """Derivatives of dense by coarse positions: ids of corners (k, 4), and their 3x3 blocks (k, 4, 3, 3)."""
+        return self._tets[self.tets_of[vertices]], self.weights[vertices][:, :, None, None] * np.eye(3)

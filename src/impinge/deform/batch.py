@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from impinge.checks import Floats
 from impinge.deform.fem import Blocks, Corotated, Elements, GreenStrain
 
+JOINED = ("model", "constants", "corner", "shape", "square")
+"""Arrays of ``Blocks`` that hold no numbers of vertices or slots of the whole body."""
+
 
 def can_batch(model: Any) -> bool:
     """Whether a model is exactly one of ours; subclasses and patched instances may compute other forces."""
@@ -27,9 +30,24 @@ class ModelBatch:
 
     def __init__(self, models: Sequence[Elements], first: Sequence[int], row_count: int) -> None:
         self._models = models
-        self._blocks = _concatenated([model.blocks for model in models], first, row_count)
+        blocks = [model.blocks for model in models]
+        slot_start = _starts([len(each.slot_vertex) for each in blocks])
+        slot_vertex = np.concatenate([each.slot_vertex + begin for each, begin in zip(blocks, first)]).astype(np.int32)
+        slots_of: NDArray[np.int64] = np.zeros(row_count, dtype=np.int64)
+        vertex_slot = []
+        for each, begin, slot in sorted(zip(blocks, first, slot_start), key=lambda row: row[1]):
+            own = np.diff(each.vertex_slot_start)
+            slots_of[begin : begin + len(own)] = own
+            vertex_slot.append(each.vertex_slot + slot)
+        self._blocks = Blocks(
+            **{name: np.concatenate([getattr(each, name) for each in blocks]) for name in JOINED},
+            **{name: _shifted([getattr(each, name) for each in blocks]) for name in ("group_start", "slot_start")},
+            slot_vertex=slot_vertex,
+            vertex_slot_start=_starts(slots_of),
+            vertex_slot=np.concatenate(vertex_slot).astype(np.int32),
+        )
         self._scratch = self._blocks.scratch()
-        self._first_block = _starts([len(model.blocks.model) for model in models])[:-1]
+        self._first_block = _starts([len(each.model) for each in blocks])[:-1]
 
     def forces(self, x: Floats, v: Floats, out: Floats) -> None:
         """Write elastic and viscous forces of all rows; 0 for rows of no model."""
@@ -42,35 +60,12 @@ class ModelBatch:
         return [model.step_within(*each) for model, each in zip(self._models, bounds.tolist())]
 
 
-def _concatenated(blocks: Sequence[Blocks], first: Sequence[int], row_count: int) -> Blocks:
-    slot_start = _starts([len(each.slot_vertex) for each in blocks])
-    slot_vertex = np.concatenate([each.slot_vertex + begin for each, begin in zip(blocks, first)]).astype(np.int32)
-    slots_of: NDArray[np.int64] = np.zeros(row_count, dtype=np.int64)
-    vertex_slot = []
-    for each, begin, slot in sorted(zip(blocks, first, slot_start), key=lambda row: row[1]):
-        own = np.diff(each.vertex_slot_start)
-        slots_of[begin : begin + len(own)] = own
-        vertex_slot.append(each.vertex_slot + slot)
-    return Blocks(
-        model=np.concatenate([each.model for each in blocks]),
-        constants=np.concatenate([each.constants for each in blocks]),
-        group_start=_shifted([each.group_start for each in blocks]),
-        slot_start=_shifted([each.slot_start for each in blocks]),
-        corner=np.concatenate([each.corner for each in blocks]),
-        shape=np.concatenate([each.shape for each in blocks]),
-        square=np.concatenate([each.square for each in blocks]),
-        slot_vertex=slot_vertex,
-        vertex_slot_start=_starts(slots_of),
-        vertex_slot=np.concatenate(vertex_slot).astype(np.int32),
-    )
-
-
 def _starts(counts: Any) -> NDArray[np.int64]:
     """Offsets of runs of these lengths, and the total."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _shifted(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _shifted(starts: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
     """Offsets of runs in concatenated arrays."""
     first = _starts([each[-1] for each in starts])
     return np.concatenate([*(each[:-1] + begin for each, begin in zip(starts, first)), first[-1:]])

@@ -25,11 +25,6 @@ FLAT = 1e-3
 """Least |n| / longest side²: below it, forces on links would grow without bound."""
 
 
-def barycentric_blocks(weights: Floats) -> Floats:
-    """Blocks of D for vertices with weights of four corners, shape (k, 4, 3, 3)."""
-    return np.asarray(weights[:, :, None, None] * np.eye(3))
-
-
 def rigid_link_blocks(q: Floats, coefficient: Floats, frame: Floats) -> Floats:
     """Blocks of D for vertices that hang on triples ``q`` (k, 3, 3), shape (k, 3, 3, 3).
 

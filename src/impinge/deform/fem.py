@@ -136,22 +136,35 @@ class Elements:
     """Base of both models: blocks of tets, masses, bounds. NaN in a state gives NaN forces."""
 
     _model: ClassVar[int]
+    _barrier: float = 0.0
 
-    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 0.0) -> None:
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str) -> None:
         self.material = material_of(material)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.tets: Ints = as_indices(tets, name="tets", columns=4).copy()
         check_range(self.tets, len(self.rest), "tets")
-        volumes = _checked_volumes(self.rest, self.tets)
+        if not len(self.tets):
+            raise MeshError("there are no tets; a model needs at least one")
+        with np.errstate(over="ignore", invalid="ignore"):
+            volumes = signed_volumes(self.rest, self.tets)
+            longest = np.abs(_edges(self.rest, self.tets)).max(axis=(1, 2))
+            flat = ~(np.abs(volumes) > FLAT * longest**3) | ~np.isfinite(volumes)
+        if flat.any() or (volumes < 0.0).any():
+            first = int(np.argmax(flat | (volumes < 0.0)))
+            what, remedy = ("flat", "remove it") if flat[first] else ("inside out", "swap two of its corners")
+            at_rest = f"at rest (volume {volumes[first]:g}), expected a positive one"
+            raise MeshError(f"tets[{first}] is {what} {at_rest}; {remedy}")
+        unused = np.bincount(self.tets.reshape(-1), minlength=len(self.rest)) == 0
+        if unused.any():
+            first = int(np.argmax(unused))
+            raise MeshError(f"rest[{first}] belongs to no tet and has no mass; remove unused vertices")
         quarter = np.repeat(0.25 * (self.material.density * volumes), 4)
         self.masses: Floats = np.bincount(self.tets.reshape(-1), quarter, len(self.rest)).astype(np.float64)
         if not np.isfinite(self.masses).all() or not (self.masses > 0.0).all():
             raise MeshError("masses are beyond the range of doubles; use other units of length or density")
         m = self.material
-        stiffness = m.lame_lambda + 2.0 * m.lame_mu
-        self._constants = (
-            m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier * stiffness, BARRIER_FROM,
-        )  # fmt: skip
+        barrier = self._barrier * (m.lame_lambda + 2.0 * m.lame_mu)
+        self._constants = m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier, BARRIER_FROM
         bulk, viscous_bulk = 3.0 * m.lame_lambda + 2.0 * m.lame_mu, 3.0 * m.damping_dilation + 2.0 * m.damping_shear
         self._relaxation_time = max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
         """Smallest τ such that viscous stress is at most τ times the elastic stress of the same strain."""
@@ -252,10 +265,9 @@ class GreenStrain(Elements):
     _model = kernels.GREEN
 
     def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 1.0) -> None:
-        barrier = as_number(
-            barrier, "barrier", "a number of at least 0, relative to λ + 2 μ", least=0.0, below=math.inf
-        )
-        super().__init__(rest, tets, material, barrier=barrier)
+        expected = "a number of at least 0, relative to λ + 2 μ"
+        self._barrier = as_number(barrier, "barrier", expected, least=0.0, below=math.inf)
+        super().__init__(rest, tets, material)
 
 
 class Corotated(Elements):
@@ -272,29 +284,6 @@ class Corotated(Elements):
     """
 
     _model = kernels.COROTATED
-
-    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str) -> None:
-        super().__init__(rest, tets, material)
-
-
-def _checked_volumes(rest: Floats, tets: Ints) -> Floats:
-    """Volumes at rest, all positive, of tets that leave no vertex without mass."""
-    if not len(tets):
-        raise MeshError("there are no tets; a model needs at least one")
-    with np.errstate(over="ignore", invalid="ignore"):
-        volumes = signed_volumes(rest, tets)
-        longest = np.abs(_edges(rest, tets)).max(axis=(1, 2))
-        flat = ~(np.abs(volumes) > FLAT * longest**3) | ~np.isfinite(volumes)
-    if flat.any() or (volumes < 0.0).any():
-        first = int(np.argmax(flat | (volumes < 0.0)))
-        what = "is flat" if flat[first] else "is inside out"
-        remedy = "remove it" if flat[first] else "swap two of its corners"
-        raise MeshError(f"tets[{first}] {what} at rest (volume {volumes[first]:g}), expected a positive one; {remedy}")
-    unused = np.bincount(tets.reshape(-1), minlength=len(rest)) == 0
-    if unused.any():
-        first = int(np.argmax(unused))
-        raise MeshError(f"rest[{first}] belongs to no tet and has no mass; remove unused vertices")
-    return volumes
 
 
 FLAT = 1e-12

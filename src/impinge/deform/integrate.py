@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -123,7 +123,15 @@ class Integrator:
         too_short = SHORTEST * min(self._rest_step, longest, duration)
         while left > 0.0:
             if not bound > too_short:
-                self._give_up(x, v, inverse_mass, base, f"sub-step {taken + 1}, {duration - left:g} s after the start")
+                # Name the vertex of largest acceleration in the last accepted state.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    pull = np.abs(self.model.forces(x, v) * inverse_mass[:, None] + base).max(axis=1)
+                hardest = int(np.argmax(np.where(np.isnan(pull), np.inf, pull)))
+                raise ImpingeError(
+                    f"sub-step {taken + 1}, {duration - left:g} s after the start: vertex {hardest}, accelerated by "
+                    f"{pull[hardest]:.3g} m/s², would not stay finite however short the step; weaken the external "
+                    "forces or the prescribed motion, or start nearer to rest"
+                )
             count = max(math.ceil(left / bound * (1.0 - ROUNDING)), 1)
             step = left / count
             next_bound = self._try(x, v, step, inverse_mass, base)
@@ -154,16 +162,6 @@ class Integrator:
             return 0.0
         return self.model.stable_step(self._new_x, self._new_v)
 
-    def _give_up(self, x: Floats, v: Floats, inverse_mass: Floats, base: Floats, when: str) -> NoReturn:
-        """Raise an error that names the vertex of largest acceleration in the last accepted state."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            acceleration = np.abs(self.model.forces(x, v) * inverse_mass[:, None] + base).max(axis=1)
-        hardest = int(np.argmax(np.where(np.isnan(acceleration), np.inf, acceleration)))
-        raise ImpingeError(
-            f"{when}: vertex {hardest}, accelerated by {acceleration[hardest]:.3g} m/s², would not stay finite however "
-            "short the step; weaken the external forces or the prescribed motion, or start nearer to rest"
-        )
-
 
 def as_seconds(value: Any, name: str, *, zero: bool = True) -> float:
     """Convert ``value`` to a finite time [s], or raise an error."""
@@ -180,17 +178,23 @@ def _held(fixed: ArrayLike | None, prescribed: Any, count: int) -> tuple[Ints, F
         moved, velocities = prescribed
     except (TypeError, ValueError) as error:
         raise OptionError(f"prescribed is {shown(prescribed)}, expected a pair (ids, velocities)") from error
-    moved = np.atleast_1d(as_numbers(moved, "ids of prescribed"))
-    if moved.dtype.kind == "b":
-        moved = as_ids(moved, name="ids of prescribed", count=count)
-    if len(as_ids(moved, name="ids of prescribed", count=count)) != len(moved):
-        raise OptionError("ids of prescribed hold a vertex twice; give each one velocity")
-    velocities = np.atleast_2d(as_numbers(velocities, "velocities of prescribed")).astype(np.float64)
-    if velocities.shape not in ((1, 3), (len(moved), 3)):
-        raise OptionError(f"velocities of prescribed have shape {velocities.shape}, expected ({len(moved)}, 3) or (3,)")
-    check_finite(velocities, "velocities of prescribed")
+    moved, velocities = as_motion(moved, velocities, count, of=" of prescribed")
     both = np.intersect1d(ids, moved)
     if len(both):
         raise OptionError(f"vertex {both[0]} is both fixed and prescribed; leave it out of one of them")
-    velocities = np.broadcast_to(velocities, (len(moved), 3))
-    return np.concatenate([ids, moved.astype(np.int32)]), np.concatenate([np.zeros((len(ids), 3)), velocities])
+    return np.concatenate([ids, moved]), np.concatenate([np.zeros((len(ids), 3)), velocities])
+
+
+def as_motion(ids: ArrayLike, velocities: ArrayLike, count: int, *, of: str = "") -> tuple[Ints, Floats]:
+    """Ids of distinct vertices, in the given order, and a velocity of each: one row for each id, or one for all."""
+    rows = np.atleast_1d(as_numbers(ids, f"ids{of}"))
+    unique = as_ids(rows, name=f"ids{of}", count=count)
+    if rows.dtype.kind == "b":
+        rows = unique
+    if len(unique) != len(rows):
+        raise OptionError(f"ids{of} hold a vertex twice; give each one velocity")
+    motion = np.atleast_2d(as_numbers(velocities, f"velocities{of}")).astype(np.float64)
+    if motion.shape not in ((1, 3), (len(rows), 3)):
+        raise OptionError(f"velocities{of} have shape {motion.shape}, expected ({len(rows)}, 3) or (3,) for all")
+    check_finite(motion, f"velocities{of}")
+    return rows.astype(np.int32), np.broadcast_to(motion, (len(rows), 3))

@@ -21,10 +21,10 @@ Guarantee   The rest state and every rigid motion of it are reproduced up to rou
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from impinge.checks import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
@@ -92,7 +92,14 @@ class RigidLinks:
         self._triple_link_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._chunk_start = np.append(np.arange(0, len(dense), CHUNK, dtype=np.int64), len(dense))
         self._chunk_triple: Ints = self._link_triple[self._chunk_start[:-1]]
-        self._coefficient = _coefficients(coarse, dense, triples, self._frame[link_triple])[self._link_vertex]
+        # α1, α2 and the coordinates of p - O in the frame, shape (n, 5)
+        q = coarse[triples]
+        distance = np.sqrt(((q - dense[:, None]) ** 2).sum(axis=2))
+        total = distance.sum(axis=1, keepdims=True)
+        alpha = (total - distance) / (2.0 * total)
+        origin = q[:, 0] + alpha[:, 1:2] * (q[:, 1] - q[:, 0]) + alpha[:, 2:] * (q[:, 2] - q[:, 0])
+        signed = (self._frame[link_triple].reshape(-1, 3, 3) @ (dense - origin)[:, :, None])[:, :, 0]
+        self._coefficient: Floats = np.concatenate([alpha[:, 1:], signed], axis=1)[self._link_vertex]
 
     @property
     def triples(self) -> Ints:
@@ -149,14 +156,9 @@ class RigidLinks:
         by_handle = signed / length[triple_of, None]
         first = 1.0 - alpha.sum(axis=1) - by_handle.sum(axis=1)
         own = len(coarse_rest) + 3 * triple_of[:, None] + np.arange(3)
-        return Handles(
-            self._triple,
-            length,
-            rest,
-            np.concatenate([self._triple[triple_of], own], axis=1).astype(np.int32),
-            np.concatenate([first[:, None], alpha, by_handle], axis=1),
-            np.sqrt((signed * signed).sum(axis=1)),
-        )
+        column = np.concatenate([self._triple[triple_of], own], axis=1).astype(np.int32)
+        weight = np.concatenate([first[:, None], alpha, by_handle], axis=1)
+        return Handles(self._triple, length, rest, column, weight, np.sqrt((signed * signed).sum(axis=1)))
 
     def _place_frames(self) -> None:
         place = kernels.place_frames.over(len(self._triple))
@@ -174,36 +176,21 @@ def _nearest_triples(coarse: Floats, ids: Ints, dense: Floats) -> Ints:
     open_rows, k = np.arange(len(dense)), FIRST_NEIGHBOURS
     while len(open_rows):
         count = min(k, len(ids))
-        rows, is_final = _triples_among(coarse, ids, tree, dense[open_rows], count)
-        found[open_rows] = rows
+        points = dense[open_rows]
+        nearest = tree.query(points, k=count, workers=-1)[1].reshape(len(points), count)
+        distance = np.sqrt(((coarse[ids[nearest]] - points[:, None]) ** 2).sum(axis=2))
+        order = np.lexsort((nearest, distance), axis=1)
+        nearest, distance = np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distance, order, axis=1)
+        candidates = np.ascontiguousarray(ids[nearest], dtype=np.int32)
+        place = np.full((len(points), 3), -1, dtype=np.int32)
+        kernels.choose_triples.over(len(points))(coarse, candidates, FLAT_AT_REST, place)
+        found[open_rows] = np.take_along_axis(candidates, place.clip(min=0), axis=1)
+        # Final if no other vertex can belong to the triple.
+        farthest = np.take_along_axis(distance, place[:, 2:].clip(min=0), axis=1)[:, 0]
+        is_final = (place[:, 0] >= 0) & ((count == len(ids)) | (farthest < distance[:, -1] * (1.0 - 1e-12)))
         if count == len(ids) and not is_final.all():
             raise MeshError(
                 "all surface vertices of the coarse mesh are collinear, thus no link has a frame; use a solid mesh"
             )
         open_rows, k = open_rows[~is_final], 2 * k
     return np.sort(found, axis=1)
-
-
-def _triples_among(coarse: Floats, ids: Ints, tree: Any, points: Floats, count: int) -> tuple[Ints, Bools]:
-    """Triples of the ``count`` nearest, and whether no other vertex can belong to them."""
-    nearest = tree.query(points, k=count, workers=-1)[1].reshape(len(points), count)
-    distance = np.sqrt(((coarse[ids[nearest]] - points[:, None]) ** 2).sum(axis=2))
-    order = np.lexsort((nearest, distance), axis=1)
-    nearest, distance = np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distance, order, axis=1)
-    candidates = np.ascontiguousarray(ids[nearest], dtype=np.int32)
-    place = np.full((len(points), 3), -1, dtype=np.int32)
-    kernels.choose_triples.over(len(points))(coarse, candidates, FLAT_AT_REST, place)
-    farthest = np.take_along_axis(distance, place[:, 2:].clip(min=0), axis=1)[:, 0]
-    is_final = (place[:, 0] >= 0) & ((count == len(ids)) | (farthest < distance[:, -1] * (1.0 - 1e-12)))
-    return np.take_along_axis(candidates, place.clip(min=0), axis=1), is_final
-
-
-def _coefficients(coarse: Floats, dense: Floats, triples: Ints, frame: Floats) -> Floats:
-    """α1, α2 and the coordinates of p - O in the frame, shape (n, 5)."""
-    q = coarse[triples]
-    distance = np.sqrt(((q - dense[:, None]) ** 2).sum(axis=2))
-    total = distance.sum(axis=1, keepdims=True)
-    alpha = (total - distance) / (2.0 * total)
-    origin = q[:, 0] + alpha[:, 1:2] * (q[:, 1] - q[:, 0]) + alpha[:, 2:] * (q[:, 2] - q[:, 0])
-    signed: NDArray[np.float64] = (frame.reshape(-1, 3, 3) @ (dense - origin)[:, :, None])[:, :, 0]
-    return np.ascontiguousarray(np.concatenate([alpha[:, 1:], signed], axis=1))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from impinge.checks import Floats, Ints, as_indices, as_number, as_positions, check_range
 from impinge.deform import springs_kernels as kernels
@@ -52,7 +52,9 @@ class SpringSheet:
         self.faces: Ints = as_indices(faces, name="faces", columns=3).copy()
         check_range(self.faces, len(self.rest), "faces")
         self.tets = NO_TETS
-        area = _areas(self.rest, self.faces)
+        corner = self.rest[self.faces]
+        normal = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+        area: Floats = 0.5 * np.linalg.norm(normal, axis=1)
         shares = np.repeat(density * area / 3.0, 3)
         self.masses: Floats = np.bincount(self.faces.reshape(-1), shares, len(self.rest)).astype(np.float64)
         if not (self.masses > 0.0).all():
@@ -60,17 +62,31 @@ class SpringSheet:
             raise MeshError(f"vertex {lone} belongs to no triangle with an area and has no mass; remove it")
         self.size = math.sqrt(float(area.sum()))
         """Side of a square of the same area [m]."""
-        self._ends, self._k = _springs(self.rest, self.faces, area, stretching, bending)
+        # Springs along edges, then those across inner ones.
+        x, f = self.rest, self.faces.astype(np.int64)
+        sides = np.sort(np.concatenate([f[:, [1, 2]], f[:, [2, 0]], f[:, [0, 1]]]), axis=1)
+        opposite, beside = f.T.reshape(-1), np.tile(area, 3)
+        edges, edge = np.unique(sides, axis=0, return_inverse=True)
+        edge = edge.reshape(-1)
+        length_sq = ((x[edges[:, 1]] - x[edges[:, 0]]) ** 2).sum(axis=1)
+        if not (length_sq > 0.0).all():
+            first = edges[int(np.argmin(length_sq))]
+            raise MeshError(f"vertices {first[0]} and {first[1]} coincide but are joined by an edge; merge them")
+        k = stretching * np.bincount(edge, beside, len(edges)) / length_sq
+        order = np.argsort(edge, kind="stable")
+        place = np.searchsorted(edge[order], np.arange(len(edges)))
+        inner = np.flatnonzero(np.bincount(edge, minlength=len(edges)) == 2)
+        across = np.stack([opposite[order[place[inner]]], opposite[order[place[inner] + 1]]], axis=1)
+        apart = across[:, 0] != across[:, 1]
+        self._ends = np.concatenate([edges, np.sort(across[apart], axis=1)])
+        self._k: Floats = np.concatenate([k, bending * k[inner[apart]]])
         self._length = np.linalg.norm(self.rest[self._ends[:, 1]] - self.rest[self._ends[:, 0]], axis=1)
         at_vertex = np.bincount(self._ends.reshape(-1), np.repeat(self._k, 2), len(self.rest))
         fastest_sq = float((2.0 * at_vertex / self.masses).max())
         relax = 2.0 * damping / math.sqrt(fastest_sq)
         self._step = SAFETY * STABLE_RADIUS / max(math.sqrt(fastest_sq), fastest_sq * relax + drag)
         self._drag: Floats = drag * self.masses
-        self._by_vertex(relax)
-
-    def _by_vertex(self, relax: float) -> None:
-        """Each spring from both ends, in the order of vertices."""
+        # Each spring from both ends, in the order of vertices.
         first, second = np.concatenate([self._ends, self._ends[:, ::-1]]).T
         order = np.argsort(first, kind="stable")
         each = np.concatenate([np.arange(len(self._k))] * 2)[order]
@@ -100,32 +116,3 @@ class SpringSheet:
     def inverted(self, x: Floats) -> Ints:  # noqa: ARG002
         """None: there are no tets."""
         return np.zeros(0, dtype=np.int32)
-
-
-def _areas(x: Floats, faces: Ints) -> Floats:
-    corner = x[faces]
-    normal = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
-    return np.asarray(0.5 * np.linalg.norm(normal, axis=1))
-
-
-def _springs(
-    x: Floats, faces: Ints, area: Floats, stretching: float, bending: float
-) -> tuple[NDArray[np.int64], Floats]:
-    """Ends and stiffness of the springs along edges, then of those across inner ones."""
-    f = faces.astype(np.int64)
-    sides = np.sort(np.concatenate([f[:, [1, 2]], f[:, [2, 0]], f[:, [0, 1]]]), axis=1)
-    opposite, beside = f.T.reshape(-1), np.tile(area, 3)
-    edges, edge = np.unique(sides, axis=0, return_inverse=True)
-    edge = edge.reshape(-1)
-    length_sq = ((x[edges[:, 1]] - x[edges[:, 0]]) ** 2).sum(axis=1)
-    if not (length_sq > 0.0).all():
-        first = edges[int(np.argmin(length_sq))]
-        raise MeshError(f"vertices {first[0]} and {first[1]} coincide but are joined by an edge; merge them")
-    k = stretching * np.bincount(edge, beside, len(edges)) / length_sq
-    order = np.argsort(edge, kind="stable")
-    place = np.searchsorted(edge[order], np.arange(len(edges)))
-    inner = np.flatnonzero(np.bincount(edge, minlength=len(edges)) == 2)
-    across = np.stack([opposite[order[place[inner]]], opposite[order[place[inner] + 1]]], axis=1)
-    apart = across[:, 0] != across[:, 1]
-    ends = np.concatenate([edges, np.sort(across[apart], axis=1)])
-    return ends, np.concatenate([k, bending * k[inner[apart]]])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, as_positions
+from impinge.checks import Floats, as_number, as_positions
 from impinge.errors import OptionError
 
 
@@ -61,15 +61,13 @@ def explode(positions: ArrayLike, amount: float, *, seed: int = 0) -> Floats:
 
     Neighbours separate: the hardest case for a structure that is refitted and not rebuilt.
     """
-    if not 0.0 <= amount < math.inf:
-        raise OptionError(f"amount is {amount}, expected a finite number of at least 0")
+    as_number(amount, "amount", "a finite number of at least 0", least=0.0, below=math.inf)
     x = as_positions(positions, name="positions")
     if not len(x):
         return x.copy()
     share = np.random.default_rng(seed).random((len(x), 1))
     centre = x.mean(axis=0)
-    thrown: Floats = centre + (1.0 + amount * share) * (x - centre)
-    return thrown
+    return np.asarray(centre + (1.0 + amount * share) * (x - centre))
 
 
 def turn_inside_out(positions: ArrayLike, t: float) -> Floats:
@@ -80,5 +78,4 @@ def turn_inside_out(positions: ArrayLike, t: float) -> Floats:
     lo, hi = x[:, 0].min(), x[:, 0].max()
     turn = np.clip(2.0 * t - (x[:, :1] - lo) / max(hi - lo, np.finfo(np.float64).tiny), 0.0, 1.0)
     centre = x.mean(axis=0)
-    turned: Floats = centre + (1.0 - 2.0 * turn) * (x - centre)
-    return turned
+    return np.asarray(centre + (1.0 - 2.0 * turn) * (x - centre))

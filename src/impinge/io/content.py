@@ -55,11 +55,6 @@ def content_of(
     return FileContent(x.reshape(-1, 3), ids, indexed)
 
 
-def from_meshio(mesh: Any, name: str | Path) -> FileContent:
-    """The tetrahedra of a ``meshio.Mesh``, or its triangles if it has none; ``name`` is for messages."""
-    return from_cells(mesh.points, ((block.type, block.data) for block in mesh.cells), name)
-
-
 def from_cells(points: Any, cells: Iterable[tuple[str, Any]], name: str | Path) -> FileContent:
     """The tets of blocks of cells, or their polygons if there are none; other cells raise.
 

@@ -30,12 +30,7 @@ from impinge.checks import Floats, Ints
 from impinge.errors import FileError, ImpingeError
 from impinge.io import gltf, meshio_formats, ply, stl, text_formats
 from impinge.io.atomic import write_whole
-from impinge.io.content import CUT_SHORT, FileContent, from_cells, from_meshio
-
-__all__ = [
-    "FileContent", "read_mesh", "read_bytes", "decode_mesh", "write_mesh", "mesh_kind", "from_cells", "from_meshio",
-    "SURFACE_KINDS", "VOLUME_KINDS",
-]  # fmt: skip
+from impinge.io.content import CUT_SHORT, FileContent
 
 SURFACE_KINDS = ("ply", "obj", "stl", "off", "glb", "gltf")
 """Formats of polygons only."""

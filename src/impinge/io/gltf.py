@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from impinge.checks import Floats, Ints
-from impinge.errors import FileError, MissingExtra
+from impinge.errors import FileError, optional_module
 from impinge.io.content import CUT_SHORT, FileContent, as_float32, content_of, refuse_kind
 
 _TRIANGLE_FAN = 6
@@ -24,7 +24,7 @@ _TRIANGLE_FAN = 6
 
 def decode(data: bytes, path: Path, *, kind: str) -> FileContent:
     """Read the scene of a glb or gltf file."""
-    trimesh = _trimesh("reading", kind)
+    trimesh = optional_module("trimesh", f"reading .{kind} files needs trimesh; install impinge[io]")
     _check(data, kind, path)
     resolver = trimesh.resolvers.FilePathResolver(str(path))
     scene = trimesh.load(io.BytesIO(data), file_type=kind, resolver=resolver, process=False, skip_materials=True)
@@ -48,16 +48,8 @@ def decode(data: bytes, path: Path, *, kind: str) -> FileContent:
 
 def encode(x: Floats, faces: Ints) -> bytes:
     """Write one mesh as glb."""
-    trimesh = _trimesh("writing", "glb")
+    trimesh = optional_module("trimesh", "writing .glb files needs trimesh; install impinge[io]")
     return bytes(trimesh.Trimesh(as_float32(x, "glb"), faces, process=False).export(file_type="glb"))
-
-
-def _trimesh(doing: str, kind: str) -> Any:
-    try:
-        import trimesh
-    except ImportError as error:
-        raise MissingExtra(f"{doing} .{kind} files needs trimesh; install impinge[io]") from error
-    return trimesh
 
 
 def _check(data: bytes, kind: str, path: Path) -> None:

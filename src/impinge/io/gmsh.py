@@ -24,11 +24,6 @@ _TYPES = {1: "line", 2: "triangle", 3: "quad", 4: "tetra", 15: "vertex"}
 """Cell types of Gmsh by their names in meshio."""
 
 
-def is_version_1(data: bytes) -> bool:
-    """Whether a file has version 1."""
-    return data.lstrip().startswith(b"$NOD")
-
-
 def decode_version_1(data: bytes, name: Path) -> FileContent:
     """Read nodes and elements; an unknown node becomes vertex -1, which the bodies refuse."""
     words = _section(data, "NOD", name).split()
@@ -55,17 +50,9 @@ def declared_elements(data: bytes, name: Path) -> int:
     nodes, elements = (_section(data, what, name) for what in ("Nodes", "Elements"))
     if float(head[1]) < 4.0:
         return int(elements.split(None, 1)[0])
-    is_binary = head[2] == b"1"
-    _check_node_blocks(nodes, name, is_binary=is_binary, is_4_0=head[1] == b"4.0")
-    return int(struct.unpack_from("<2Q", elements)[1] if is_binary else elements.split(None, 2)[1])
-
-
-def _check_node_blocks(nodes: bytes, name: Path, *, is_binary: bool, is_4_0: bool) -> None:
-    """Refuse a section of version 4 whose blocks have fewer nodes than its total.
-
-    The section begins with the number of blocks and the total, in 4.1 also with the range of tags. A block begins with
-    four numbers, the last of which is its count; its nodes have four numbers each.
-    """
+    # The nodes begin with the number of blocks and the total, in 4.1 also with the range of tags. A block begins with
+    # four numbers, the last of which is its count; its nodes have four numbers each.
+    is_binary, is_4_0 = head[2] == b"1", head[1] == b"4.0"
     words = [] if is_binary else nodes.split()
     at = 2 if is_4_0 else 4
     if is_binary:
@@ -79,6 +66,7 @@ def _check_node_blocks(nodes: bytes, name: Path, *, is_binary: bool, is_4_0: boo
         count = struct.unpack_from("<Q", nodes, at + to_count)[0] if is_binary else int(words[at + to_count])
         at, found = at + block_size + node_size * count, found + count
     check_count(name, total, found, "nodes")
+    return int(struct.unpack_from("<2Q", elements)[1] if is_binary else elements.split(None, 2)[1])
 
 
 def _section(data: bytes, what: str, name: Path) -> bytes:

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from impinge.checks import Floats, Ints
-from impinge.errors import FileError, MissingExtra
+from impinge.errors import FileError, optional_module
 from impinge.io import gmsh
-from impinge.io.content import CUT_SHORT, FileContent, check_count, from_meshio
+from impinge.io.content import CUT_SHORT, FileContent, check_count, from_cells
 
 _LOCK = threading.Lock()
 
 
 def decode(data: bytes, path: Path, *, kind: str) -> FileContent:
     """Read the file ``path``, whose uncompressed bytes are ``data``."""
-    if kind == "msh" and gmsh.is_version_1(data):
+    if kind == "msh" and data.lstrip().startswith(b"$NOD"):
         return gmsh.decode_version_1(data, path)
     _, module = _meshio("reading", kind)
     declared = _declared_cells(data, kind, path)
@@ -37,8 +37,9 @@ def decode(data: bytes, path: Path, *, kind: str) -> FileContent:
             file = Path(folder) / f"mesh.{kind}"
             file.write_bytes(data)
         mesh = module.read(str(file))
-    check_count(path, declared, sum(len(block.data) for block in mesh.cells), "cells (of types that can be read)")
-    return from_meshio(mesh, path)
+    cells = [(block.type, block.data) for block in mesh.cells]
+    check_count(path, declared, sum(len(rows) for _, rows in cells), "cells (of types that can be read)")
+    return from_cells(mesh.points, cells, path)
 
 
 def encode(x: Floats, elements: Ints, *, kind: str) -> bytes:
@@ -53,10 +54,7 @@ def encode(x: Floats, elements: Ints, *, kind: str) -> bytes:
 
 def _meshio(doing: str, kind: str) -> tuple[Any, Any]:
     """The package, and its module for a format."""
-    try:
-        import meshio
-    except ImportError as error:
-        raise MissingExtra(f"{doing} .{kind} files needs meshio; install impinge[io]") from error
+    meshio = optional_module("meshio", f"{doing} .{kind} files needs meshio; install impinge[io]")
     return meshio, {"msh": meshio.gmsh, "vtk": meshio.vtk, "vtu": meshio.vtu, "mesh": meshio.medit}[kind]
 
 
@@ -66,9 +64,8 @@ def _declared_cells(data: bytes, kind: str, path: Path) -> int:
         return gmsh.declared_elements(data, path)
     if kind == "vtk":
         counts = re.findall(rb"^(CELLS|CELL_TYPES)\s+(\d+)[^\n]*\n(OFFSETS)?", data, re.MULTILINE)
-        return max(
-            (int(count) - bool(offsets) for _, count, offsets in counts), default=0
-        )  # one offset more than cells
+        # There is one offset more than cells.
+        return max((int(count) - bool(offsets) for _, count, offsets in counts), default=0)
     if kind == "vtu":
         return sum(map(int, re.findall(rb"<Piece\b[^>]*\bNumberOfCells\s*=\s*[\"'](\d+)", data)))
     if not re.search(rb"^\s*End\s*$", data, re.MULTILINE):

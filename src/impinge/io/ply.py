@@ -110,19 +110,12 @@ def decode(data: bytes, path: Path) -> FileContent:
 
 def encode(x: Floats, faces: Ints) -> bytes:
     """Write little-endian float64 positions and int32 ids."""
-    header = f"""ply
-format binary_little_endian 1.0
-element vertex {len(x)}
-property double x
-property double y
-property double z
-element face {len(faces)}
-property list uchar int vertex_indices
-end_header
-"""
+    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(x)}"]
+    header += [f"property double {axis}" for axis in "xyz"]
+    header += [f"element face {len(faces)}", "property list uchar int vertex_indices", "end_header", ""]
     rows = np.zeros(len(faces), dtype=[("count", "u1"), ("ids", "<i4", 3)])
     rows["count"], rows["ids"] = 3, faces
-    return header.encode() + x.astype("<f8").tobytes() + rows.tobytes()
+    return "\n".join(header).encode() + x.astype("<f8").tobytes() + rows.tobytes()
 
 
 def _header_and_body(data: bytes, path: Path) -> tuple[list[_Element], bytes | memoryview]:

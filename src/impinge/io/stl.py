@@ -28,7 +28,15 @@ def decode(data: bytes, path: Path) -> FileContent:
     if len(data) >= size:
         x: Floats = np.frombuffer(data, _RECORD, count, 84)["corners"].reshape(-1, 3)
     elif data.lstrip()[:5].lower() == b"solid":
-        x = _text_corners(data.lower(), path)
+        text = data.lower()
+        corners = re.findall(rb"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)\s", text)
+        facet_count = len(re.findall(rb"\bfacet\s+normal\b", text))
+        check_count(path, facet_count, len(re.findall(rb"\bendfacet\b", text)), "facets")
+        if len(corners) != 3 * facet_count:
+            raise FileError(f"{path} has {len(corners)} corners in {facet_count} facets, expected 3 each; {CUT_SHORT}")
+        if not re.search(rb"\bendsolid\b", text):
+            raise FileError(f"{path} has no endsolid; {CUT_SHORT}")
+        x = np.array(corners, dtype=np.float64).reshape(-1, 3)
     elif len(data) >= 84:
         raise FileError(f"{path} declares {count} triangles in {size} bytes, but has {len(data)}; {CUT_SHORT}")
     else:
@@ -46,14 +54,3 @@ def encode(x: Floats, faces: Ints) -> bytes:
     records["corners"] = corners
     records["normal"] = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0.0)
     return b"impinge".ljust(80) + struct.pack("<I", len(faces)) + records.tobytes()
-
-
-def _text_corners(text: bytes, path: Path) -> Floats:
-    corners = re.findall(rb"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)\s", text)
-    facet_count = len(re.findall(rb"\bfacet\s+normal\b", text))
-    check_count(path, facet_count, len(re.findall(rb"\bendfacet\b", text)), "facets")
-    if len(corners) != 3 * facet_count:
-        raise FileError(f"{path} has {len(corners)} corners in {facet_count} facets, expected 3 each; {CUT_SHORT}")
-    if not re.search(rb"\bendsolid\b", text):
-        raise FileError(f"{path} has no endsolid; {CUT_SHORT}")
-    return np.array(corners, dtype=np.float64).reshape(-1, 3)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from impinge.checks import Floats, Ints, as_choice, as_numbers, distinct_rows
 from impinge.errors import MeshError
 from impinge.io import files
+from impinge.io.content import from_cells
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh, Validate, check_elements
 
@@ -77,12 +78,10 @@ def load(path: str | os.PathLike[str], *, weld: bool | Literal["auto"] = "auto",
         x, elements = weld_vertices(x, elements)
     columns = elements.shape[1]
     try:  # checked here, not by the body: a warning then names the line that loads
-        x, elements = check_elements(
-            x, elements, columns=columns, name="tets" if columns == 4 else "faces", validate=validate
-        )
+        x, elements = check_elements(x, elements, columns, validate)
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from error
-    return TetMesh(x, elements, validate="trust") if columns == 4 else TriMesh(x, elements, validate="trust")
+    return (TetMesh if columns == 4 else TriMesh)(x, elements, validate="trust")
 
 
 def save(body: BodyLike, path: str | os.PathLike[str]) -> None:
@@ -127,7 +126,7 @@ def as_body(x: BodyLike, *, name: str = "the body") -> Body:
     if library == "pyvista" and hasattr(x, "points"):
         return _from_pyvista(foreign, name)
     if library == "meshio" and hasattr(x, "cells"):
-        content = files.from_meshio(foreign, "the meshio mesh")
+        content = from_cells(foreign.points, ((b.type, b.data) for b in foreign.cells), "the meshio mesh")
         return _from_arrays(content.vertices, content.elements)
     raise MeshError(
         f"{name} is a {type(x).__module__}.{type(x).__qualname__}; expected a TriMesh or TetMesh, a tuple "
@@ -145,9 +144,7 @@ def as_surface(x: SurfaceLike, *, name: str = "the body") -> TriMesh:
 
 def _from_arrays(vertices: Any, elements: Any) -> Body:
     elements = as_numbers(elements, "elements")
-    if elements.ndim == 2 and elements.shape[1] == 4:
-        return TetMesh(vertices, elements)
-    return TriMesh(vertices, elements)
+    return (TetMesh if elements.shape[1:] == (4,) else TriMesh)(vertices, elements)
 
 
 _VTK_TYPES = {1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: "polygon", 9: "quad", 10: "tetra"}
@@ -171,5 +168,5 @@ def _from_pyvista(x: Any, name: str) -> Body:
             f"{name} is a pyvista {type(x).__name__}; expected PolyData or UnstructuredGrid, "
             "its method extract_surface() or cast_to_unstructured_grid() makes one"
         )
-    content = files.from_cells(x.points, cells, name)
+    content = from_cells(x.points, cells, name)
     return _from_arrays(content.vertices, content.elements)

@@ -93,7 +93,17 @@ def tets_of_cubes(surface: SurfaceLike, *, cells: int | None = None, faces: int 
     """
     surface = sized_surface(surface)
     if cells is None:
-        solid, cells = _solid_of_about(surface, as_whole(faces, "faces", least=4))
+        # Of at most four solids the one whose boundary is nearest to ``faces`` triangles.
+        faces, count = as_whole(faces, "faces", least=4), 8
+        tried: dict[int, tuple[int, Bools]] = {}
+        while count not in tried and len(tried) < 4:
+            solid = _solid(surface, count)
+            padded = np.pad(solid, 1).astype(np.int8)
+            found = 2 * sum(int(np.count_nonzero(np.diff(padded, axis=axis))) for axis in range(3))
+            tried[count] = found, solid
+            count = min(max(1, round(count * math.sqrt(faces / found))), MAX_CELLS)  # area grows with the square
+        cells = min(tried, key=lambda count: abs(tried[count][0] - faces))
+        solid = tried[cells][1]
     else:
         cells = as_whole(cells, "cells", most=MAX_CELLS)
         solid = _solid(surface, cells)
@@ -107,20 +117,6 @@ def tets_of_cubes(surface: SurfaceLike, *, cells: int | None = None, faces: int 
     odd = cube.sum(axis=1)[:, None, None] % 2 == 1
     tets = np.where(odd, ids[:, ODD_CUBE_TETS], ids[:, EVEN_CUBE_TETS]).reshape(-1, 4)
     return TetMesh(origin + edge * np.stack(np.unravel_index(used, shape), axis=1), tets)
-
-
-def _solid_of_about(surface: TriMesh, faces: int) -> tuple[Bools, int]:
-    """Of at most four solids the one whose boundary is nearest to ``faces`` triangles, and its ``cells``."""
-    cells = 8
-    tried: dict[int, tuple[int, Bools]] = {}
-    while cells not in tried and len(tried) < 4:
-        solid = _solid(surface, cells)
-        padded = np.pad(solid, 1).astype(np.int8)
-        found = 2 * sum(int(np.count_nonzero(np.diff(padded, axis=axis))) for axis in range(3))
-        tried[cells] = found, solid
-        cells = min(max(1, round(cells * math.sqrt(faces / found))), MAX_CELLS)  # area grows with the square
-    best = min(tried, key=lambda count: abs(tried[count][0] - faces))
-    return tried[best][1], best
 
 
 def _lattice(surface: TriMesh, cells: int) -> tuple[Floats, float, Grid]:

@@ -28,19 +28,20 @@ class Elements:
     """Rows of vertex ids, shape (m, 3) or (m, 4), of which some are alive."""
 
     def __init__(self, rows: Ints) -> None:
-        self.version = 0
+        self.version = -1
         self._rows = rows
         self._alive = np.ones(len(rows), dtype=np.bool_)
         self._count = len(rows)
         self._dead_count = 0
-        self._live: Ints | None = None
         self._epoch = 0
         self.removed: list[Ints] = []
         """Ids by the call that removed them; a new list after ids were renumbered."""
-        self._show()
+        self._changed()
 
-    def _show(self) -> None:
+    def _changed(self) -> None:
         """Set what is read every frame, once per edit."""
+        self.version += 1
+        self._live: Ints | None = None
         self.rows: Ints = self._rows[: self._count]
         """All rows ever added, dead ones too; a row's position is its id."""
         self.alive: Bools = self._alive[: self._count]
@@ -99,8 +100,3 @@ class Elements:
         self.removed = []
         self._changed()
         return new_id
-
-    def _changed(self) -> None:
-        self.version += 1
-        self._live = None
-        self._show()

@@ -11,19 +11,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import (
-    Bools,
-    Floats,
-    Ints,
-    as_choice,
-    as_indices,
-    as_positions,
-    check_finite,
-    check_range,
-    out_of_range,
-)  # fmt: skip
+from impinge.checks import Floats, Ints, as_choice, as_indices, as_positions, check_finite, check_range, out_of_range
 from impinge.errors import MeshWarning
 from impinge.mesh.elements import Elements
 from impinge.mesh.positions import Positions
@@ -77,7 +67,7 @@ class Mesh:
         return self.elements.version
 
     @property
-    def alive(self) -> Bools:
+    def alive(self) -> NDArray[np.bool_]:
         """Mask of the live elements, shape (m,)."""
         return self.elements.alive.copy()
 
@@ -160,12 +150,11 @@ class Mesh:
         )
 
 
-def check_elements(
-    vertices: ArrayLike, elements: ArrayLike, *, columns: int, name: str, validate: Validate
-) -> tuple[Floats, Ints]:
+def check_elements(x: ArrayLike, elements: ArrayLike, columns: int, validate: Validate) -> tuple[Floats, Ints]:
     """Convert arrays of any kind into positions and vertex ids that are safe to use, as ``validate`` says."""
+    name = "tets" if columns == 4 else "faces"
     as_choice(validate, "validate", ("raise", "drop", "trust"))
-    x = as_positions(vertices, check=False)
+    x = as_positions(x, check=False)
     if validate == "raise":
         check_finite(x, "vertices", remedy=f", pass validate='drop' to leave out the {name} that use such vertices")
     rows = as_indices(elements, name=name, columns=columns)

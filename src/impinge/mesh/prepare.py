@@ -36,7 +36,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from impinge.checks import Floats, Ints, as_choice, as_number, as_whole
-from impinge.errors import MeshError, MissingExtra
+from impinge.errors import MeshError, MissingExtra, optional_module
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.body import SurfaceLike
 from impinge.mesh.cubes import MAX_CELLS, sized_surface, tets_of_cubes
@@ -222,14 +222,11 @@ def simplify(surface: SurfaceLike, faces: int, *, aggressiveness: float = AGGRES
     x, triangles, middle, size = _proper(surface)
     if len(triangles) <= faces:
         return TriMesh(x, triangles)
-    try:
-        import fast_simplification
-    except ImportError as error:
-        raise MissingExtra("simplifying a surface needs fast-simplification; install impinge[soft]") from error
+    needed = "simplifying a surface needs fast-simplification; install impinge[soft]"
+    fast_simplification = optional_module("fast_simplification", needed)
     with _simplifying, _progress(f"simplifying {len(triangles)} triangles to {faces}"):
-        x, triangles = fast_simplification.simplify(  # its thresholds are absolute
-            (x - middle) / size, triangles, target_count=faces, agg=aggressiveness
-        )
+        x = (x - middle) / size  # its thresholds are absolute
+        x, triangles = fast_simplification.simplify(x, triangles, target_count=faces, agg=aggressiveness)
     return TriMesh(middle + size * x, triangles)
 
 

@@ -51,7 +51,7 @@ class TetMesh(Mesh):
     _noun = "tets"
 
     def __init__(self, vertices: ArrayLike, tets: ArrayLike, *, validate: Validate = "raise") -> None:
-        x, rows = check_elements(vertices, tets, columns=4, name="tets", validate=validate)
+        x, rows = check_elements(vertices, tets, 4, validate)
         self._adopt(Positions(x.copy()), Elements(rows.copy()))
         self._surface: TetSurface | None = None
         self._inverted: Bools | None = None

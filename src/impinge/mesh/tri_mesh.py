@@ -80,7 +80,7 @@ class TriMesh(Mesh):
     _noun = "triangles"
 
     def __init__(self, vertices: ArrayLike, faces: ArrayLike, *, validate: Validate = "raise") -> None:
-        x, rows = check_elements(vertices, faces, columns=3, name="faces", validate=validate)
+        x, rows = check_elements(vertices, faces, 3, validate)
         self._adopt(Positions(x.copy()), Elements(rows.copy()))
 
     def _adopt(self, positions: Positions, elements: Elements) -> None:

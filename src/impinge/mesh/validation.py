@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Bools, Floats, Ints, Json, distinct_rows
-from impinge.mesh.body import BodyLike, as_body
+from impinge.checks import Bools, Json, distinct_rows
+from impinge.mesh.body import BodyLike, as_body, as_surface
 from impinge.mesh.tet_mesh import TetMesh
 
 ZERO_AREA = 1e-14
@@ -87,8 +87,7 @@ def validate(body: BodyLike) -> ValidationReport:
     8
     """
     body = as_body(body)
-    tets = isinstance(body, TetMesh)
-    surface = body.surface if isinstance(body, TetMesh) else body
+    surface = as_surface(body)
     snapshot, elements = surface.snapshot(), body.snapshot()
     x, faces, adjacency = snapshot.vertices, snapshot.elements[snapshot.live], surface.adjacency
     repeats = (faces[:, 0] == faces[:, 1]) | (faces[:, 1] == faces[:, 2]) | (faces[:, 2] == faces[:, 0])
@@ -96,15 +95,27 @@ def validate(body: BodyLike) -> ValidationReport:
     unused[elements.elements[elements.live]] = False
     inverted = flat = np.zeros(0, dtype=np.bool_)
     if isinstance(body, TetMesh):
-        flat, volumes = _is_flat(x[elements.elements[elements.live]]), body.volumes
+        with np.errstate(over="ignore", invalid="ignore"):
+            corners = x[elements.elements[elements.live]]
+            sides = corners[:, 1:] - corners[:, :1]
+            size = np.abs(sides).max(axis=(1, 2), initial=0.0)
+            sides /= np.where(size > 0.0, size, 1.0)[:, None, None]  # no unit under- or overflows
+            flat, volumes = np.abs(np.linalg.det(sides)) <= 6.0 * ZERO_AREA, body.volumes
         # Files follow either winding, consistently: inverted tets are the minority.
         minority = 1.0 if (volumes > 0.0).sum() < (volumes < 0.0).sum() else -1.0
         inverted = (volumes * minority > 0.0) & ~flat
+    p, q, r = (x[faces[:, k]] for k in range(3))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        longest = np.max([np.abs(q - p).max(axis=1), np.abs(r - q).max(axis=1), np.abs(p - r).max(axis=1)], axis=0)
+        scale = np.where(longest > 0.0, longest, 1.0)[:, None]  # sizes of 1e-200 and 1e200 must not under- or overflow
+        u, v = (q - p) / scale, (r - p) / scale
+        area = 0.5 * np.linalg.norm(np.cross(u, v), axis=1)
+        degenerate = area <= ZERO_AREA * np.max([(e**2).sum(axis=1) for e in (u, v, u - v)], axis=0)
     defects: dict[str, Bools] = {
         "open_edges": adjacency.open_edges,
         "nonmanifold_edges": adjacency.nonmanifold_edges,
         "flipped_edges": adjacency.flipped_edges,
-        "degenerate_faces": _is_degenerate(x, faces),
+        "degenerate_faces": degenerate,
         "repeated_index_faces": repeats,
         "doubled_faces": _is_copy(np.sort(faces, axis=1)) & ~repeats,
         "duplicate_vertices": _is_copy(x + 0.0),  # + 0.0: minus zero is zero
@@ -120,10 +131,10 @@ def validate(body: BodyLike) -> ValidationReport:
             kind = name.rpartition("_")[2]
             first[name] = adjacency.edges[row].tolist() if kind == "edges" else [int(ids[kind][row])]
     return ValidationReport(
-        kind="tets" if tets else "triangles",
+        kind="tets" if isinstance(body, TetMesh) else "triangles",
         vertices=len(x),
         triangles=len(faces),
-        tets=len(body) if tets else 0,
+        tets=len(body) if isinstance(body, TetMesh) else 0,
         closed=adjacency.is_closed,
         oriented=adjacency.is_oriented,
         inside_out=adjacency.is_oriented and surface.volume < 0.0,
@@ -131,27 +142,6 @@ def validate(body: BodyLike) -> ValidationReport:
         first=first,
         **{name: int(mask.sum()) for name, mask in defects.items()},
     )
-
-
-def _is_degenerate(x: Floats, faces: Ints) -> Bools:
-    """Mask of the triangles of zero area."""
-    p, q, r = (x[faces[:, k]] for k in range(3))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        longest = np.max([np.abs(q - p).max(axis=1), np.abs(r - q).max(axis=1), np.abs(p - r).max(axis=1)], axis=0)
-        scale = np.where(longest > 0.0, longest, 1.0)[:, None]  # sizes of 1e-200 and 1e200 must not under- or overflow
-        u, v = (q - p) / scale, (r - p) / scale
-        area = 0.5 * np.linalg.norm(np.cross(u, v), axis=1)
-        longest_sq = np.max([(e**2).sum(axis=1) for e in (u, v, u - v)], axis=0)
-        return np.asarray(area <= ZERO_AREA * longest_sq)
-
-
-def _is_flat(corners: Floats) -> Bools:
-    """Mask of the tets (k, 4, 3) of zero volume."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        edges = corners[:, 1:] - corners[:, :1]
-        size = np.abs(edges).max(axis=(1, 2), initial=0.0)
-        edges /= np.where(size > 0.0, size, 1.0)[:, None, None]  # no unit under- or overflows
-        return np.asarray(np.abs(np.linalg.det(edges)) <= 6.0 * ZERO_AREA)
 
 
 def _is_copy(rows: NDArray[Any]) -> Bools:

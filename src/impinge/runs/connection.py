@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import impinge
-from impinge.errors import ClusterError, MissingExtra, OptionError
+from impinge.errors import ClusterError, OptionError, optional_module
 from impinge.runs import probe
 
 CONNECT_SECONDS = 30.0
@@ -25,11 +25,8 @@ SEND_SECONDS = 0.001
 
 
 def _dask() -> Any:
-    try:
-        import dask
-        import distributed
-    except ImportError as error:
-        raise MissingExtra("several workers need dask; install impinge[cluster]") from error
+    needed = "several workers need dask; install impinge[cluster]"
+    dask, distributed = (optional_module(name, needed) for name in ("dask", "distributed"))
     dask.config.set(
         {
             "distributed.admin.large-graph-warning-threshold": "1TB",  # contents travel with tasks on purpose

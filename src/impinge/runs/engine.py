@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from impinge.backend import jit
 from impinge.checks import as_whole
@@ -65,16 +65,19 @@ class ShardResult:
     counts: dict[str, int]
 
 
-class Shard(Protocol):
+Process = Callable[[Any, Any], ShardResult]
+
+
+@dataclass(frozen=True)
+class Shard:
     """Neighbouring frames or pairs."""
 
-    @property
-    def number(self) -> int:
-        """Number of the shard."""
+    number: int
 
     @property
     def nbytes(self) -> int:
         """Bytes of contents sent with the shard."""
+        return 0
 
 
 def identity(value: Any) -> Any:
@@ -88,7 +91,7 @@ class Work:
 
     load: Callable[[Any], Any]
     """Make the shared data of ``files`` or of ``contents()``."""
-    process: Callable[[Any, Any], ShardResult]
+    process: Process
     """Process (shared data, shard)."""
     files: Any
     contents: Callable[[], Any]
@@ -102,14 +105,6 @@ class Work:
     """Shards of a task at most."""
     by_reference: bool = False
     """Whether ``files`` only names files, and is small enough to travel with every task."""
-
-
-@dataclass(frozen=True)
-class _SharedFiles:
-    """Shared data that the worker loads from files."""
-
-    load: Callable[[Any], Any]
-    files: Any
 
 
 def cut(count: int) -> tuple[list[slice], int]:
@@ -150,7 +145,7 @@ class OnDask:
 
     def stream(self, work: Work, shards: Iterable[Shard]) -> Iterator[ShardResult]:
         """Keep two tasks per thread in flight and yield results as they arrive."""
-        from distributed import as_completed
+        from distributed import KilledWorker, as_completed
 
         tasks = _Tasks(self.client, work, shards, self.threads_each)
         futures: Any = as_completed(loop=self.client.loop)
@@ -162,32 +157,25 @@ class OnDask:
                 futures.update(tasks.fill(self._threads))
                 if not tasks.in_flight:
                     return
-                future = next(futures)
-                results = self._results_of(future)
-                tasks.end(future.key, visible=results is not None)
-            yield from results or ()
-
-    @staticmethod
-    def _results_of(future: Any) -> list[ShardResult] | None:
-        """Results of a task; None if its files are not visible to the worker."""
-        from distributed import KilledWorker
-
-        try:
-            results: list[ShardResult] = future.result()
-        except NotVisible:
-            return None
-        except ImpingeError:
-            raise
-        except KilledWorker as error:
-            raise ClusterError(
-                f"the task {future.key} ended {error.allowed_failures + 1} workers one after the other, perhaps for "
-                "lack of memory; give workers more memory, or remove those meshes, and run again to resume"
-            ) from error
-        except ImportError as error:
-            raise ClusterError(f"a worker lacks a package ({error}); install impinge[cluster] there") from error
-        finally:
-            future.release()
-        return results
+                future, results = next(futures), list[ShardResult]()
+                try:
+                    results = future.result()
+                except NotVisible:
+                    pass
+                except ImpingeError:
+                    raise
+                except KilledWorker as error:
+                    raise ClusterError(
+                        f"the task {future.key} ended {error.allowed_failures + 1} workers one after the other, "
+                        "perhaps for lack of memory; give workers more memory, or remove those meshes, and run again "
+                        "to resume"
+                    ) from error
+                except ImportError as error:
+                    raise ClusterError(f"a worker lacks a package ({error}); install impinge[cluster] there") from error
+                finally:
+                    future.release()
+                tasks.end(future.key, visible=bool(results))  # a task has at least one shard
+            yield from results
 
 
 class _Tasks:
@@ -229,7 +217,7 @@ class _Tasks:
         work, by_value = self._work, self._by_value
         if by_value not in self._shared:
             if work.by_reference and not by_value:
-                self._shared[by_value] = _SharedFiles(work.load, work.files)
+                self._shared[by_value] = functools.partial(work.load, work.files)
             else:
                 given = work.contents() if by_value else work.files
                 self._shared[by_value] = self._client.submit(
@@ -289,18 +277,14 @@ def _scheduler_errors(client: Any) -> Iterator[None]:
 
 
 def _run_task(
-    process: Callable[[Any, Any], ShardResult],
-    shared: Any,
-    inputs: dict[int, Any],
-    shards: list[Any],
-    threads: int | None,
+    process: Process, shared: Any, inputs: dict[int, Any], shards: list[Any], threads: int | None
 ) -> list[ShardResult]:
     """The task of a worker: process shards on ``threads`` kernel threads."""
     _retain_freed_memory()
     if threads is not None and jit.thread_count() != threads:
         jit.set_threads(threads)
-    if isinstance(shared, _SharedFiles):
-        shared = shared.load(shared.files)
+    if isinstance(shared, functools.partial):  # shared data that the worker loads from files
+        shared = shared()
     if inputs:
         shared = shared | inputs
     return [process(shared, shard) for shard in shards]
@@ -325,19 +309,13 @@ Engine = InProcess | OnDask
 
 
 def execute(
-    engine: Engine,
-    work: Work,
-    shards: Iterable[Shard],
-    store: Store,
-    counts: dict[str, int],
-    report: Callable[[], None],
+    engine: Engine, work: Work, shards: Iterable[Shard], store: Store, counts: Counter[str], report: Callable[[], None]
 ) -> None:
     """Process shards, commit their tables, and add to ``counts``; ``report`` is called first and after each shard."""
     report()
     for result in engine.stream(work, shards):
         store.commit(result.number, result.tables)
-        for name, value in result.counts.items():
-            counts[name] = counts.get(name, 0) + value
+        counts.update(result.counts)
         report()
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +19,8 @@ from impinge.detect.common.relation import Relation, relation_of
 from impinge.detect.common.results import Kind, TrianglePairs
 from impinge.errors import ImpingeError, MeshError
 from impinge.mesh.body import as_surface
-from impinge.runs.engine import ShardResult
-from impinge.runs.sources import FileRef, Item, Template, positions_in, template_of
+from impinge.runs.engine import Shard, ShardResult
+from impinge.runs.sources import FileRef, Item, positions_in, template_of
 from impinge.runs.store import encode, encode_rows, tally
 
 JOBS_CACHED = 4
@@ -34,10 +34,9 @@ CONTACT_COLUMNS = {"frame": "int64", "is_self": "bool", "triangle_a": "int32", "
 
 
 @dataclass(frozen=True)
-class FrameShard:
+class FrameShard(Shard):
     """Neighbouring frames."""
 
-    number: int
     first: int
     names: list[str]
     items_a: list[Item]
@@ -50,24 +49,14 @@ class FrameShard:
 
 
 @dataclass(frozen=True, eq=False)
-class BodySources:
-    """The bodies of a job, or references to their files."""
+class FrameBodies:
+    """The bodies of a job: templates, or references to their files before ``load_bodies``."""
 
     digest: str
-    a: FileRef | Template
-    b: FileRef | Template | None
+    a: Any
+    b: Any
     with_self: bool
     weld: bool | Literal["auto"]
-
-
-@dataclass(frozen=True, eq=False)
-class FrameBodies:
-    """The bodies of a job."""
-
-    digest: str
-    a: Template
-    b: Template | None
-    with_self: bool
 
 
 class FrameTracker:
@@ -100,7 +89,7 @@ _trackers: weakref.WeakKeyDictionary[FrameBodies, dict[int, FrameTracker]] = wea
 _lock = threading.Lock()
 
 
-def load_bodies(sources: BodySources) -> FrameBodies:
+def load_bodies(sources: FrameBodies) -> FrameBodies:
     """The bodies of a job, from the cache of this process if it holds them."""
     with _lock:
         cached = _bodies.get(sources.digest)
@@ -110,8 +99,7 @@ def load_bodies(sources: BodySources) -> FrameBodies:
         template_of(each, name="the body", weld=sources.weld) if isinstance(each, FileRef) else each
         for each in (sources.a, sources.b)
     )
-    assert a is not None
-    made = FrameBodies(sources.digest, a, b, sources.with_self)
+    made = replace(sources, a=a, b=b)
     with _lock:
         _bodies[sources.digest] = made
         while len(_bodies) > JOBS_CACHED:
@@ -172,6 +160,6 @@ def query_frames(bodies: FrameBodies, shard: FrameShard) -> ShardResult:
     return ShardResult(shard.number, tables, tally_frames(rows))
 
 
-def tally_frames(rows: list[dict[str, Any]]) -> dict[str, int]:
+def tally_frames(rows: list[dict[str, Any]]) -> Counter[str]:
     """Totals over rows of frames."""
     return tally(rows, "frames", "bad", "contacts", "self_contacts")

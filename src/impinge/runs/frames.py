@@ -22,7 +22,7 @@ from impinge.detect.common.results import TrianglePairs
 from impinge.errors import OptionError
 from impinge.runs import frame_work
 from impinge.runs.engine import Work, cut, engine_for, execute
-from impinge.runs.sources import Frames, Template, by_value, file_ref, frames_of, positions_in, template_of
+from impinge.runs.sources import Frames, by_value, file_ref, frames_of, positions_in, template_of
 from impinge.runs.store import Store, in_folder, parquet, read_table
 
 SMALL = 500_000_000
@@ -84,29 +84,19 @@ class FramesRun(Run):
     def at(self, frame: int) -> list[TrianglePairs]:
         """Pairs of one frame, computed again: with the other body, and with itself."""
         job = self._job
-        tracker = frame_work.FrameTracker(frame_work.FrameBodies(job.digest, job.a, job.b, job.with_self))
+        tracker = frame_work.FrameTracker(job)
         sources = ((job.frames, job.a), (job.frames_b, job.b))
-        x_a, x_b = (
-            None
-            if frames is None or template is None
-            else positions_in(by_value(frames.items[frame], template), template)
-            for frames, template in sources
-        )
-        assert x_a is not None
-        tracker.move(x_a, x_b)
+        x: Any = [each and positions_in(by_value(each.items[frame], body), body) for each, body in sources]
+        tracker.move(*x)
         return [found for found in tracker.query()[1:] if found is not None]
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
+class _Job(frame_work.FrameBodies):
     """Inputs of a run."""
 
-    digest: str
-    a: Template
-    b: Template | None
     frames: Frames
     frames_b: Frames | None
-    with_self: bool
 
 
 def map_frames(
@@ -180,8 +170,8 @@ def map_frames(
     digests = [template_a.digest(), frames_a.digest(), str(own)]
     digests += [each.digest() if each is not None else "none" for each in (template_b, frames_b)]
     digest = hashlib.sha256(" ".join(digests).encode()).hexdigest()[:32]
-    job = _Job(digest, template_a, template_b, frames_a, frames_b, own)
-    sources = frame_work.BodySources(digest, template_a, template_b, own, weld)
+    job = _Job(digest, template_a, template_b, own, weld, frames_a, frames_b)
+    sources = frame_work.FrameBodies(digest, template_a, template_b, own, weld)
     files = [file_ref(each) if isinstance(each, str | os.PathLike) else None for each in (a, against)]
     by_file = replace(sources, a=files[0] or template_a, b=files[1] or template_b)
     shards, max_shards = cut(len(frames_a))
@@ -202,15 +192,14 @@ def map_frames(
             contextlib.closing(Store(folder, description)) as store,
             engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=is_small) as engine,
         ):
-            done, totals = store.done("frames"), frame_work.tally_frames(store.rows("frames"))
+            totals = frame_work.tally_frames(store.rows("frames"))
             resumed = totals["frames"]
             missing = (
                 frame_work.FrameShard(
                     number, rows.start, frames_a.names[rows], frames_a.items[rows],
                     None if frames_b is None else frames_b.items[rows],
                 )
-                for number, rows in enumerate(shards)
-                if number not in done
+                for number, rows in store.missing("frames", shards)
             )  # fmt: skip
 
             def report() -> None:
@@ -221,7 +210,7 @@ def map_frames(
 
             execute(engine, work, missing, store, totals, report)
             store.finish(totals)
-            return FramesRun(folder, totals, resumed, job)
+            return FramesRun(folder, dict(totals), resumed, job)
 
     try:
         return in_folder(out, run)
@@ -231,5 +220,5 @@ def map_frames(
 
 def _inlined(shard: frame_work.FrameShard, job: _Job) -> frame_work.FrameShard:
     """A shard with positions instead of files."""
-    items_b = None if shard.items_b is None or job.b is None else [by_value(each, job.b) for each in shard.items_b]
+    items_b = None if shard.items_b is None else [by_value(each, job.b) for each in shard.items_b]
     return replace(shard, items_a=[by_value(each, job.a) for each in shard.items_a], items_b=items_b)

@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,15 @@ from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.detect.common.relation import relation_of
 from impinge.detect.common.results import TrianglePairs
-from impinge.errors import ImpingeError, MeshError
+from impinge.errors import MeshError
 from impinge.mesh.body import as_surface
-from impinge.mesh.tri_mesh import TriMesh
 from impinge.queries import overlap_volume, penetrating_vertices
-from impinge.runs.engine import Engine, ShardResult, Work, cut, engine_for, execute, identity
+from impinge.runs.engine import Engine, Shard, ShardResult, Work, cut, engine_for, execute, identity
 from impinge.runs.frame_work import KINDS
 from impinge.runs.frames import Progress, Run
 from impinge.runs.parts import Part, Parts, clear_parts, part_by_value, parts_of, read_part, surface_of
-from impinge.runs.sources import Template, Unreadable
-from impinge.runs.store import Store, encode_rows, in_folder, parquet, read_table, schema_of, tally
+from impinge.runs.sources import Template, Unreadable, or_reason
+from impinge.runs.store import Store, encode_rows, in_folder, measured, parquet, read_table, schema_of, tally
 
 SMALL = 200
 """Parts up to which one process is as fast as starting workers."""
@@ -127,12 +127,9 @@ def map_pairs(
         ):
             _measure_boxes(listed, store, engine)
             rows = store.rows("parts")
-            near = listed.filtered(
-                overlapping_boxes(
-                    np.array([row["low"] or [np.inf] * 3 for row in rows], dtype=np.float64),
-                    np.array([row["high"] or [-np.inf] * 3 for row in rows], dtype=np.float64),
-                )
-            )
+            low = np.array([row["low"] or [np.inf] * 3 for row in rows], dtype=np.float64)
+            high = np.array([row["high"] or [-np.inf] * 3 for row in rows], dtype=np.float64)
+            near = listed.filtered(overlapping_boxes(low, high))
             totals = _tally_pairs(store.rows("pairs"))
             resumed = totals["near"]
 
@@ -142,9 +139,9 @@ def map_pairs(
                     progress(Progress(done, len(near), contacts, bad, engine.workers, resumed))
 
             _test_pairs(listed, near, resolution, store, engine, totals, report)
-            totals |= {"parts": len(rows), "bad": sum(row["error"] is not None for row in rows)}
+            totals.update({"parts": len(rows), "bad": sum(row["error"] is not None for row in rows)})
             store.finish(totals)
-            return PairsRun(folder, totals, resumed, listed)
+            return PairsRun(folder, dict(totals), resumed, listed)
 
     try:
         return in_folder(out, run)
@@ -155,67 +152,50 @@ def map_pairs(
 # boxes ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Box:
-    """Bounding box of a part."""
-
-    triangles: int
-    low: list[float]
-    high: list[float]
+Box = dict[str, Any]
+"""Triangles and bounding box of a part: the last columns of its row."""
 
 
 @dataclass(frozen=True)
-class _BoxShard:
-    number: int
+class _BoxShard(Shard):
     first: int
     names: list[str]
-    parts: list[Part | _Box]
-    nbytes: int = 0
+    parts: list[Part | Box]
 
 
 def _measure_boxes(parts: Parts, store: Store, engine: Engine) -> None:
     """Fill the table of parts. Boxes of bodies are computed here: smaller to send than the bodies."""
-    done = store.done("parts")
     rows_of_shards, max_shards = cut(len(parts))
     shards = [
         _BoxShard(
             number, rows.start, parts.names[rows],
             [_box_by_value(part) if isinstance(part, Template) else part for part in parts.items[rows]],
         )
-        for number, rows in enumerate(rows_of_shards)
-        if number not in done
+        for number, rows in store.missing("parts", rows_of_shards)
     ]  # fmt: skip
 
     def inlined(shard: _BoxShard) -> _BoxShard:
         return replace(shard, parts=[_box_by_value(part) for part in shard.parts])
 
     work = Work(identity, _do_boxes, None, lambda: None, inlined, max_shards=max_shards)
-    execute(engine, work, shards, store, {}, lambda: None)
+    execute(engine, work, shards, store, Counter(), lambda: None)
 
 
-def _box_of(part: Part | _Box) -> _Box:
-    if isinstance(part, _Box):
+def _box_of(part: Part | Box) -> Box:
+    if isinstance(part, dict):
         return part
     body = surface_of(part)
     low, high = body.bounds
-    return _Box(len(body), low.tolist(), high.tolist())
+    return {"triangles": len(body), "low": low.tolist(), "high": high.tolist()}
 
 
-def _box_by_value(part: Part | _Box) -> _Box | Unreadable:
-    try:
-        return _box_of(part if isinstance(part, _Box) else part_by_value(part))
-    except ImpingeError as error:
-        return Unreadable(str(error))
+def _box_by_value(part: Part | Box) -> Box | Unreadable:
+    return part if isinstance(part, dict) else or_reason(_box_of, part_by_value(part))
 
 
 def _do_boxes(_: None, shard: _BoxShard) -> ShardResult:
-    rows: list[dict[str, Any]] = []
-    for k, (name, part) in enumerate(zip(shard.names, shard.parts)):
-        rows.append({"part": shard.first + k, "name": name})
-        try:
-            rows[-1] |= asdict(_box_of(part))
-        except ImpingeError as error:
-            rows[-1]["error"] = str(error)
+    named = enumerate(zip(shard.names, shard.parts), shard.first)
+    rows = [measured({"part": number, "name": name}, _box_of, part) for number, (name, part) in named]
     return ShardResult(shard.number, {"parts": encode_rows(rows, PART_COLUMNS)}, {})
 
 
@@ -223,32 +203,28 @@ def _do_boxes(_: None, shard: _BoxShard) -> ShardResult:
 
 
 @dataclass(frozen=True)
-class _PairShard:
-    number: int
+class _PairShard(Shard):
     pairs: list[tuple[int, int]]
     names: dict[int, str]
     files: dict[int, Part]
     """Parts of these pairs that are read from files."""
     resolution: int
-    nbytes: int = 0
 
 
 def _test_pairs(
-    parts: Parts, near: NDArray[np.int64], resolution: int, store: Store, engine: Engine, totals: dict[str, int],
+    parts: Parts, near: NDArray[np.int64], resolution: int, store: Store, engine: Engine, totals: Counter[str],
     report: Callable[[], None],
 ) -> None:  # fmt: skip
     """Fill the table of pairs. Parts given as bodies travel once to each worker."""
-    done = store.done("pairs")
     given = {i: part for i, part in enumerate(parts.items) if isinstance(part, Template)}
     rows_of_shards, max_shards = cut(len(near))
 
     def shards() -> Iterator[_PairShard]:
-        for number, rows in enumerate(rows_of_shards):
-            if number not in done:
-                pairs = [(int(i), int(j)) for i, j in near[rows]]
-                used = sorted({i for pair in pairs for i in pair})
-                files = {i: parts.items[i] for i in used if i not in given}
-                yield _PairShard(number, pairs, {i: parts.names[i] for i in used}, files, resolution)
+        for number, rows in store.missing("pairs", rows_of_shards):
+            pairs = [(int(i), int(j)) for i, j in near[rows]]
+            used = sorted({i for pair in pairs for i in pair})
+            files = {i: parts.items[i] for i in used if i not in given}
+            yield _PairShard(number, pairs, {i: parts.names[i] for i in used}, files, resolution)
 
     work = Work(
         identity, _do_pairs, given, lambda: given, lambda shard: replace(shard, files={}),
@@ -258,19 +234,17 @@ def _test_pairs(
 
 
 def _do_pairs(given: dict[int, Part], shard: _PairShard) -> ShardResult:
-    rows: list[dict[str, Any]] = []
-    for i, j in shard.pairs:
-        rows.append({"a": i, "b": j, "name_a": shard.names[i], "name_b": shard.names[j]})
-        try:
-            a, b = (surface_of(given[k] if k in given else shard.files[k]) for k in (i, j))
-            rows[-1] |= _measured(a, b, shard.resolution)
-        except ImpingeError as error:
-            rows[-1]["error"] = str(error)
+    names, parts = shard.names, {**shard.files, **given}
+    rows = [
+        measured({"a": i, "b": j, "name_a": names[i], "name_b": names[j]}, _test, parts[i], parts[j], shard.resolution)
+        for i, j in shard.pairs
+    ]
     return ShardResult(shard.number, {"pairs": encode_rows(rows, PAIR_COLUMNS)}, _tally_pairs(rows))
 
 
-def _measured(a: TriMesh, b: TriMesh, resolution: int) -> dict[str, Any]:
+def _test(part_a: Part, part_b: Part, resolution: int) -> dict[str, Any]:
     """Columns of a pair; volume and depth are absent if a body is not closed, depth if no vertex is inside."""
+    a, b = surface_of(part_a), surface_of(part_b)
     pairs = BoxTree(a, b).query()
     relation = relation_of(pairs, a, b)
     row: dict[str, Any] = {"collides": relation != "disjoint", "relation": relation, "contacts": len(pairs)}
@@ -285,5 +259,5 @@ def _measured(a: TriMesh, b: TriMesh, resolution: int) -> dict[str, Any]:
     return {name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in row.items()}
 
 
-def _tally_pairs(rows: list[dict[str, Any]]) -> dict[str, int]:
+def _tally_pairs(rows: list[dict[str, Any]]) -> Counter[str]:
     return tally(rows, "near", "bad_pairs", "contacts")

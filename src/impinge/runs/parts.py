@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Bools
-from impinge.errors import FileError, ImpingeError, MeshError, OptionError
+from impinge.errors import FileError, MeshError, OptionError
 from impinge.io.sequence import is_mesh_file, natural_order
 from impinge.mesh.body import as_surface
 from impinge.mesh.transform import transform_points
 from impinge.mesh.tri_mesh import TriMesh
-from impinge.runs.sources import FileRef, NotVisible, Template, Unreadable, changed, file_ref, template_of
+from impinge.runs.sources import FileRef, Template, Unreadable, file_ref, or_reason, template_of
 
 TRIANGLES_CACHED = 20_000_000
 """Triangles of cached parts per worker, about 2 GB with their trees."""
@@ -130,12 +130,7 @@ def read_part(part: Part) -> Template:
 
 def part_by_value(part: Part) -> Template | Unreadable:
     """The part itself, or the reason why it cannot be read."""
-    try:
-        return read_part(part)
-    except NotVisible as error:
-        return changed(error)
-    except ImpingeError as error:
-        return Unreadable(str(error))
+    return or_reason(read_part, part)
 
 
 # cache of a worker ------------------------------------------------------------------------------------

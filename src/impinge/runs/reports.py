@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from impinge.detect.common.results import TrianglePairs
 from impinge.errors import FileError
 from impinge.runs.frames import FramesRun, Progress, Run
-from impinge.runs.pairs import PairsRun
-from impinge.runs.store import write_bytes
+from impinge.runs.pairs import PAIR_COLUMNS, PairsRun
+from impinge.runs.store import csv_bytes, write_bytes
 from impinge.view.labels import counted, relation_label
 from impinge.view.picture import pair_items
-from impinge.view.rendering import render
+from impinge.view.rendering import DrawItem, render
 from impinge.view.report import Page, Tone
 
 WORST = 3
@@ -109,11 +107,7 @@ def _write(run: Run, target: Path, table: Any, arrays: Callable[[], dict[str, An
     if ending not in FILE_ENDINGS:
         return
     if ending == ".csv":
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.column_names)
-        writer.writerows(["" if value is None else value for value in row.values()] for row in table.to_pylist())
-        data = text.getvalue().encode(errors="backslashreplace")
+        data = csv_bytes(table.column_names, (row.values() for row in table.to_pylist()))
     else:
         file = io.BytesIO()
         np.savez_compressed(file, **arrays())
@@ -152,11 +146,11 @@ def _begin(run: Run, title: str, what: str, tiles: tuple[str, ...], inputs: list
         f"{counted(colliding, what)} collide{'s' if colliding == 1 else ''}." if colliding else f"No {what} collides."
     )
     tone: Tone = "unsure" if bad else "hit" if colliding else "clear"
+    sure = "This is certain: every pair of triangles was decided exactly."
     if bad:
         missing = counted(bad, f"{what} could not be read and is", f"{what}s could not be read and are")
-        page.verdict(f"{found} {missing} excluded from the result.", tone)
-    else:
-        page.verdict(f"{found} This is certain: every pair of triangles was decided exactly.", tone)
+        sure = f"{missing} excluded from the result."
+    page.verdict(f"{found} {sure}", tone)
     page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in tiles)
     page.section("Input")
     page.facts(inputs)
@@ -177,9 +171,8 @@ def _end(page: Page, bad: list[tuple[str, str]], heading: str, command: str) -> 
     return page
 
 
-def _add_picture(page: Page, found: TrianglePairs, names: tuple[str, ...], caption: str, *, sides: bool) -> None:
-    """Add a picture of pairs, from several directions if ``sides``."""
-    items = pair_items(found, names)
+def add_picture(page: Page, items: Iterator[DrawItem], caption: str, *, sides: bool) -> None:
+    """Add a picture, from several directions if ``sides``."""
     if sides:
         page.views(items, caption)
     else:
@@ -203,7 +196,7 @@ def frames_report(run: FramesRun, *, inputs: list[tuple[str, str]], command: str
             for found in filter(len, run.at(number)):
                 other = "with itself" if len(found.bodies) == 1 else "with the other body"
                 caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {other}"
-                _add_picture(page, found, run.names, caption, sides=place == 0)
+                add_picture(page, pair_items(found, run.names), caption, sides=place == 0)
     return _end(page, bad_rows(frames, "name"), "Unreadable frames", command)
 
 
@@ -226,16 +219,13 @@ def write_pairs(run: PairsRun, target: Path) -> None:
     table = run.pairs()
 
     def arrays() -> dict[str, Any]:
-        columns: dict[str, Any] = {}
-        for name in table.column_names:
-            if name in ("name_a", "name_b", "relation", "error"):
-                columns[name] = _texts(table, name)
-            elif name in ("volume", "volume_error", "depth"):
-                columns[name] = _column(table, name)
-            else:
-                filled = table.column(name).fill_null(False if name == "collides" else 0)
-                columns[name] = filled.to_numpy(zero_copy_only=False)
-        return columns
+        zero = {"bool": False, "int64": 0, "float64": np.nan}
+        return {
+            name: _texts(table, name)
+            if kind == "string"
+            else table.column(name).fill_null(zero[kind]).to_numpy(zero_copy_only=False)
+            for name, kind in PAIR_COLUMNS.items()
+        }
 
     _write(run, target, table, arrays)
 
@@ -257,7 +247,7 @@ def pairs_report(run: PairsRun, *, inputs: list[tuple[str, str]], command: str) 
         for place, row in enumerate(rows[:WORST]):
             contacts = f": {counted(row['contacts'], 'contact')}" if row["contacts"] else ""
             names, caption = (row["name_a"], row["name_b"]), f"{pair_in_words(row)}{contacts}"
-            _add_picture(page, run.at(row["a"], row["b"]), names, caption, sides=place == 0)
+            add_picture(page, pair_items(run.at(row["a"], row["b"]), names), caption, sides=place == 0)
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")
     return _end(page, bad, "Unreadable parts and unresolved pairs", command)
 

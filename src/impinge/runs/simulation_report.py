@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from impinge.checks import Floats
 from impinge.mesh.tri_mesh import TriMesh
+from impinge.runs.reports import add_picture
 from impinge.runs.simulation_run import SimulationRun
 from impinge.view.labels import counted
 from impinge.view.picture import BODY_COLOURS, EDGES_BELOW, contact_items
-from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, render, render_views
+from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, render_views
 from impinge.view.report import Page
 from impinge.world.world import World
 
@@ -58,7 +58,14 @@ def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[
     """A page with verdict, totals, recording, pictures and charts of a run."""
     table = run.table()
     page = Page(title)
-    page.verdict(_verdict(table, run.frame_count), "plain" if table["complete"].all() else "unsure")
+    touched, short = int((table["contacts"] > 0).sum()), int((table["complete"] == 0).sum())
+    met = "There were no contacts."
+    if touched:
+        met = f"The bodies were in contact in {touched:,} of {counted(run.frame_count, 'frame')}"
+        met += f", at most {table['deepest'].max():.3g} m deep."
+    sure = f"The budget was exceeded in {counted(short, 'frame')}." if short else "All searches were complete."
+    verdict = f"{met} {sure}" if run.frame_count else "Nothing was simulated: these are the initial bodies."
+    page.verdict(verdict, "unsure" if short else "plain")
     page.section("Input")
     page.facts(inputs)
     page.section("Result")
@@ -73,10 +80,7 @@ def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[
         contacts = world.contacts()
         found = counted(len(contacts), "vertex or pair of triangles", "vertices or pairs of triangles")
         caption = f"{words}: frame {frame}, {found} in contact"
-        if frame == most and len(contacts):
-            page.views(contact_items(contacts), caption)
-        else:
-            page.picture(render(contact_items(contacts), caption), caption)
+        add_picture(page, contact_items(contacts), caption, sides=frame == most and len(contacts) > 0)
     if run.frame_count:
         page.section("Over time")
         for column, up in CHARTS:
@@ -85,19 +89,6 @@ def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[
     page.section("Command")
     page.command(command)
     return page
-
-
-def _verdict(table: dict[str, Floats], frames: int) -> str:
-    """Contacts of a run, and whether all searches were complete."""
-    if not frames:
-        return "Nothing was simulated: these are the initial bodies."
-    touched, short = int((table["contacts"] > 0).sum()), int((table["complete"] == 0).sum())
-    met = "There were no contacts"
-    if touched:
-        met = f"The bodies were in contact in {touched:,} of {counted(frames, 'frame')}"
-        met += f", at most {table['deepest'].max():.3g} m deep"
-    sure = f"The budget was exceeded in {counted(short, 'frame')}" if short else "All searches were complete"
-    return f"{met}. {sure}."
 
 
 def recording(run: SimulationRun) -> Iterator[Pixels]:

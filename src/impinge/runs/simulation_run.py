@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
-import io
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,8 +33,9 @@ import numpy as np
 import impinge
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError, OptionError
+from impinge.io.atomic import write_whole
 from impinge.runs.frames import Progress
-from impinge.runs.store import Store, in_folder, write_bytes, writing
+from impinge.runs.store import Store, csv_bytes, in_folder, write_bytes, writing
 from impinge.simulate.simulation import Simulation
 
 COLUMNS = (
@@ -126,7 +126,13 @@ def run_simulation(
             with writing(folder):
                 (folder / "frames").mkdir(exist_ok=True)
                 (folder / "timings.csv").touch()
-            resumed, contacts = _restore(simulation, folder), 0
+            resumed = contacts = 0
+            if (folder / STATE).exists():
+                simulation.restore(folder / STATE)
+                for path in (folder / _name(frame) for frame in range(simulation.frame + 1)):
+                    if not path.exists():
+                        raise FileError(f"{path} is missing; remove {folder} to start over, or choose another folder")
+                resumed = simulation.frame
             if not resumed:
                 _write_npz(folder / "bodies.npz", bodies)
                 _write_npz(folder / _name(0), _positions(simulation))
@@ -147,24 +153,13 @@ def run_simulation(
                 contacts += found.contacts
                 report()
             made = SimulationRun(folder, world.names, faces, simulation.frame, resumed)
-            write_bytes(folder / "frames.csv", _csv(made.table()))
+            table = made.table()
+            columns = ([(int if name in WHOLE_COLUMNS else float)(x) for x in table[name]] for name in COLUMNS)
+            write_bytes(folder / "frames.csv", csv_bytes(COLUMNS, zip(*columns)))
             store.finish({"frames": made.frame_count})
             return made
 
     return in_folder(out, run)
-
-
-def _restore(simulation: Simulation, folder: Path) -> int:
-    """Restore the last state; return its frame, 0 if there is none."""
-    if not (folder / STATE).exists():
-        return 0
-    simulation.restore(folder / STATE)
-    for frame in range(simulation.frame + 1):
-        if not (folder / _name(frame)).exists():
-            raise FileError(
-                f"{folder / _name(frame)} is missing; remove {folder} to start over, or choose another folder"
-            )
-    return simulation.frame
 
 
 def _name(frame: int) -> str:
@@ -177,14 +172,5 @@ def _positions(simulation: Simulation) -> dict[str, Floats]:
 
 
 def _write_npz(path: Path, arrays: dict[str, Any]) -> None:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    write_bytes(path, file.getvalue())
-
-
-def _csv(table: dict[str, Floats]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(zip(*([(int if name in WHOLE_COLUMNS else float)(x) for x in table[name]] for name in COLUMNS)))
-    return text.getvalue().encode()
+    with writing(path):
+        write_whole(path, lambda file: np.savez(file, **arrays))

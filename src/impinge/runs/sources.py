@@ -10,10 +10,10 @@ import functools
 import hashlib
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from impinge.mesh.body import as_body, weld_vertices
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh, check_elements
 
+Made = TypeVar("Made")
 ARCHIVES_CACHED = 2
 """Unpacked npz archives per process: one for each body."""
 
@@ -126,8 +127,7 @@ def template_of(source: Any, *, name: str, weld: bool | Literal["auto"] = "auto"
         x, elements = weld_vertices(content.vertices, content.elements)
         pick = np.sort(np.unique(content.vertices + 0.0, axis=0, return_index=True)[1])  # the order of weld_vertices
     try:
-        kind = "tets" if elements.shape[1] == 4 else "faces"
-        x, elements = check_elements(x, elements, columns=elements.shape[1], name=kind, validate="raise")
+        x, elements = check_elements(x, elements, elements.shape[1], "raise")
     except MeshError as error:
         found = str(error).partition("; pass ")[0].partition(", pass ")[0]
         raise MeshError(f"{path}: {found}; repair the file") from error
@@ -217,16 +217,14 @@ def _archive(file: FileRef) -> tuple[Any, Ints]:
 
 def by_value(item: Item, template: Template) -> Item:
     """The positions of a frame, or the reason why there are none."""
-    if not isinstance(item, FileRef):
-        return item
+    return or_reason(positions_in, item, template) if isinstance(item, FileRef) else item
+
+
+def or_reason(read: Callable[..., Made], *args: Any) -> Made | Unreadable:
+    """What ``read(*args)`` returns, or why it fails."""
     try:
-        return positions_in(item, template)
-    except NotVisible as error:
-        return changed(error)
+        return read(*args)
+    except NotVisible as error:  # the process that listed the file no longer sees it
+        return Unreadable(f"{error} was changed or removed during the run; run it again with another --out")
     except ImpingeError as error:
         return Unreadable(str(error))
-
-
-def changed(error: NotVisible) -> Unreadable:
-    """The reason for a file that the process which listed it no longer sees."""
-    return Unreadable(f"{error} was changed or removed during the run; run it again with another --out")

@@ -14,17 +14,20 @@ A process killed at any point leaves whole shards, and ``.tmp`` files that are n
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
 import re
 import shutil
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from impinge.errors import FileError, MissingExtra, OptionError
+from impinge.errors import FileError, ImpingeError, OptionError, optional_module
 from impinge.io.atomic import write_whole
 
 MANIFEST = "manifest.json"
@@ -41,14 +44,9 @@ def parquet() -> Any:
     MissingExtra
         If pyarrow is not installed.
     """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtra(
-            "results of a run are Parquet files, which need pyarrow; install impinge[cluster]"
-        ) from error
-    return pyarrow
+    needed = "results of a run are Parquet files, which need pyarrow; install impinge[cluster]"
+    optional_module("pyarrow.parquet", needed)
+    return optional_module("pyarrow", needed)
 
 
 def schema_of(types: dict[str, str]) -> Any:
@@ -75,14 +73,27 @@ def encode_rows(rows: list[Row], types: dict[str, str]) -> bytes:
     return encode({name: [row.get(name) for row in rows] for name in types}, types)
 
 
-def tally(rows: list[Row], count: str, bad: str, *summed: str) -> dict[str, int]:
+def measured(row: Row, measure: Callable[..., Row], *args: Any) -> Row:
+    """A row with the columns that ``measure(*args)`` returns, or with the message of its error."""
+    try:
+        return row | measure(*args)
+    except ImpingeError as error:
+        return row | {"error": str(error)}
+
+
+def tally(rows: list[Row], count: str, bad: str, *summed: str) -> Counter[str]:
     """Totals over rows: their number as ``count``, "colliding", sums of columns, and rows with an error as ``bad``."""
-    return {
-        count: len(rows),
-        "colliding": sum(bool(row.get("collides")) for row in rows),
-        **{name: sum(row.get(name) or 0 for row in rows) for name in summed},
-        bad: sum(row.get("error") is not None for row in rows),
-    }
+    totals = Counter({count: len(rows), "colliding": sum(bool(row.get("collides")) for row in rows)})
+    totals.update({name: sum(row.get(name) or 0 for row in rows) for name in summed})
+    totals[bad] = sum(row.get("error") is not None for row in rows)
+    return totals
+
+
+def csv_bytes(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
+    """A table as the bytes of a csv file."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([head, *rows])
+    return text.getvalue().encode(errors="backslashreplace")
 
 
 @contextlib.contextmanager
@@ -159,9 +170,10 @@ class Store:
             )
         self._manifest = held
 
-    def done(self, table: str) -> set[int]:
-        """Numbers of the committed shards."""
-        return {number for number, _ in _shard_files(self.folder / table)}
+    def missing(self, table: str, shards: list[slice]) -> list[tuple[int, slice]]:
+        """Number and rows of the shards that are not committed."""
+        done = {number for number, _ in _shard_files(self.folder / table)}
+        return [(number, rows) for number, rows in enumerate(shards) if number not in done]
 
     def commit(self, number: int, tables: dict[str, bytes]) -> None:
         """Write the tables of a shard; the last one commits it."""
