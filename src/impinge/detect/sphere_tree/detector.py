@@ -43,7 +43,7 @@ from numpy.typing import ArrayLike
 from impinge.backend.clock import now_ns
 from impinge.backend.stages import NO_STAGES, start_stages
 from impinge.budget import NEVER, Budget
-from impinge.checks import Cancel, Floats, Stats, as_choice, as_transform, as_whole, check_cancel
+from impinge.checks import Cancel, Floats, as_choice, as_transform, as_whole, check_cancel
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.results import Reason
 from impinge.detect.sphere_tree.contacts import SphereContacts
@@ -308,9 +308,19 @@ class SphereTree:
         if context.one_body is not None:
             spheres = (a.spheres._replace(one_body=context.one_body),) * 2
         surfaces = (a.orientation, a.x, a.faces, a.matrix), (b.orientation, b.x, b.faces, b.matrix)
-        found = {"certain": certain, "possible": possible, "level": reached, "pairs": pairs, "kind": kind}
-        found["tests"] = tests
-        result = self._result(budget, reason, stats, **found, spheres=spheres, surfaces=surfaces)
+        fields = {
+            "certain": certain,
+            "possible": possible,
+            "level": reached,
+            "tests": tests,
+            "pairs": pairs,
+            "kind": kind,
+        }
+        fields |= {"is_self": self.is_self, "spheres": spheres, "surfaces": surfaces, "bodies": self.bodies}
+        fields |= {"reason": reason, "complete": reason is None, "method": self.name, "stats": stats}
+        fields["elapsed_ms"] = 1e-6 * (now_ns() - budget.began_ns)
+        result = object.__new__(SphereContacts)  # the constructor would take microseconds longer
+        object.__setattr__(result, "__dict__", fields)
         if stages is not NO_STAGES:
             stages.done("list")
             stats.update(stages.times())
@@ -323,16 +333,11 @@ class SphereTree:
         reason: Reason | None = None if is_empty else "cancelled" if cancel and cancel.is_set() else "budget"
         possible = NO_PAIRS if is_empty else np.zeros((1, 2), dtype=np.int32)
         pairs, kind = (NO_PAIRS, NO_KINDS) if self.exact else (None, None)
-        stats: Stats = {"tests": 0, "outdated": not is_empty}
-        return self._result(budget, reason, stats, certain=NO_PAIRS, possible=possible, level=0, pairs=pairs, kind=kind)
-
-    def _result(self, budget: Budget, reason: Reason | None, stats: Stats, **found: Any) -> SphereContacts:
-        """A result without its constructor, which would take microseconds longer."""
-        found |= {"is_self": self.is_self, "bodies": self.bodies, "method": self.name, "stats": stats}
-        found |= {"reason": reason, "complete": reason is None, "elapsed_ms": 1e-6 * (now_ns() - budget.began_ns)}
-        result = object.__new__(SphereContacts)
-        object.__setattr__(result, "__dict__", found)
-        return result
+        return SphereContacts(
+            certain=NO_PAIRS, possible=possible, level=0, pairs=pairs, kind=kind, is_self=self.is_self, bodies=self.bodies,
+            complete=is_empty, reason=reason, method=self.name, stats={"tests": 0, "outdated": not is_empty},
+            elapsed_ms=1e-6 * (now_ns() - budget.began_ns),
+        )  # fmt: skip
 
     def skipped(self) -> SphereContacts:
         """The result of a query without any time: nothing is ruled out."""
