@@ -334,9 +334,9 @@ class SphereTree:
         possible = NO_PAIRS if is_empty else np.zeros((1, 2), dtype=np.int32)
         pairs, kind = (NO_PAIRS, NO_KINDS) if self.exact else (None, None)
         return SphereContacts(
-            certain=NO_PAIRS, possible=possible, level=0, pairs=pairs, kind=kind, is_self=self.is_self, bodies=self.bodies,
-            complete=is_empty, reason=reason, method=self.name, stats={"tests": 0, "outdated": not is_empty},
-            elapsed_ms=1e-6 * (now_ns() - budget.began_ns),
+            certain=NO_PAIRS, possible=possible, level=0, pairs=pairs, kind=kind, is_self=self.is_self,
+            bodies=self.bodies, complete=is_empty, reason=reason, method=self.name,
+            stats={"tests": 0, "outdated": not is_empty}, elapsed_ms=1e-6 * (now_ns() - budget.began_ns),
         )  # fmt: skip
 
     def skipped(self) -> SphereContacts:
