@@ -1058,8 +1058,8 @@ def test_bad_options_of_a_query(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": "random"}, "order is 'random', expected 'breadth' or 'priority'"),
-        ({"tracking": "magic"}, "tracking is 'magic', expected 'auto', 'paper', 'affine', 'refit' or 'bound'"),
+        ({"order": "random"}, "order is 'random', expected one of 'breadth', 'priority'"),
+        ({"tracking": "magic"}, "tracking is 'magic', expected one of 'auto', 'paper', 'affine', 'refit', 'bound'"),
         ({"tracking": "bound"}, "tracking='bound' needs a surface that is embedded in a coarse mesh"),
         ({"controls": 0}, "controls is 0, expected a whole number from 1"),
         ({"queue_limit": 0}, "queue_limit is 0, expected a whole number from 1"),
