@@ -52,7 +52,7 @@ class Growth:
         rows = rows[np.searchsorted(self.owner[rows], 0) :]
         return rows, np.bincount(self.owner[rows], minlength=self._level_start[-1] - self._level_start[-2])
 
-    def divide(self, rows: Wide, label: Wide, child_count: Wide) -> bool:
+    def divide(self, rows: Wide, child_count: Wide, label: Wide) -> bool:
         """Give open nodes children, ``label`` for each piece in ``rows``; False if no node has several."""
         child_count = np.where(child_count > 1, child_count, 0)
         if not child_count.any():
@@ -78,14 +78,11 @@ def draft_by_clusters(pieces: Pieces, points: Floats, *, branching: int, levels:
     """Divide pieces, whose corners are at ``points`` (p, 3, 3), into ``levels`` levels below the root."""
     tree = Growth(pieces, points)
     middle = middles(points)
-    rows, count = tree.rows()
-    tree.centres.append(balls_around(count, points))
-    for _ in range(levels):
-        child_count, label = cluster(count, middle[rows], branching)
-        if not tree.divide(rows, label, child_count):
-            break
+    for level in range(levels + 1):
         rows, count = tree.rows()
         tree.centres.append(balls_around(count, points[rows]))
+        if level == levels or not tree.divide(rows, *cluster(count, middle[rows], branching)):
+            break
     return tree.draft()
 
 

@@ -84,14 +84,9 @@ def _divide(middle, start, stop, label, branching):
                 if group_sq < best_sq:
                     best_sq, label[i] = group_sq, group
     _mean_of_groups(middle, start, stop, label, count, mean, size)
-    used = 0
-    for group in range(count):
-        if size[group]:
-            size[group] = used
-            used += 1
-    for i in range(start, stop):
-        label[i] = size[label[i]]
-    return used
+    rank = np.cumsum(np.minimum(size, 1))
+    label[start:stop] = rank[label[start:stop]] - 1
+    return rank[-1]
 
 
 @kernel(parallel_from=2)

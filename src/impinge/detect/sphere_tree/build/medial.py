@@ -86,7 +86,7 @@ def draft_by_medial_axis(
         _, count = tree.rows()
         clusters = _grow(body, tree, rows, cluster(count, middles(tree.points[rows]), branching)[1], None)
         label, child_count, centre, error = _better(tree.owner[rows], medial, clusters)
-        if not tree.divide(rows, label, child_count):
+        if not tree.divide(rows, child_count, label):
             break
         is_new = np.repeat(child_count > 1, child_count)
         tree.centres.append(centre[is_new])
@@ -212,8 +212,7 @@ def _better(owner: Wide, medial: _Set, clusters: _Set) -> tuple[Wide, Wide, Floa
     Returns the child of each piece, the number of children, and centres and errors of all children.
     """
     node_count = int(owner.max()) + 1
-    worst = np.zeros((2, node_count))
-    count = np.zeros((2, node_count), dtype=np.int64)
+    worst, count = np.zeros((2, node_count)), np.zeros((2, node_count), dtype=np.int64)
     for k, each in enumerate((medial, clusters)):
         np.maximum.at(worst[k], each.node, each.error)
         count[k] = np.bincount(each.node, minlength=node_count)

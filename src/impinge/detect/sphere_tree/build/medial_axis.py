@@ -51,8 +51,7 @@ def surface_samples(body: TriMesh, count: int, rng: np.random.Generator) -> Floa
     triangle = np.minimum(np.searchsorted(ends, at, side="right"), len(ends) - 1)
     u, v = rng.random((2, count))
     weight = np.stack([1.0 - np.sqrt(u), np.sqrt(u) * (1.0 - v), np.sqrt(u) * v], axis=1)
-    sample: Floats = np.einsum("ij,ijk->ik", weight, corner[triangle])
-    return sample
+    return np.asarray(np.einsum("ij,ijk->ik", weight, corner[triangle]))
 
 
 def medial_spheres(body: TriMesh, forming: Floats) -> MedialSpheres:

@@ -47,8 +47,7 @@ def corner_points(corner: Floats, triangle: Floats) -> Floats:
 
 def edge_lengths(points: Floats) -> Floats:
     """Lengths of the edges opposite to the corners, shape (p, 3)."""
-    lengths: Floats = np.linalg.norm(points[:, [1, 2, 0]] - points[:, [2, 0, 1]], axis=2)
-    return lengths
+    return np.asarray(np.linalg.norm(points[:, [1, 2, 0]] - points[:, [2, 0, 1]], axis=2))
 
 
 def bisect(pieces: Pieces, points: Floats, rows: NDArray[np.int64]) -> tuple[Pieces, NDArray[np.int64]]:

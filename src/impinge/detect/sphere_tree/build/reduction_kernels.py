@@ -61,9 +61,7 @@ def merge(need, branching, chosen):
             group_of[owner] = count
             sphere[count] = owner
             count += 1
-        group = group_of[owner]
-        for i in range(sphere_count):
-            group_need[group, i] = max(group_need[group, i], need[i, j])
+        group_need[group_of[owner]] = np.maximum(group_need[group_of[owner]], need[:, j])
     cost = np.full((count, count), math.inf)
     for g in range(count):
         for h in range(g):
@@ -80,8 +78,7 @@ def merge(need, branching, chosen):
         alive[best_g] = False
         left -= 1
         sphere[best_h], _ = _union_cost(group_need[best_g], group_need[best_h])
-        for i in range(sphere_count):
-            group_need[best_h, i] = max(group_need[best_h, i], group_need[best_g, i])
+        group_need[best_h] = np.maximum(group_need[best_h], group_need[best_g])
         for g in range(count):
             if alive[g] and g != best_h:
                 _, joined = _union_cost(group_need[g], group_need[best_h])
@@ -174,8 +171,7 @@ def expand(need, branching, chosen):
     for i in range(need.shape[0]):
         worst = need[i].max()
         if worst < high:
-            high = worst
-            chosen[0] = i
+            high, chosen[0] = worst, i
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         count = _cover(need, middle, branching, trial)
@@ -274,9 +270,7 @@ def label_pieces(points, owner, centre, radius_sq, count, label, straddles):
     """Give each piece to the ball of its node that its middle is in; say where corners belong to different balls."""
     for i in prange(len(owner)):
         n = owner[i]
-        middle = np.zeros(3)
-        for k in range(3):
-            middle[k] = (points[i, 0, k] + points[i, 1, k] + points[i, 2, k]) / 3.0
+        middle = (points[i, 0] + points[i, 1] + points[i, 2]) / 3.0
         label[i] = _least_power(middle, centre[n], radius_sq[n], count[n])
         for corner in range(3):
             straddles[i] |= _least_power(points[i, corner], centre[n], radius_sq[n], count[n]) != label[i]

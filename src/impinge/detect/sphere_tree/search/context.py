@@ -42,19 +42,17 @@ class SearchContext:
         self.reserve[:] = first_reserve() if reserve is None else reserve
         self.returned = 0
         """When the last query was about to return; 0 if that says nothing."""
-        size, most_blocks = FIRST_SIZE, max(tree.layout.most_blocks for tree in trees)
-        while size < 16 * most_blocks:
-            size *= 2
+        most_blocks = max(tree.layout.most_blocks for tree in trees)
+        size = max(FIRST_SIZE, 1 << (16 * most_blocks - 1).bit_length())
         arrays: tuple[NDArray[Any], ...] = (
             np.zeros(size, dtype=np.int64), np.zeros(size if by_depth else 0),
             np.zeros(size, dtype=np.int64), np.zeros((size, 2), dtype=np.int32),
             np.zeros((FIRST_WAITING, 2), dtype=np.int32), trees[0].descriptor, trees[1].descriptor,
             trees[0].layout.child_count, trees[1].layout.child_count,
+            *(TWO_BODIES if one_body is None else one_body.arrays),
         )  # fmt: skip
         for k, array in enumerate(arrays):
             self._put(2 * k, array)
-        for k, array in enumerate(TWO_BODIES if one_body is None else one_body.arrays):
-            self._put(places.RANGE_AT + 2 * k, array)
         entry_ns = HEAP_PAIR_NS if by_depth else ENTRY_NS
         self._context[places.ENTRY_NS : places.RESERVE] = entry_ns, FOUND_NS, queue_limit, most_blocks, sorts, by_depth
         self.level: int | None = None

@@ -66,11 +66,10 @@ def search(context, most_tests, began, end, until, returned, is_resumed):
     a_in_time = t.track_root(tree_a, deadline - t.root_ns(tree_b))  # one without the other is of no use
     b_in_time = t.track_root(tree_b, deadline if a_in_time else 0)
     in_time = a_in_time and b_in_time
-    if not is_resumed:
-        if by_depth:
-            deepest.begin(context, in_time)
-        else:
-            breadth.begin(context)
+    if not is_resumed and by_depth:
+        deepest.begin(context, in_time)
+    elif not is_resumed:
+        breadth.begin(context)
     reason = c.OUT_OF_TIME
     if in_time and by_depth:
         reason = deepest.traverse(context, most_tests, until, deadline)

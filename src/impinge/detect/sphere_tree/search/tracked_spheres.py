@@ -136,7 +136,7 @@ class TrackedSpheres:
         self._token, self._followed = token, followed
         spare, spare_address = self._spare, self._spare_address
         if spare is None or is_shared(spare, holders=2) or is_shared(spare[0]):
-            spare = Spheres.empty(self.layout)
+            spare = Spheres(np.zeros(self.spheres.sphere.shape), self.layout)
             spare_address = address_of(spare.sphere)
         self.spheres, self._spare = spare, self.spheres
         self._address, self._spare_address = spare_address, self._address

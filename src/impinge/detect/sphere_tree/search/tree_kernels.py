@@ -127,9 +127,7 @@ def begin_state(tree):
         motion[SIZE, 0] = max(motion[SIZE, 1], largest_coordinate(x) + motion[HANDLE])
         motion[SIZE, 2] = tree[NOW]
         if tree[TRIPLE_AT + 1] > 0:
-            controls = controls_of(tree)
-            for i in range(len(x)):
-                controls[i, 0], controls[i, 1], controls[i, 2] = x[i, 0], x[i, 1], x[i, 2]
+            controls_of(tree)[: len(x)] = x
 
 
 @compiled

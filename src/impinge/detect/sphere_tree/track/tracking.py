@@ -99,14 +99,9 @@ class Spheres(NamedTuple):
     """Which spheres of one body share a vertex (``self_search.OneBody``); None for two bodies."""
 
     @classmethod
-    def empty(cls, layout: Layout) -> Spheres:
-        """Room for the spheres of a tree."""
-        return cls(np.zeros((layout.block_count, 4, WIDTH)), layout)
-
-    @classmethod
     def at_rest(cls, layout: Layout) -> Spheres:
         """The spheres of a tree as they were built."""
-        made, slot = cls.empty(layout), layout.node_slot
+        made, slot = cls(np.zeros((layout.block_count, 4, WIDTH)), layout), layout.node_slot
         made.sphere[slot // WIDTH, :3, slot % WIDTH] = layout.tree.centre
         made.sphere[slot // WIDTH, 3, slot % WIDTH] = layout.tree.radius
         return made
