@@ -30,13 +30,22 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     """Pack every module and data file, no tests, no caches."""
     names = set(zipfile.ZipFile(wheel).namelist())
     package = ROOT / "src"
-    wanted = {
-        str(path.relative_to(package)) for path in package.rglob("*") if path.suffix in {".py", ".json", ".typed"}
-    }
+    endings = {".py", ".pyi", ".json", ".typed", ".html"}
+    wanted = {str(path.relative_to(package)) for path in package.rglob("*") if path.suffix in endings}
 
     assert wanted <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"impinge"}
     assert not [name for name in names if "__pycache__" in name or Path(name).name.startswith("test_")]
+
+
+def test_the_wheel_is_imported_as_a_zip(wheel):
+    """List public names from inside of an archive."""
+    code = "import impinge; print(len(impinge.__all__))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(wheel)}, capture_output=True, text=True
+    )
+
+    assert int(done.stdout) > 80, done.stderr
 
 
 def test_the_wheel_has_no_benchmark_code(wheel):

@@ -13,14 +13,13 @@ imported at its first use, and ``import impinge`` costs a few milliseconds.
 
 import re
 from importlib import import_module
-from pathlib import Path
 
 __version__ = "0.1.0"
 
 _MODULE_OF = {
     name: module
     for module, name in re.findall(
-        r"^from (\S+) import (\w+) as \w+$", Path(__file__).with_suffix(".pyi").read_text("utf-8"), re.MULTILINE
+        r"^from (\S+) import (\w+) as \w+$", __spec__.loader.get_data(f"{__file__[:-3]}.pyi").decode(), re.MULTILINE
     )
 }
 """The module that defines each public name."""

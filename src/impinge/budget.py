@@ -45,6 +45,9 @@ class Budget:
         if max_tests is not None:
             self.tests = min(as_whole(max_tests, "max_tests", remedy=", or None for no limit"), NEVER)
 
+    def __repr__(self) -> str:
+        return f"Budget(budget_ms={self.budget_ms}, max_tests={self.max_tests})"
+
     def deadline_ns(self, began_ns: int) -> int:
         """The time at which a query that began at ``began_ns`` has to return; ``NEVER`` without a limit."""
         if self.budget_ms is None:

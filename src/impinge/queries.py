@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, NoReturn, TypeAlias, cast
 
@@ -211,6 +211,10 @@ class Report:
             volume = volume_gradient(*self.bodies, rule="winding")
             contacts = contacts_from_volume(volume, *self.bodies) if volume.volume > 0.0 else contacts
         return contacts.rows([int(np.argmax(contacts.depth))]) if len(contacts) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the fields alone; curves, overlap and deepest contact are computed again."""
+        return {f.name: self.__dict__[f.name] for f in fields(self)}
 
     def __bool__(self) -> bool:
         """Whether they collide."""
@@ -565,7 +569,7 @@ def sphere_contacts(
     --------
     >>> import impinge
     >>> a, b = impinge.shapes.icosphere(2), impinge.shapes.icosphere(2, center=(1.5, 0.0, 0.0))
-    >>> found = impinge.sphere_contacts(a, b, max_tests=10_000, exact=True)
+    >>> found = impinge.sphere_contacts(a, b, max_tests=100_000, exact=True)
     >>> found.complete, len(found.pairs) == len(impinge.triangle_pairs(a, b))
     (True, True)
     """

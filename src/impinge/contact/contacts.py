@@ -60,7 +60,7 @@ class ContactKind(IntEnum):
     SPHERES = 4
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Contacts(Result):
     """Contacts of two or many bodies: point, normal, depth and features (the contact contract)."""
 

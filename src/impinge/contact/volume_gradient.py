@@ -44,7 +44,7 @@ from impinge.mesh.body import SurfaceLike
 Ids: TypeAlias = NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VolumeGradient(Result):
     """The overlap volume of two bodies and its derivatives by their vertices."""
 

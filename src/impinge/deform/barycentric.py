@@ -80,6 +80,9 @@ class Barycentric:
             is_final = (count == len(self._tets)) | (farthest > (distance + reach) * (1.0 + 1e-12))
             open_rows, k = open_rows[~is_final], 2 * k
 
+    def __repr__(self) -> str:
+        return f"<Barycentric: {len(self.weights):,} points in {len(self._tets):,} tets>"
+
     def steer(self, coarse: Floats, out: Floats | None = None) -> Floats:
         """Dense positions, shape (n, 3), for coarse ones; written to ``out`` if given."""
         self._now[...] = as_positions(coarse, name="coarse", count=len(self._now), check=False)

@@ -51,6 +51,10 @@ class Elements:
         self.live_count = self._count - self._dead_count
         """Number of live elements."""
 
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle without the list of live ids."""
+        return {**self.__dict__, "_live": None}
+
     @property
     def live(self) -> Ints:
         """Sorted ids of the elements that are alive."""

@@ -132,8 +132,8 @@ class Mesh:
             return made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy the mesh without its structures."""
-        return {**self.__dict__, "_structures": {}}
+        """Pickle and copy the mesh without its structures and what else is derived from it."""
+        return {**self.__dict__, "_structures": {}, "_adjacency": None, "_bounds": None}
 
     def __len__(self) -> int:
         """Number of live elements."""

@@ -53,7 +53,7 @@ class PointContacts(Protocol):
         """At least 0, shape (k,)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Penalty:
     """Penalty forces on two bodies."""
 
@@ -63,6 +63,11 @@ class Penalty:
     """On each vertex of b, shape (m, 3)."""
     contact_count: int
     """Number of contacts with a non-zero force."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<Penalty: {self.contact_count:,} contacts, on {len(self.force_a):,} and {len(self.force_b):,} vertices>"
+        )
 
     @property
     def total(self) -> Floats:

@@ -103,6 +103,9 @@ class Particles:
         if source is not None and math.isfinite(life):
             self.ages = life * np.arange(count) / count
 
+    def __repr__(self) -> str:
+        return f"<Particles: {len(self.positions):,}>"
+
     def __len__(self) -> int:
         return len(self.positions)
 

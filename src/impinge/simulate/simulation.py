@@ -188,6 +188,9 @@ class Simulation:
         self._warm_started: dict[str, Any] = {}
         """Bodies by name that the warm start refers to."""
 
+    def __repr__(self) -> str:
+        return f"<Simulation: {len(self.world)} bodies, frame {self.frame}, time {self.time:g} s>"
+
     @property
     def time(self) -> float:
         """Simulated time [s]."""

@@ -69,7 +69,7 @@ class HasSurface(Protocol):
         """The surface that collides."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WorldPairs(Result):
     """Pairs of triangles that meet, of all near bodies; sorted by (body_a, body_b, triangle of a, triangle of b)."""
 

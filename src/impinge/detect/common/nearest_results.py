@@ -13,7 +13,7 @@ from impinge.detect.common.results import Changes, PathLike, Picture, Result
 from impinge.errors import OptionError
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ClosestPoints(Result):
     """For each query point the nearest point of a surface."""
 
@@ -51,7 +51,7 @@ class _OneDistance:
         raise OptionError(f"a distance has no rows to compare; subtract the numbers (got a {type(previous).__name__})")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Distance(_OneDistance, Result):
     """The smallest distance of two bodies, 0 if they meet."""
 
@@ -64,7 +64,7 @@ class Distance(_OneDistance, Result):
     """The triangles that these points belong to, -1 if there are none, shape (2,)."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HullDistance(_OneDistance, Result):
     """The distance of two convex hulls, 0 if they meet."""
 
@@ -80,7 +80,7 @@ class HullDistance(_OneDistance, Result):
     """Steps of GJK."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Proximity(Result):
     """Vertex-face and edge-edge pairs no farther apart than a margin; column 0 is of a, column 1 of b.
 
@@ -124,7 +124,7 @@ class Proximity(Result):
         return np.concatenate([sort[:, None], np.concatenate([*rows, edges])], axis=1, dtype=np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class EdgeCrossings(Result):
     """Edges of a that pass through faces of b, sorted by (edge, face), each once."""
 
@@ -145,7 +145,7 @@ class EdgeCrossings(Result):
     _identity = ("edge", "face")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Curves(Result):
     """The segments in which triangles cross, sorted by pair, and the curves that they form."""
 

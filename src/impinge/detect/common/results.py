@@ -55,7 +55,7 @@ class Printer(Protocol):
         """Print ``text``."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result:
     """Base of all results."""
 
@@ -82,8 +82,11 @@ class Result:
         """Whether anything was found."""
         return len(self) > 0
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def __str__(self) -> str:
-        """One line; ``repr`` has the arrays."""
+        """One line; ``to_dict`` has the arrays."""
         state = "complete" if self.complete else f"incomplete: {self.reason}"
         return f"{type(self).__name__}: {len(self):,} by {self.method}, {state}, {self.elapsed_ms:.3g} ms"
 
@@ -92,8 +95,9 @@ class Result:
         printer.text(str(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the result without the bodies."""
-        return {**self.__dict__, "bodies": ()} if "bodies" in self.__dict__ else self.__dict__
+        """Pickle the fields alone: no bodies, nothing that was derived from them."""
+        kept = {f.name: self.__dict__[f.name] for f in fields(self) if f.name in self.__dict__}
+        return {**kept, "bodies": ()} if "bodies" in kept else kept
 
     def to_dict(self) -> dict[str, Json]:
         """Plain lists, numbers and strings, ready for JSON; NaN and infinity, which JSON lacks, become None."""
@@ -154,7 +158,7 @@ def select(result: Rows, columns: tuple[str, ...], which: Which) -> Rows:
     return replace(result, **{name: column[which] for name, column in given.items() if column is not None})
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TrianglePairs(Result):
     """Pairs of triangles that meet, sorted by (triangle of a, triangle of b), each once."""
 
@@ -189,7 +193,7 @@ class TrianglePairs(Result):
         return self._plot("plot_pairs", path)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class EdgeContacts(Result):
     """Edges of surfaces that pass through faces, of many bodies; sorted by (body, edge, in_body, face), each once."""
 
@@ -220,7 +224,7 @@ class EdgeContacts(Result):
         return select(self, columns, which)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VertexContacts(Result):
     """Vertices inside tetrahedra, sorted by (body, vertex, in_body, tet)."""
 

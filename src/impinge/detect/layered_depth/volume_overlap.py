@@ -17,7 +17,7 @@ from impinge.detect.layered_depth.images import Solid
 from impinge.errors import OptionError
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VolumeOverlap(Result):
     """The volume that two closed bodies share, as spans along rays."""
 

@@ -18,7 +18,7 @@ from impinge.detect.sphere_tree.track.tracking import Spheres
 from impinge.mesh.tri_mesh import TriMesh
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SphereContacts(Result):
     """Pairs of spheres that meet: with the budget, ``certain`` pairs only grow, ``possible`` ones are decided.
 

@@ -37,7 +37,7 @@ CORNER_SLACK = 1e-9
 """How much the sum of the coordinates of a corner may differ from 1."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SphereHierarchy:
     """Spheres around the surface of a mesh at rest, coarse to fine."""
 
@@ -76,8 +76,11 @@ class SphereHierarchy:
         return len(self.radius)
 
     def __str__(self) -> str:
-        """One line; the arrays are in ``repr``."""
+        """One line."""
         return f"SphereHierarchy: {len(self):,} spheres, {self.level_count} levels, {self.kind}, by {self.builder}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """What a notebook shows."""
