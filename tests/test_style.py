@@ -34,8 +34,8 @@ WHOLE = {"view", "runs", "app"}
 BY_STRING = {"impinge.view.picture", "impinge.view.live"}
 """Modules that ``.plot()`` and ``.show()`` import by string."""
 MOST_MODULES = 20
-RAW_ADDRESSES = ("detect.sphere_tree.search.", "detect.sphere_tree.track.")
-"""Folders whose kernels read arrays by address."""
+RAW_ADDRESSES = ("detect.sphere_tree.search.",)
+"""The folder whose kernels read arrays by address."""
 
 
 def module_of(path: Path) -> str:

@@ -12,18 +12,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+from numpy.typing import ArrayLike
 
 import impinge
-from impinge.detect.common.results import TrianglePairs
+from impinge.detect.common.results import PathLike, TrianglePairs
 from impinge.errors import OptionError
+from impinge.mesh.body import BodyLike
 from impinge.runs import frame_work
 from impinge.runs.engine import Work, cut, engine_for, execute
 from impinge.runs.sources import Frames, by_value, file_ref, frames_of, positions_in, template_of
 from impinge.runs.store import Store, in_folder, parquet, read_table
+
+FramesLike: TypeAlias = PathLike | Sequence[PathLike] | ArrayLike
+"""A pattern, folder or npz archive, a list of files, or an array (frames, vertices, 3)."""
 
 SMALL = 500_000_000
 """Triangles times frames below which one process is as fast as starting workers; about 30 s."""
@@ -100,11 +106,11 @@ class _Job(frame_work.FrameBodies):
 
 
 def map_frames(
-    a: Any,
-    frames: Any,
-    against: Any = None,
+    a: BodyLike,
+    frames: FramesLike,
+    against: BodyLike | None = None,
     *,
-    against_frames: Any = None,
+    against_frames: FramesLike | None = None,
     with_self: bool | None = None,
     weld: bool | Literal["auto"] = "auto",
     scheduler: str | None = None,

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,9 @@ from impinge.checks import as_whole
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.detect.common.relation import relation_of
-from impinge.detect.common.results import TrianglePairs
+from impinge.detect.common.results import PathLike, TrianglePairs
 from impinge.errors import MeshError
-from impinge.mesh.body import as_surface
+from impinge.mesh.body import BodyLike, as_surface
 from impinge.queries import overlap_volume, penetrating_vertices
 from impinge.runs.engine import Engine, Shard, ShardResult, Work, cut, engine_for, execute, identity
 from impinge.runs.frame_work import KINDS
@@ -78,7 +78,7 @@ class PairsRun(Run):
 
 
 def map_pairs(
-    parts: Any,
+    parts: PathLike | Sequence[BodyLike],
     *,
     resolution: int = 64,
     scheduler: str | None = None,
