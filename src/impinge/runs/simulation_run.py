@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
+import io
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ import numpy as np
 import impinge
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError, OptionError
-from impinge.io.atomic import write_whole
 from impinge.runs.frames import Progress
 from impinge.runs.store import Store, csv_bytes, in_folder, write_bytes, writing
 from impinge.simulate.simulation import Simulation
@@ -172,5 +172,6 @@ def _positions(simulation: Simulation) -> dict[str, Floats]:
 
 
 def _write_npz(path: Path, arrays: dict[str, Any]) -> None:
-    with writing(path):
-        write_whole(path, lambda file: np.savez(file, **arrays))
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    write_bytes(path, file.getvalue())
