@@ -17,6 +17,8 @@ from impinge.errors import ClusterError
 
 PATIENCE = 600.0
 """Seconds to wait for a process to appear on a busy machine."""
+ROOT = Path(__file__).parents[1]
+"""Where workers find the package ``benchmarks``, which is not installed."""
 SETTINGS = {
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
     "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
@@ -47,7 +49,15 @@ class DaskProcesses:
     def _start(self, name: str, what: str, *options: str) -> None:
         command = [sys.executable, "-m", "dask", what, "--host", "127.0.0.1", "--no-dashboard", *options]
         self._processes[name] = subprocess.Popen(
-            command, stdout=self._log, stderr=self._log, cwd=self._folder, env={**os.environ, **SETTINGS}
+            command,
+            stdout=self._log,
+            stderr=self._log,
+            cwd=self._folder,
+            env={
+                **os.environ,
+                **SETTINGS,
+                "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            },
         )
 
     def _address(self) -> str:

@@ -255,7 +255,7 @@ def test_live_records_a_simulation(tmp_path):
         (["nonsense", "--simulate"], "no simulation 'nonsense'"),
         (["two_bunnies", "--scale", "-1"], "scale is -1"),
         (["knots_12k", "--scale", "2"], "--scale is 2, expected none"),
-        (["--method", "magic"], "method is 'magic', expected 'box_tree', "),
+        (["--method", "magic"], "method is 'magic', expected one of 'box_tree', "),
         (["--port", "70000"], "port is 70000"),
         (["--host", "192.0.2.1"], "cannot be served at 192.0.2.1"),
         (["--record", "/nonsense/run.html"], "could not be written"),

@@ -250,7 +250,7 @@ def test_unknown_names_are_refused(session):
         session.choose_scene("nonsense")
     with pytest.raises(impinge.OptionError, match="no simulation 'nonsense'"):
         session.choose_scene("nonsense, simulated")
-    with pytest.raises(impinge.OptionError, match="expected 'box_tree', "):
+    with pytest.raises(impinge.OptionError, match="expected one of 'box_tree', "):
         session.choose_method("nonsense")
     assert session.advance(0.0).count > 0
 
