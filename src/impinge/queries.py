@@ -231,7 +231,7 @@ class Report:
         rows: list[tuple[str, Any]] = [("relation", self.relation), ("triangle pairs", len(self.pairs))]
         rows += [(f"  {kind}", count) for kind, count in self.pairs.count_by_kind().items()]
         if self.overlap is not None:
-            rows.append(("overlap volume", f"{self.overlap.volume:.6g}, give or take {self.overlap.error:.1g}"))
+            rows.append(("overlap volume", f"{self.overlap.volume:.6g} ± {self.overlap.error:.1g}"))
         elif self.wants_volume and self.relation not in ("disjoint", "unknown"):
             rows.append(("overlap volume", f"not found: {self._why_no_volume()}"))
         if self.deepest is not None:
@@ -257,7 +257,7 @@ class Report:
         if depth == 0.0:
             return "0: vertices lie on the other surface, none below it"
         way = ", ".join(f"{value:.3g}" for value in np.round(deepest.normal[0], 3) + 0.0)  # + 0.0: no -0
-        return f"{depth:.6g}: b has to move so far along ({way})"
+        return f"{depth:.6g}: translate b by this along ({way})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON; finds the overlap, the depth and the curves."""

@@ -336,7 +336,7 @@ def test_way_out_is_told_for_people():
     deep = SimpleNamespace(depth=np.array([0.5]), normal=np.array([[-0.0, 1.13e-16, -1.0]]))
     touching = dict(impinge.check(shapes.box(), shapes.box(center=(1.0, 0.0, 0.0))).in_words())
 
-    assert impinge.Report._way_out(deep) == "0.5: b has to move so far along (0, 0, -1)"
+    assert impinge.Report._way_out(deep) == "0.5: translate b by this along (0, 0, -1)"
     assert touching["deepest"] == "0: vertices lie on the other surface, none below it"
 
 
