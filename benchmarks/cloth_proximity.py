@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+import impinge
 from benchmarks.measure import Row, interleaved, unmeasured
-from impinge import queries
 from impinge.backend import jit
 from impinge.checks import Floats
 from impinge.mesh import shapes
@@ -74,7 +74,7 @@ def _timed(
 
 def _count(body: TriMesh, x: Floats, margin: float) -> list[int]:
     body.update(x)
-    found = queries.proximity(body, margin=margin)
+    found = impinge.proximity(body, margin=margin)
     return [len(found.vertex_face), len(found.edge_edge)]
 
 
@@ -86,7 +86,7 @@ def _folded(x: Floats, cells: int, t: float) -> Floats:
 
 def _ours(body: TriMesh, margin: float, x: Floats) -> object:
     body.update(x)
-    return queries.proximity(body, margin=margin)
+    return impinge.proximity(body, margin=margin)
 
 
 class _Toolkit:

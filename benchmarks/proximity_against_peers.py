@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import impinge
 from benchmarks.measure import Row, interleaved, unmeasured
 from benchmarks.peer_scenes import OURS
-from impinge import queries
 from impinge.backend import jit
 from impinge.checks import Floats
 from impinge.deform.waves import Wave
@@ -67,7 +67,7 @@ def run(*, quick: bool = False) -> list[Row]:
 def _ours(body: TriMesh, points: Floats) -> dict[str, Distances]:
     def step(x: Floats, inside: bool) -> Floats:
         body.update(x)
-        return queries.closest_points(body, points, inside=inside).distance
+        return impinge.closest_points(body, points, inside=inside).distance
 
     return {OURS: partial(step, inside=False), f"{OURS}, inside too": partial(step, inside=True)}
 
@@ -75,7 +75,7 @@ def _ours(body: TriMesh, points: Floats) -> dict[str, Distances]:
 def _ours_inside(body: TriMesh, points: Floats) -> dict[str, Distances]:
     def step(x: Floats) -> Any:
         body.update(x)
-        return queries.points_inside(body, points)
+        return impinge.points_inside(body, points)
 
     return {OURS: step}
 

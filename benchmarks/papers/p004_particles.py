@@ -28,9 +28,10 @@ from benchmarks.papers.experiment import Claim, Experiment, Plot, Table, judged
 from benchmarks.papers.p004_frames import RESOLUTION
 from benchmarks.papers.p004_rain import COUNT, Particles, particle_scene
 from impinge.checks import Bools, Floats
+from impinge.detect.proximity.closest_points import closest_points
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.published import layered_depth
-from impinge.queries import closest_points, points_inside
+from impinge.queries import points_inside
 from impinge.scenes.registry import Scene
 
 DT = 1.0 / 60.0

@@ -28,9 +28,9 @@ from impinge.deform.waves import Wave
 from impinge.detect.layered_depth.detector import find_device, images_of, views
 from impinge.detect.layered_depth.images import Image
 from impinge.detect.layered_depth.points import points_inside_sampled
+from impinge.detect.proximity.closest_points import closest_points
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.published import layered_depth
-from impinge.queries import closest_points
 
 WAVE = Wave(0.03, 4.0, angular_speed=2.0)
 """That of the scenes ``knots_*``."""

@@ -11,6 +11,8 @@ from impinge.errors import OptionError
 
 NEVER = 2**63 - 1
 """The time of a deadline that never comes, and the number of tests without a limit."""
+QUEUE_LIMIT = 1 << 20
+"""Most entries of a sphere search's queue, up to eight pairs each, before the newest are followed first: 8 MB."""
 MOST_NS = 10**18
 """Longer budgets are cut to this: times remain 64-bit numbers."""
 

@@ -1,77 +1,83 @@
-"""One-shot queries: build what is needed, answer, forget; structures stay with the bodies."""
+"""One-shot queries: build what is needed, answer, forget; structures stay with the bodies.
+
+Each query imports the method that answers it, and no other: importing all methods takes longer than the first query.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from impinge.budget import QUEUE_LIMIT
 from impinge.checks import Bools, Cancel, as_flag, shown
-from impinge.contact.contacts import Contacts, contacts_from_vertices, contacts_from_volume
-from impinge.contact.volume_gradient import volume_gradient
-from impinge.detect.box_tree.detector import BoxTree
-from impinge.detect.breadth_first.detector import BreadthFirst
-from impinge.detect.common.brute_force import BruteForce
-from impinge.detect.common.containment import enclosure, has_piece_inside
-from impinge.detect.common.narrow_phase import Neighbours
-from impinge.detect.common.nearest_results import Curves
-from impinge.detect.common.pair_detector import PairDetector
 from impinge.detect.common.pair_query import PairOptions, QueryBody
-from impinge.detect.common.relation import Relation, pieces_in, relation_of
-from impinge.detect.common.results import TrianglePairs, VertexContacts
-from impinge.detect.depth.vertex_query import Depth, VertexQuery, bodies_of_one_kind
-from impinge.detect.depth.vertices_in_surfaces import find_in_surfaces, vertices_in_surfaces
-from impinge.detect.gjk_cut.detector import GjkCut
-from impinge.detect.layered_depth.detector import DeviceName, LayeredDepth, Rule
-from impinge.detect.layered_depth.points import points_inside_sampled
-from impinge.detect.layered_depth.sources import DepthSource
-from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
-from impinge.detect.proximity.closest_points import closest_points
-from impinge.detect.proximity.distance import distance
-from impinge.detect.proximity.edge_crossings import edge_crossings
-from impinge.detect.proximity.intersection_curves import intersection_curves
-from impinge.detect.proximity.points_inside import points_inside as find_points_inside
-from impinge.detect.proximity.proximity import proximity
-from impinge.detect.spatial_hash.detector import SpatialHash
-from impinge.detect.spatial_hash.triangles import HashedTriangles
-from impinge.detect.sphere_tree.contacts import SphereContacts
-from impinge.detect.sphere_tree.detector import QUEUE_LIMIT, Order, SphereTree
-from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
-from impinge.detect.sphere_tree.search.tracked_spheres import EmbeddedBody
-from impinge.detect.sphere_tree.track.tracking import Tracking
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import BodyLike, SurfaceLike, as_surface
 from impinge.mesh.tri_mesh import TriMesh, box_around
-from impinge.world.auto import choose_pairs, features
 
-__all__ = [
-    "PAIR_METHODS", "PairMethod", "Relation", "Report", "check", "closest_points", "collides", "distance",
-    "edge_crossings", "find_pairs", "intersection_curves", "overlap_volume", "penetrating_vertices", "points_inside",
-    "proximity", "self_pairs", "sphere_contacts", "triangle_pairs",
-]  # fmt: skip
-
-PAIR_METHODS: dict[str, type[PairDetector]] = {
-    detector.name: detector for detector in (BoxTree, BreadthFirst, BruteForce, GjkCut, HashedTriangles)
-}
-"""Methods that find all intersecting triangle pairs, by name."""
+if TYPE_CHECKING:
+    from impinge.contact.contacts import Contacts
+    from impinge.detect.common.narrow_phase import Neighbours
+    from impinge.detect.common.nearest_results import Curves
+    from impinge.detect.common.pair_detector import PairDetector
+    from impinge.detect.common.relation import Relation
+    from impinge.detect.common.results import TrianglePairs, VertexContacts
+    from impinge.detect.depth.vertex_query import Depth
+    from impinge.detect.layered_depth.detector import DeviceName, Rule
+    from impinge.detect.layered_depth.sources import DepthSource
+    from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
+    from impinge.detect.sphere_tree.contacts import SphereContacts
+    from impinge.detect.sphere_tree.detector import Order
+    from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
+    from impinge.detect.sphere_tree.search.tracked_spheres import EmbeddedBody
+    from impinge.detect.sphere_tree.track.tracking import Tracking
 
 PairMethod: TypeAlias = Literal["auto", "box_tree", "breadth_first", "brute_force", "gjk_cut", "spatial_hash"]
+PAIR_METHODS: tuple[str, ...] = get_args(PairMethod)[1:]
+"""Methods that find all intersecting triangle pairs."""
+
+
+def pair_detector(method: str) -> type[PairDetector]:
+    """Import the detector of a method."""
+    if method == "box_tree":
+        from impinge.detect.box_tree.detector import BoxTree
+
+        return BoxTree
+    if method == "breadth_first":
+        from impinge.detect.breadth_first.detector import BreadthFirst
+
+        return BreadthFirst
+    if method == "brute_force":
+        from impinge.detect.common.brute_force import BruteForce
+
+        return BruteForce
+    if method == "gjk_cut":
+        from impinge.detect.gjk_cut.detector import GjkCut
+
+        return GjkCut
+    if method == "spatial_hash":
+        from impinge.detect.spatial_hash.triangles import HashedTriangles
+
+        return HashedTriangles
+    raise OptionError(f"method is {shown(method)}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
 
 
 def find_pairs(
     method: PairMethod, a: TriMesh, b: TriMesh | None, options: PairOptions, neighbours: Neighbours = "exact"
 ) -> TrianglePairs:
     """All pairs by a method; ``"auto"`` chooses one and says in ``stats`` which, and why."""
-    chosen, why = choose_pairs(features(a, b, options, remember=True)) if method == "auto" else (method, "")
-    if chosen not in PAIR_METHODS:
-        raise OptionError(f"method is {shown(method)}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
-    found = PAIR_METHODS[chosen](a, b, neighbours=neighbours).find(options)
-    if why:
-        found.stats.update(chosen=chosen, why=why)
+    if method != "auto":
+        return pair_detector(method)(a, b, neighbours=neighbours).find(options)
+    from impinge.world.auto import choose_pairs, features
+
+    chosen, why = choose_pairs(features(a, b, options, remember=True))
+    found = pair_detector(chosen)(a, b, neighbours=neighbours).find(options)
+    found.stats.update(chosen=chosen, why=why)
     return found
 
 
@@ -182,6 +188,8 @@ class Report:
     @cached_property
     def curves(self) -> Curves | None:
         """The curves in which the surfaces cross; None if the query was cut short."""
+        from impinge.detect.proximity.intersection_curves import intersection_curves
+
         return intersection_curves(*self.bodies) if self.pairs.complete else None
 
     @cached_property
@@ -192,6 +200,8 @@ class Report:
         """
         if not self.wants_volume or self.relation == "unknown" or not (self.a_has_inside and self.b_has_inside):
             return None
+        from impinge.detect.layered_depth.detector import LayeredDepth
+
         try:
             return LayeredDepth(*self.bodies, rule="winding").query()
         except MeshError:  # open somewhere, or turned inside out in parts: there is no volume to speak of
@@ -206,6 +216,10 @@ class Report:
         """
         if not self.wants_depth or self.relation in ("disjoint", "unknown"):
             return None
+        from impinge.contact.contacts import contacts_from_vertices, contacts_from_volume
+        from impinge.contact.volume_gradient import volume_gradient
+        from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
+
         contacts = contacts_from_vertices(vertices_in_surfaces(self.bodies, depth=True))
         if not contacts.depth.any() and self.overlap:
             volume = volume_gradient(*self.bodies, rule="winding")
@@ -307,6 +321,8 @@ def check(
         The relation and the pairs of triangles that meet. Overlap volume, deepest contact and curves are computed at
         the first access, for the bodies as they were at this call.
     """
+    from impinge.detect.common.relation import pieces_in, relation_of
+
     options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, max_pairs, cancel)
     side_a, side_b = options.query_bodies(as_surface(a, name="a"), as_surface(b, name="b"))
     bodies = _frozen(side_a), _frozen(side_b)
@@ -345,6 +361,9 @@ def collides(
 
     Stops at the first pair of triangles that meet. Options are those of ``triangle_pairs``.
     """
+    from impinge.detect.box_tree.detector import BoxTree
+    from impinge.detect.common.containment import enclosure, has_piece_inside
+
     options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, None, cancel)
     a, b = as_surface(a, name="a"), as_surface(b, name="b")
     detector = BoxTree(a, b)
@@ -404,11 +423,15 @@ def points_inside(
     """
     options = PairOptions(transform_a, active_a=active_a)
     if resolution is not None:
+        from impinge.detect.layered_depth.points import points_inside_sampled
+
         return points_inside_sampled(a, points, resolution, options, rule=rule, device=device)
     if (rule, device) != ("winding", "cpu"):
         raise OptionError(
             f"rule is {rule!r} and device {device!r}, but exact answers go by winding, on the CPU; pass a resolution"
         )
+    from impinge.detect.proximity.points_inside import points_inside as find_points_inside
+
     surface = as_surface(cast(SurfaceLike, a), name="a")
     return find_points_inside(surface, points, transform=options.transform_a, active=active_a)
 
@@ -466,6 +489,8 @@ def overlap_volume(
     """
     if b is None:
         raise OptionError("b is None, but an overlap needs two bodies; LayeredDepth(a) finds that of a with itself")
+    from impinge.detect.layered_depth.detector import LayeredDepth
+
     return LayeredDepth(a, b, resolution=resolution, axes=axes, rule=rule).query(
         vertices=vertices,
         transform_a=transform_a,
@@ -512,9 +537,16 @@ def penetrating_vertices(
     VertexContacts
         Sorted by (body, vertex, in_body, tet); the tet is -1 for closed surfaces.
     """
+    from impinge.detect.depth.vertex_query import VertexQuery, bodies_of_one_kind
+    from impinge.detect.depth.vertices_in_surfaces import find_in_surfaces
+
     tets, surfaces = bodies_of_one_kind(bodies, *others)
     query = VertexQuery(tets or surfaces, transforms, active, ignore, max_pairs, cancel, depth, edges)
-    return SpatialHash(tets).find(query) if tets else find_in_surfaces(surfaces, query)
+    if not tets:
+        return find_in_surfaces(surfaces, query)
+    from impinge.detect.spatial_hash.detector import SpatialHash
+
+    return SpatialHash(tets).find(query)
 
 
 def sphere_contacts(
@@ -573,6 +605,8 @@ def sphere_contacts(
     >>> found.complete, len(found.pairs) == len(impinge.triangle_pairs(a, b))
     (True, True)
     """
+    from impinge.detect.sphere_tree.detector import SphereTree
+
     if isinstance(budget_ms, str) and budget_ms == "auto":
         budget_ms = 1.0 if max_tests is None else None
     detector = SphereTree(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import impinge
-from impinge.backend import cache, jit
+from impinge.backend import cache, jit, sources
 from impinge.backend.scan import exclusive_scan
 from impinge.errors import OptionError
 
@@ -132,7 +132,8 @@ def test_digest_sees_every_form_of_import(tmp_path, line):
     for number in (1, 1, 2):
         (tmp_path / "pack/room/callee.py").write_text(f"def callee(x):\n    return x + {number}\n")
         cache.source_digest.cache_clear()
-        cache._imported_modules.cache_clear()
+        sources.imported_modules.cache_clear()
+        sources._file_digest.cache_clear()
         digests.append(cache.source_digest(tmp_path / "pack/room/caller.py"))
 
     assert digests[0] == digests[1] != digests[2]
@@ -140,8 +141,8 @@ def test_digest_sees_every_form_of_import(tmp_path, line):
 
 def test_digest_follows_imports():
     """Let the digest of a module depend on the modules that its imports import."""
-    imported = cache._imported_modules(cache.PACKAGE / "detect" / "common" / "narrow_phase_kernels.py")
-    further = {file for path in imported for file in cache._imported_modules(path)}
+    imported = sources.imported_modules(cache.PACKAGE / "detect" / "common" / "narrow_phase_kernels.py")
+    further = {file for path in imported for file in sources.imported_modules(path)}
 
     assert cache.PACKAGE / "exact" / "triangle_triangle.py" in imported
     assert cache.PACKAGE / "exact" / "planar.py" in further

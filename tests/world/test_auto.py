@@ -269,6 +269,7 @@ def test_methods_that_disagree_are_not_timed(monkeypatch):
             found = super().find(options)
             return dataclasses.replace(found, pairs=found.pairs[:1], kind=found.kind[:1])
 
-    monkeypatch.setitem(queries.PAIR_METHODS, "brute_force", Wrong)
+    right = queries.pair_detector
+    monkeypatch.setattr(queries, "pair_detector", lambda name: Wrong if name == "brute_force" else right(name))
     with pytest.raises(ImpingeError, match="methods disagree about boxes_overlapping_by_half"):
         auto_fit.run(quick=True)

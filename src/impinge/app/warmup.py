@@ -1,7 +1,8 @@
 """Compilation of all kernels ahead of the first query.
 
-Each job runs queries on a few triangles, once serial and once on threads: kernels are compiled by running them, and the
-list is complete if it contains every query once. A test counts the kernels compiled afterwards: none.
+Each job runs queries on a few triangles: kernels are compiled by running them, and the list is complete if it contains
+every query once. A test counts the kernels compiled afterwards: none. Threaded variants, a third of the time, are
+compiled when a query first needs them, or here on request.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
+from typing import Literal
 
 import numpy as np
 
@@ -68,18 +70,18 @@ def _containment() -> None:
 
 def _curves_and_margins() -> None:
     a, b = scenes.get("boxes_overlapping_by_half").bodies
-    queries.intersection_curves(a, b)
-    queries.edge_crossings(a, b)
-    queries.proximity(a, b, margin=0.1, ignore=[[0, 0]])
-    queries.proximity(a, margin=0.1)
+    impinge.intersection_curves(a, b)
+    impinge.edge_crossings(a, b)
+    impinge.proximity(a, b, margin=0.1, ignore=[[0, 0]])
+    impinge.proximity(a, margin=0.1)
 
 
 def _nearest() -> None:
     """Nested spheres: points inside and outside, and distances that occupy all threads."""
     inner, outer = shapes.icosphere(3), shapes.icosphere(3, radius=1.1)
-    queries.closest_points(outer, np.concatenate([inner.vertices, 2.0 * inner.vertices]))
-    queries.distance(inner, outer)
-    queries.distance(outer, outer)
+    impinge.closest_points(outer, np.concatenate([inner.vertices, 2.0 * inner.vertices]))
+    impinge.distance(inner, outer)
+    impinge.distance(outer, outer)
 
 
 def _vertices_in_tets() -> None:
@@ -176,22 +178,24 @@ JOBS = {job.__name__[1:].replace("_", " "): job for job in _JOBS}
 """Jobs by name; one per query that compiles its own kernels."""
 
 
-def run_job(name: str) -> str:
-    """Run one job, serial and on threads; return its name."""
-    for launch in ("serial", "parallel"):
+def run_job(name: str, *, threads: bool = False) -> str:
+    """Run one job serially, and on threads on request; return its name."""
+    variants: tuple[Literal["serial", "parallel"], ...] = ("serial", "parallel") if threads else ("serial",)
+    for launch in variants:
         with jit.launch_always(launch):
             JOBS[name]()
     return name
 
 
-def run_jobs(*, processes: int = 1) -> Iterator[str]:
+def run_jobs(*, processes: int = 1, threads: bool = False) -> Iterator[str]:
     """Run all jobs and yield their names as they finish; each process compiles one function at a time."""
     if processes == 1:
-        yield from map(run_job, JOBS)
+        for name in JOBS:
+            yield run_job(name, threads=threads)
         return
     pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_silence)
     try:
-        names = {pool.submit(_run_and_freeze, name): name for name in JOBS}
+        names = {pool.submit(_run_and_freeze, name, threads): name for name in JOBS}
         for done in as_completed(names):
             error = done.exception()
             if error is not None:
@@ -207,16 +211,21 @@ def _silence() -> None:
     sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
 
-def _run_and_freeze(name: str) -> str:
+def _run_and_freeze(name: str, threads: bool) -> str:
     """Run one job, then exclude its objects from later garbage collections."""
-    run_job(name)
+    run_job(name, threads=threads)
     gc.collect()
     gc.freeze()
     return name
 
 
-def warmup() -> float:
+def warmup(*, threads: bool = False) -> float:
     """Compile all kernels for this machine, or load them from the cache.
+
+    Parameters
+    ----------
+    threads
+        Compile the threaded variants, too; otherwise the first large query of each kind compiles its own.
 
     Returns
     -------
@@ -224,6 +233,6 @@ def warmup() -> float:
         Elapsed time in seconds.
     """
     began = perf_counter()
-    for _ in run_jobs():
+    for _ in run_jobs(threads=threads):
         pass
     return perf_counter() - began

@@ -1,36 +1,38 @@
 """Folders of compiled kernels, named by a digest of their sources.
 
-Numba checks the file of a kernel for changes, not the files of its callees. Here the folder of a kernel is named by a
-digest of its module and of all modules of the package that it imports, directly or indirectly, relative imports
-included. A changed source leads to another folder, hence stale code is never loaded.
+A changed source leads to another folder, hence stale code is never loaded. The folders lie in the user's cache
+directory; ``IMPINGE_CACHE_DIR`` moves them. An unwritable folder costs time, not correctness. Folders that no process
+has used for ``STALE_AFTER_DAYS`` days are deleted. Kernels that were compiled when the package was built are found
+before these (``backend.shipped``).
 
-The folders lie in the user's cache directory; ``IMPINGE_CACHE_DIR`` moves them. An unwritable folder costs time, not
-correctness. Folders that no process has used for ``STALE_AFTER_DAYS`` days are deleted.
+Parsing the imports of all modules takes half a second. Digests are therefore kept in a *manifest*: a file named by one
+hash of all sources of the package, which a process computes in milliseconds. A changed source leads to another
+manifest. Modules outside of the package (benchmarks, tests) are parsed.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
 import hashlib
+import json
 import logging
 import os
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numba
-import numpy as np
+from impinge.backend.shipped import shipped_kernels
+from impinge.backend.sources import PACKAGE, code_flags, make_manifest, package_digest, parsed_digest
 
 logger = logging.getLogger("impinge")
 
 STALE_AFTER_DAYS = 30
-PACKAGE = Path(__file__).resolve().parents[1]
 
 compilations: list[str] = []
 """Functions compiled in this process for lack of cached code; empty after ``impinge warmup``."""
@@ -60,51 +62,30 @@ def kernel_folder(function: Callable[..., Any]) -> Path:
     return cache_folder() / "kernels" / f"{path.stem}-{source_digest(path)}"
 
 
-def _package_root(path: Path) -> Path:
-    """The outermost package folder around a module; the folder itself for a module outside of packages."""
-    folder = path.parent
-    while (folder.parent / "__init__.py").is_file():
-        folder = folder.parent
-    return folder
-
-
 @functools.cache
-def _imported_modules(path: Path) -> frozenset[Path]:
-    """Files of impinge and of the module's own package that the module imports, without the module itself."""
-    own = _package_root(path)
-    here = (own.name, *path.parent.relative_to(own).parts)
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            # ``from ..b import c`` in package x.y imports from x.b: level 1 is the module's own package
-            base = here[: len(here) - node.level + 1] if node.level else ()
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            names.add(module)
-            names.update(f"{module}.{alias.name}" for alias in node.names)
-    found: set[Path] = set()
-    for name in names:
-        package, _, rest = name.partition(".")
-        for root in (PACKAGE, own):
-            if package == root.name:
-                target = root.joinpath(*rest.split("."))
-                found.update(file for file in (target.with_suffix(".py"), target / "__init__.py") if file.is_file())
-    return frozenset(found - {path})
+def _manifest() -> Mapping[str, str]:
+    """Digests of the modules of the package: shipped, from the file of this package hash, or parsed and kept."""
+    if shipped_kernels().folder is not None:
+        return shipped_kernels().digests
+    path = cache_folder() / "sources" / f"{package_digest()}.json"
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(path.read_bytes())
+        if isinstance(found, dict) and all(isinstance(each, str) for each in found.values()):
+            return found
+    digests = make_manifest()
+    with contextlib.suppress(OSError):  # reported when kernels are saved
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{uuid.uuid4().hex}")
+        unfinished.write_text(json.dumps(digests))
+        unfinished.replace(path)
+    return digests
 
 
 @functools.cache
 def source_digest(path: Path) -> str:
-    """Digest of a module, of its imports within the package, of library versions and of bounds checking."""
-    seen: set[Path] = set()
-    queue = {path}
-    while queue:
-        seen |= queue
-        queue = {file for module in queue for file in _imported_modules(module)} - seen
-    digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {numba.config.BOUNDSCHECK}".encode())
-    for file in sorted(seen):
-        digest.update(file.relative_to(_package_root(file)).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    """Digest of a module, of its imports within the package, and of ``code_flags``."""
+    sources = _manifest().get(path.relative_to(PACKAGE).as_posix()) if path.is_relative_to(PACKAGE) else None
+    return hashlib.sha256(f"{code_flags()} {sources or parsed_digest(path)}".encode()).hexdigest()[:16]
 
 
 @functools.cache

@@ -35,10 +35,8 @@ from numba.extending import intrinsic
 
 from impinge.backend.cache import cache_folder, compilations, source_digest
 from impinge.backend.contention import ContentionMonitor
+from impinge.backend.sources import IS_PLAIN
 from impinge.errors import OptionError
-
-IS_PLAIN = os.environ.get("IMPINGE_PLAIN_NUMBA", "0") not in ("", "0") or not numba.__version__.startswith("0.68.")
-"""Whether compilation goes through the public interface of Numba alone."""
 
 if IS_PLAIN:
     from impinge.backend.numba_plain import compile_function, compile_native

@@ -16,8 +16,12 @@ with its own, and emits that. A threaded loop passes four such stages. Here comp
 
 This applies to functions compiled with :class:`Dispatcher` and to what is compiled on their behalf.
 
-Cache. Concurrent processes lock the index file of a kernel, and data files have unique names. Numba numbers the files:
-without a lock, the index of one process could refer to the code of another.
+5. Arrays that Python may not write are compiled as arrays that it may: the code is the same, and is compiled once.
+
+Cache. A kernel that Python calls is stored as machine code alone; Numba adds its bitcode, which no caller links here.
+Code is looked for among the shipped kernels first (``backend.shipped``). Concurrent processes lock the index file of a
+kernel, and data files have unique names. Numba numbers the files: without a lock, the index of one process could refer
+to the code of another.
 """
 
 from __future__ import annotations
@@ -25,12 +29,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import io
+import pickle
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding
+from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache, _CacheLocator
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
@@ -42,6 +50,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import AnnotateTypes
 
 from impinge.backend import cache
+from impinge.backend.shipped import shipped_kernels
 
 
 def compile_function(function: Callable[..., Any], variant: str, **options: Any) -> Any:
@@ -58,7 +67,7 @@ def compile_function(function: Callable[..., Any], variant: str, **options: Any)
 def compile_native(function: Callable[..., Any], signature: Any, **options: Any) -> Any:
     """Compile a function with the calling convention of C; the result has its ``address``."""
     native: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options=options)
-    native._cache = _Cache(function, "outlined")
+    native._cache = _NativeCache(function, "outlined")
     with _compiling(native._targetdescr.target_context):
         native.compile()
     return native
@@ -99,6 +108,21 @@ class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
         return str(super()._data_name(uuid.uuid4().int))
 
 
+class _ShippedFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """Index and data files of shipped kernels, each compared with its hash before it is unpickled."""
+
+    def _load_index(self) -> Any:
+        try:
+            content = io.BytesIO(shipped_kernels().read(Path(self._index_path)))
+        except FileNotFoundError:
+            return {}
+        pickle.load(content)  # the version of Numba, which the manifest has too
+        return pickle.loads(content.read())[1]
+
+    def _load_data(self, name: str) -> Any:
+        return pickle.loads(shipped_kernels().read(Path(self._data_path(name))))
+
+
 @contextlib.contextmanager
 def _file_lock(path: str) -> Iterator[None]:
     """Hold an exclusive lock until the block or the process ends; no lock on Windows."""
@@ -120,6 +144,9 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = self._load_shipped(sig, target_context)
+        if found is not None:
+            return found
         try:
             found = super().load_overload(sig, target_context)
         except Exception as error:  # noqa: BLE001 - a damaged file may raise anything; the remedy is to compile again
@@ -134,12 +161,43 @@ class _Cache(FunctionCache):  # type: ignore[misc]
             cache.compilations.append(f"{self._py_func.__module__}.{self._py_func.__qualname__}{sig}")
         return found
 
+    def _load_shipped(self, sig: Any, target_context: Any) -> Any:
+        """Code that came with the package, or None; its files are never written."""
+        shipped = shipped_kernels()
+        if shipped.folder is None:
+            return None
+        target_context.refresh()
+        stamp = self._impl.locator.get_source_stamp()
+        files = _ShippedFiles(str(shipped.folder / stamp), self._impl.filename_base, stamp)
+        _, _, hashes = self._index_key(sig, target_context.codegen())
+        try:
+            data = files.load((sig, shipped.target, hashes))
+            return None if data is None else self._impl.rebuild(target_context, data)
+        except Exception as error:  # noqa: BLE001 - a damaged file may raise anything; the remedy is to compile
+            cache.logger.info("shipped kernel %s is unusable (%s), compiling it", self._name, error)
+            return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
             cache.delete_stale_folders()
         except OSError as error:
             cache.warn_uncached(str(error.strerror))
+
+
+class _NativeCache(_Cache):
+    """The cache of functions that compiled code calls by name: machine code, ready when the module is imported."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        data.library.get_pointer_to_function(data.fndesc.llvm_cfunc_wrapper_name)  # emits it
+        super().save_overload(sig, data)
+
+
+def _symbols_as_bitcode(module: Any) -> bytes:
+    """The names that a module defines, without its code: Numba reads from them what the machine code contains."""
+    lines = [f'define void @"{each.name}"() {{ ret void }}' for each in module.functions if not each.is_declaration]
+    lines += [f'@"{each.name}" = global i8 0' for each in module.global_variables if not each.is_declaration]
+    return bytes(llvmlite.binding.parse_assembly("\n".join(lines)).as_bitcode())
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
@@ -183,7 +241,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def serialize_using_object_code(self) -> tuple[str, str, Any]:
         """Content of the cache: machine code if emitted, LLVM bitcode otherwise."""
         if self._is_emitted:
-            return super().serialize_using_object_code()  # type: ignore[no-any-return]
+            return self.name, "object", (self._get_compiled_object(), _symbols_as_bitcode(self._final_module))
         return self.serialize_using_bitcode()  # type: ignore[no-any-return]
 
     @property
@@ -264,6 +322,15 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
         return [passes]
 
 
+def _writable(argument: Any) -> Any:
+    """The type of the same argument, with arrays that may be written."""
+    if isinstance(argument, types.Array) and not argument.mutable:
+        return argument.copy(readonly=False)
+    if isinstance(argument, types.UniTuple | types.Tuple):
+        return types.Tuple.from_types([_writable(each) for each in argument])
+    return argument
+
+
 class Dispatcher(CPUDispatcher):  # type: ignore[misc]
     """A function that Python calls; compiled code calls its twin, which has no wrapper."""
 
@@ -277,7 +344,12 @@ class Dispatcher(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """Compile for these argument types, or load the code from the cache."""
         with _compiling(self.targetctx):
-            return super().compile(sig)
+            writable = tuple(map(_writable, sig)) if isinstance(sig, tuple) else sig
+            entry = super().compile(writable)
+            if writable != sig:
+                self._insert([each._code for each in sig], entry, False)
+                self.overloads[sig] = self.overloads[writable]
+            return entry
 
     @functools.cached_property
     def _twin(self) -> Any:

@@ -23,11 +23,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from impinge.backend.stages import start_stages
 from impinge.checks import Cancel, Floats
@@ -40,6 +39,9 @@ from impinge.detect.layered_depth.sources import DepthSource
 from impinge.detect.layered_depth.spans_kernels import SIDE_A, SIDE_B
 from impinge.errors import OptionError
 from impinge.mesh.body import SurfaceLike
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Ids: TypeAlias = NDArray[np.int64]
 
@@ -215,6 +217,8 @@ class VolumeGradients:
                 of_side = gain != 0.0
                 cells = np.broadcast_to(cell[:, None, None], gain.shape)[of_side]
                 entries[side].append((gain[of_side], cells, 3 * vertex[of_side] + axis))
+        from scipy.sparse import csr_array  # a slow import
+
         area = np.linalg.norm(total, axis=1)
         kept = np.flatnonzero((area > 0.0) & (volume > 0.0))
         gradient_a, gradient_b = (

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range
 from impinge.deform import barycentric_kernels as kernels
@@ -64,6 +63,8 @@ class Barycentric:
         corners = coarse[self._tets]
         centroid = corners.mean(axis=1)
         reach = float(np.sqrt(((corners - centroid[:, None]) ** 2).sum(axis=2).max()))
+        from scipy.spatial import cKDTree  # a slow import
+
         tree = cKDTree(centroid)
         open_rows, k = np.arange(len(dense)), FIRST_NEIGHBOURS
         while len(open_rows):

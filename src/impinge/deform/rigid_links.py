@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from impinge.checks import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
 from impinge.deform import rigid_links_kernels as kernels
@@ -171,6 +170,8 @@ def _nearest_triples(coarse: Floats, ids: Ints, dense: Floats) -> Ints:
         raise MeshError(
             f"the coarse mesh has {len(ids)} surface vertices at different places, but a link needs three; refine it"
         )
+    from scipy.spatial import cKDTree  # a slow import
+
     tree = cKDTree(coarse[ids])
     found = np.full((len(dense), 3), -1, dtype=np.int32)
     open_rows, k = np.arange(len(dense)), FIRST_NEIGHBOURS

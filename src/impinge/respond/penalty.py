@@ -23,7 +23,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 
 from impinge.checks import Floats, as_choice, as_number, as_numbers, as_positions, as_whole, distinct_rows, shown
 from impinge.contact.volume_gradient import VolumeGradient, volume_gradient
@@ -259,6 +258,8 @@ def _from_volume(contacts: VolumeGradient, x: tuple[Floats, Floats], stiffness: 
 def _nearest(x: Floats, point: Floats, spread: int) -> tuple[NDArray[np.int64], Floats]:
     """Nearest vertices of each contact point, and weights of sum 1 that fall with the squared distance."""
     count = min(spread, len(x))
+    from scipy.spatial import cKDTree  # a slow import
+
     found = cKDTree(x).query(point, k=np.arange(1, count + 1))
     distance, row = np.asarray(found[0]), np.asarray(found[1], dtype=np.int64)
     if count == 1:

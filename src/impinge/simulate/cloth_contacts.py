@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from impinge.checks import Floats
 from impinge.contact.contacts import ContactKind, contact_ids
 from impinge.detect.common.nearest_results import Proximity
-from impinge.queries import closest_points, proximity
+from impinge.detect.proximity.closest_points import closest_points
+from impinge.detect.proximity.proximity import proximity
 from impinge.respond.contact_forces import ContactConstraints
 from impinge.simulate.constraints import ContactSide, point_constraints
 from impinge.simulate.searches import SearchContext

@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from impinge.checks import Floats, as_number, as_numbers, as_positions, as_whole, shown
+from impinge.detect.proximity.closest_points import closest_points
 from impinge.errors import FileError, OptionError
 from impinge.mesh.tri_mesh import TriMesh
-from impinge.queries import closest_points, points_inside
+from impinge.queries import points_inside
 from impinge.world.world import World
 
 Source: TypeAlias = Callable[[int, int], ArrayLike]

@@ -26,7 +26,6 @@ from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
-from scipy.sparse import bsr_array, csr_array, diags_array, eye_array, kron
 
 from impinge.checks import Floats
 from impinge.contact.contacts import ContactKind, body_key, contact_ids
@@ -252,6 +251,8 @@ class VolumeSearch:
         count = len(cells.place)
         if not count:
             return None
+        from scipy.sparse import bsr_array, csr_array, eye_array, kron  # a slow import
+
         coarse_coordinates = 3 * context.coarse_count
         jacobian, slip = csr_array((count, coarse_coordinates)), csr_array((3 * count, coarse_coordinates))
         rate, drive = np.zeros(count), np.zeros((count, 3))
@@ -285,6 +286,8 @@ def _sparse_rows(matrix: Any, height: int) -> SparseRows:
 
 def _mean_weights(gradient: Any) -> Any:
     """Vertex weights of sum 1 per row, proportional to the gradient, shape (k, n)."""
+    from scipy.sparse import diags_array, eye_array, kron
+
     size = abs(gradient) @ kron(eye_array(gradient.shape[1] // 3), np.ones((3, 1)), format="csr")
     return diags_array(1.0 / np.asarray(size.sum(axis=1)).reshape(-1)) @ size
 

@@ -15,7 +15,7 @@ import impinge
 import stress
 from impinge import scenes
 from impinge.errors import MeshError, OptionError
-from impinge.queries import PAIR_METHODS
+from impinge.queries import PAIR_METHODS, pair_detector
 
 METHODS = sorted(PAIR_METHODS)
 KIND_NAMES = {kind.value: kind.name.lower() for kind in impinge.Kind}
@@ -257,7 +257,7 @@ def test_updates_are_seen(method):
     """Answer for the positions of the moment, frame after frame, with a detector that is kept."""
     scene = scenes.get("bumpy_spheres_1k")
     a, b = scene.surfaces
-    detector = PAIR_METHODS[method](a, b)
+    detector = pair_detector(method)(a, b)
     for frame in range(5):
         scene.move(frame / 5)
         fresh = impinge.triangle_pairs((a.vertices, a.faces), (b.vertices, b.faces), method="brute_force")
@@ -296,7 +296,7 @@ def test_eight_python_threads_ask_at_once(method):
     answers: list[bool] = []
 
     def work(pair):
-        detector = PAIR_METHODS[method](*pair)
+        detector = pair_detector(method)(*pair)
         answers.extend(np.array_equal(detector.query().pairs, expected) for _ in range(10))
 
     threads = [threading.Thread(target=work, args=(pair,)) for pair in surfaces]

@@ -32,6 +32,7 @@ def info(as_json: AsJson = False) -> None:
     Example: impinge info
     """
     from impinge.backend import jit
+    from impinge.backend.shipped import shipped_kernels
 
     if find_spec("numba_cuda") is None:
         cuda = "no (numba-cuda is not installed; pip install 'impinge[cuda]')"
@@ -46,6 +47,7 @@ def info(as_json: AsJson = False) -> None:
         "numba": version("numba"),
         "threads": f"{jit.thread_count()} ({jit.thread_layer()})",
         "cuda device": cuda,
+        "kernels": str(shipped_kernels()),
         "kernel cache": str(jit.cache_folder()),
     }
     extras = {name: all(map(find_spec, modules)) for name, modules in EXTRAS.items()}
@@ -56,8 +58,11 @@ def info(as_json: AsJson = False) -> None:
     print_rows([*facts.items(), ("extras found", found), ("extras missing", missing)])
 
 
-def warmup() -> None:
-    """Compile all kernels now, ahead of the first query.
+Threads = Annotated[bool, typer.Option("--threads", help="Compile the threaded variants of large queries, too.")]
+
+
+def warmup(threads: Threads = False) -> None:
+    """Compile all kernels now, ahead of the first query; kernels that were shipped or cached are loaded.
 
     Example: impinge warmup
     """
@@ -66,7 +71,7 @@ def warmup() -> None:
     from impinge.app import warmup as jobs
 
     began = perf_counter()
-    running = jobs.run_jobs(processes=min(os.cpu_count() or 1, 4))
+    running = jobs.run_jobs(processes=min(os.cpu_count() or 1, 4), threads=threads)
     for _ in track(running, total=len(jobs.JOBS), description="compiling", console=err):
         pass
     out.print(f"{len(jobs.JOBS)} groups of kernels ready in {perf_counter() - began:.1f} s")

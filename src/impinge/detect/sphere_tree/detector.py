@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike
 
 from impinge.backend.clock import now_ns
 from impinge.backend.stages import NO_STAGES, start_stages
-from impinge.budget import NEVER, Budget
+from impinge.budget import NEVER, QUEUE_LIMIT, Budget
 from impinge.checks import Cancel, Floats, as_choice, as_transform, as_whole, check_cancel
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.results import Reason
@@ -60,9 +60,6 @@ from impinge.mesh.body import SurfaceLike
 from impinge.mesh.tri_mesh import TriMesh
 
 Order: TypeAlias = Literal["breadth", "priority"]
-
-QUEUE_LIMIT = 1 << 20
-"""Most entries of the queue, of up to eight pairs each, before the newest are followed first: 8 MB."""
 
 
 class SphereTree:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from impinge.backend.simd.tracking import HALF, LEADING
 from impinge.checks import Bools, Floats, Ints, distinct_rows, sorted_unique
@@ -204,6 +203,8 @@ def nearest_controls(tree: SphereHierarchy, steering: Steering, count: int, *, a
     some = np.arange(1, min(count + TIES, len(steering.used)) + 1)
     may_steer = steering.rest[steering.used]
     _, exponent = np.frexp(max(np.abs(may_steer).max(), np.abs(tree.centre).max()))  # squares are then moderate
+    from scipy.spatial import cKDTree  # a slow import
+
     distance, row = cKDTree(np.ldexp(may_steer, -exponent)).query(np.ldexp(tree.centre, -exponent), k=some)
     order = np.lexsort(np.stack([row, distance]))[:, :count]  # of equal distances the lowest ids
     control = np.ascontiguousarray(steering.used[np.take_along_axis(row, order, axis=1)], dtype=np.int32).reshape(-1)
