@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --constraint constraints.txt
+INSTALL := $(BIN)/python tools/install.py -- --constraint constraints.txt
 EDITABLE := --no-build-isolation --editable
 SPREAD := --numprocesses auto --dist loadfile
 PATIENT := OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0
@@ -14,12 +14,14 @@ CORE := tests/exact tests/detect/box_tree/test_box_tree.py tests/detect/common/t
 UNCOMPILED := tests/exact tests/deform tests/detect tests/contact tests/world tests/published tests/mesh/test_prepare.py
 BOUNDS_CHECKED := $(UNCOMPILED) tests/backend tests/bodies/test_soft_body.py
 
-.PHONY: help demo test test-all test-wheel test-minimal test-pythons test-cuda docs lint format lock bench clean
+.PHONY: help demo wheels test test-all test-wheels test-wheel test-minimal test-pythons test-cuda docs lint format lock bench clean
 
 help:
-	@echo "make demo          install, run the demo, print the result and the path of the picture"
+	@echo "make demo          install what the demo needs, run it, print results and the paths of pictures"
+	@echo "make wheels        build impinge and impinge-kernels, compiled for this platform, into dist/wheels"
 	@echo "make test          install, then lint, format check, types, tests (about 15 minutes on 2 cores)"
 	@echo "make test-all      the same and the long tests (tens of minutes)"
+	@echo "make test-wheels   install both wheels into an empty environment; nothing may be compiled there"
 	@echo "make test-wheel    tests against the built wheel, outside the source tree"
 	@echo "make test-minimal  the exact core with the oldest declared dependencies"
 	@echo "make test-pythons  the exact core with the newest dependencies, on every available Python of PYTHONS=..."
@@ -30,16 +32,34 @@ help:
 	@echo "make lock          pin the newest versions of all dependencies in constraints.txt"
 	@echo "make clean         remove .venv and tool caches"
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/pip: pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10) and 'impinge needs Python 3.10 or newer; set PYTHON=...')"
-	@echo "installing into $(VENV) (once) ..."
+	@echo "installing into $(VENV) (once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) hatchling editables
-	@$(PIP) $(EDITABLE) '.[dev]'
+	@$(INSTALL) hatchling editables
 	@touch $@
 
-demo: $(VENV)/ready
+$(VENV)/ready-demo: $(VENV)/pip
+	@$(INSTALL) $(EDITABLE) '.[picture]'
+	@touch $@
+
+$(VENV)/ready: $(VENV)/pip
+	@$(INSTALL) $(EDITABLE) '.[dev]'
+	@touch $@ $(VENV)/ready-demo
+
+demo: $(VENV)/ready-demo
 	@$(BIN)/impinge demo
+
+wheels: $(VENV)/ready
+	rm -rf dist/wheels
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist/wheels .
+	$(BIN)/python tools/build_kernels.py dist/wheels
+
+test-wheels: wheels
+	rm -rf dist/empty
+	$(PYTHON) -m venv dist/empty
+	dist/empty/bin/python tools/install.py -- --constraint constraints.txt --find-links dist/wheels 'impinge[kernels,picture]'
+	$(BIN)/python -m pytest -q -m wheels
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check
@@ -78,7 +98,7 @@ test-pythons: $(VENV)/ready
 	done
 
 $(VENV)/ready-cuda: $(VENV)/ready
-	@$(PIP) $(EDITABLE) '.[dev,cuda]'
+	@$(INSTALL) $(EDITABLE) '.[dev,cuda]'
 	@touch $@
 
 test-cuda: $(VENV)/ready-cuda

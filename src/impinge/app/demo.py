@@ -1,16 +1,19 @@
 """The main task as a demonstration: every method queries the same frames of deforming bodies, and results must agree.
 
-1. Prepare.  Two soft bodies collide in a simulation, while other processes run each method once: on a fresh machine
-             nearly all time goes to the compiler, which uses one core per process. Kernels are cached, and the rest
-             of the demo loads them. One thread is used throughout, which halves the kernels to compile.
-2. Query.    All methods on the same frames of the simulation, and of two vessels with a scripted motion.
-3. Compare.  The pairs must be equal in all frames, and equal to brute force in the last one. A volume must be found
+1. Prepare.  Kernels that were neither shipped nor cached are compiled by running each method once, in processes of
+             their own: the compiler uses one core per process. One thread is used throughout, which halves the kernels
+             to compile. With shipped kernels, or after the first run, no process is started.
+2. Look.     The first method that is ready finds the colliding triangles of two vessels, and the picture is written.
+3. Query.    Two soft bodies collide in a simulation. All methods on the same frames of it, and of the two vessels with
+             a scripted motion.
+4. Compare.  The pairs must be equal in all frames, and equal to brute force in the last one. A volume must be found
              exactly in frames where surfaces intersect.
-4. Report.   A table, a picture and one html report.
+5. Report.   A table, a picture and one html report.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -25,8 +28,11 @@ from typing import Any
 import numpy as np
 
 import impinge
-from impinge import scenes
+from impinge import queries, scenes
 from impinge.backend import jit
+from impinge.backend.cache import cache_folder
+from impinge.backend.shipped import shipped_kernels
+from impinge.backend.sources import package_digest
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 from impinge.mesh.tri_mesh import TriMesh
@@ -45,24 +51,22 @@ PROCESSES = min(max(os.cpu_count() or 1, 2), 4)
 """Compiling processes; each takes some 450 MB."""
 VESSELS = "hashing_setup_d"
 HEAD = ("method", "result of the last frame", "best ms", "agrees")
-REFERENCE = "box_tree"
+REFERENCE: queries.PairMethod = "box_tree"
 SIMULATION = "simulation"
 
 
-def run(folder: Path) -> Iterator[str]:
-    """Run the demo and yield its output line by line; pictures and the report go to ``folder``."""
+STEPS = 1 + len(DETECTORS) + 1 + 2 * (FRAMES + 1) + 1
+"""Calls of ``advance`` in one run: simulation and methods, first picture, frames and picture of both scenes, report."""
+
+
+def run(folder: Path, advance: Callable[[str], None] = lambda _: None) -> Iterator[str]:
+    """Run the demo and yield its output line by line; pictures and the report go to ``folder``.
+
+    ``advance`` is called ``STEPS`` times with the step that begins, for a progress bar.
+    """
     page = Page("Results of the impinge demo")
     with tempfile.TemporaryDirectory(prefix="impinge-demo-") as frames, jit.launch_always("serial"):
-        yield "simulating two soft bodies, and compiling kernels that are not cached ..."
-        began = perf_counter()
-        pool = ThreadPoolExecutor(PROCESSES)
-        try:
-            jobs = [pool.submit(_in_process, name, Path(frames)) for name in (SIMULATION, *DETECTORS)]
-            for done in as_completed(jobs):
-                yield f"  {done.result()}"
-        finally:
-            pool.shutdown(cancel_futures=True)  # after an interrupt, start no further process
-        yield f"ready after {perf_counter() - began:.0f} s"
+        yield from _prepare_and_look(Path(frames), folder, advance)
         thrown = simulate(Path(frames))
         meshes = [TriMesh(x, faces) for x, faces in zip(thrown.positions(0), thrown.faces)]
 
@@ -72,11 +76,13 @@ def run(folder: Path) -> Iterator[str]:
 
         numbers = np.linspace(1, thrown.frame_count, FRAMES).astype(int).tolist()
         poses = ((frame, partial(pose, frame)) for frame in numbers)
-        yield from _compare("Two soft bodies collide", meshes, poses, folder / "soft_bodies.png", page)
+        yield from _compare("Two soft bodies collide", meshes, poses, folder / "soft_bodies.png", page, advance)
         page.animation(recording(thrown), f"{SECONDS} s in slow motion")
         vessels = scenes.get(VESSELS)
         poses = ((frame, partial(vessels.move, frame / FRAMES)) for frame in range(FRAMES))
-        yield from _compare(vessels.title.rstrip("."), vessels.surfaces, poses, folder / "vessels.png", page)
+        title = vessels.title.rstrip(".")
+        yield from _compare(title, vessels.surfaces, poses, folder / "vessels.png", page, advance)
+    advance("report")
     page.section("Command")
     page.command("impinge demo")
     page.write(folder / "report.html")
@@ -85,6 +91,42 @@ def run(folder: Path) -> Iterator[str]:
     yield "  impinge live two_livers                                   an interactive page"
     yield "  impinge check A.ply B.ply --html report.html              your own meshes"
     yield "  impinge simulate two_bunnies --scale 0.1 --html sim.html  colliding soft bodies"
+
+
+def _prepare_and_look(frames: Path, folder: Path, advance: Callable[[str], None]) -> Iterator[str]:
+    """Compile what is missing, and write the first picture as soon as the method for it is ready."""
+    jobs = (REFERENCE, SIMULATION, *(name for name in DETECTORS if name != REFERENCE))
+    marker = cache_folder() / "prepared" / f"demo-{package_digest()[:16]}"
+    if shipped_kernels().folder is not None or marker.is_file():
+        for name in jobs:
+            advance(name)
+        advance("first picture")
+        yield _first_picture(folder)
+        return
+    yield "compiling kernels that are not cached (once, in the background); with impinge-kernels this is not needed"
+    began = perf_counter()
+    pool = ThreadPoolExecutor(PROCESSES)
+    try:
+        for done in as_completed([pool.submit(_in_process, name, frames) for name in jobs]):
+            name, seconds = done.result()
+            advance(f"compiling, {name} is ready")
+            yield f"  {name:<14} {seconds:5.1f} s"
+            if name == REFERENCE:
+                advance("first picture")
+                yield _first_picture(folder)
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an interrupt, start no further process
+    with contextlib.suppress(OSError):
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+    yield f"kernels ready after {perf_counter() - began:.0f} s"
+
+
+def _first_picture(folder: Path) -> str:
+    """Draw the colliding triangles of the vessels."""
+    pairs = impinge.triangle_pairs(*scenes.get(VESSELS).surfaces, method=REFERENCE)
+    caption = f"{len(pairs)} pairs of triangles intersect: they are red"
+    return f"first picture: {write_picture(render(pair_items(pairs), caption), folder / 'first.png').resolve()}"
 
 
 def simulate(folder: Path) -> SimulationRun:
@@ -99,15 +141,15 @@ def simulate(folder: Path) -> SimulationRun:
     return run_simulation(simulation, SECONDS, job={"scene": "demo"}, out=folder)
 
 
-def _in_process(name: str, folder: Path) -> str:
-    """Run ``_prepare`` in a new process; return its name and duration."""
+def _in_process(name: str, folder: Path) -> tuple[str, float]:
+    """Run ``_prepare`` in a new process; return its name and duration in seconds."""
     began = perf_counter()
     command = [sys.executable, "-m", "impinge.app.demo", name, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ImpingeError(f"{name} failed ({last}); IMPINGE_TRACEBACK=1 impinge demo shows the traceback")
-    return f"{name:<14} {perf_counter() - began:5.1f} s"
+    return name, perf_counter() - began
 
 
 def _prepare(name: str, folder: Path) -> None:
@@ -124,7 +166,12 @@ def _prepare(name: str, folder: Path) -> None:
 
 
 def _compare(
-    title: str, meshes: Sequence[TriMesh], poses: Iterable[tuple[int, Callable[[], None]]], picture: Path, page: Page
+    title: str,
+    meshes: Sequence[TriMesh],
+    poses: Iterable[tuple[int, Callable[[], None]]],
+    picture: Path,
+    page: Page,
+    advance: Callable[[str], None],
 ) -> Iterator[str]:
     """Query all methods in each pose, yield what they found, and add a section to the page."""
     a, b = meshes
@@ -135,11 +182,13 @@ def _compare(
     found: dict[str, list[Any]] = {name: [] for name in detectors}
     reference, frames = found[REFERENCE], []
     for frame, move in poses:
+        advance(f"frame {frame}")
         move()
         frames.append(frame)
         for name, detector in detectors.items():
             found[name].append(detector.query())
         yield f"  frame {frame}: {len(reference[-1])} pairs of triangles intersect"
+    advance("picture")
     rows = []
     for name, results in found.items():
         last, pairs = results[-1], zip(results, reference)

@@ -1,6 +1,6 @@
 """Kernels that were compiled when the package was built, in the package ``impinge_kernels``.
 
-``wheels/build_kernels.py`` runs the warm-up and the demo for a baseline processor and stores the compiled code with
+``tools/build_kernels.py`` runs the warm-up and the demo for a baseline processor and stores the compiled code with
 a manifest: what it was built for, and the digests of the sources. A kernel is looked for in this folder, which is
 read-only, then in the user's cache (``backend.cache``), then compiled.
 
@@ -98,7 +98,7 @@ def shipped_kernels() -> ShippedKernels:
     here = {"package": package_digest(), "flags": code_flags(), "interpreter": interpreter_tag()}
     refusal = ""
     if built["package"] != here["package"]:
-        refusal = "impinge-kernels was built from other sources; install the version of both that belong together"
+        refusal = "impinge-kernels was built from other sources; install the versions of both that belong together"
     elif numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None:
         refusal = "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES is set"
     elif built != here:

@@ -97,4 +97,6 @@ CODE_SETTINGS = ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "S
 def code_flags() -> str:
     """What machine code depends on besides its source: the compiler, its settings, the major version of NumPy."""
     compiler = f"numba {numba.__version__}{' plain' if IS_PLAIN else ''}, numpy {np.__version__.split('.')[0]}"
-    return ", ".join([compiler, *(f"{name}={getattr(numba.config, name, None)}" for name in CODE_SETTINGS)])
+    settings = {name: getattr(numba.config, name, None) or 0 for name in CODE_SETTINGS}
+    numbers = {name: "max" if getattr(value, "is_opt_max", False) else int(value) for name, value in settings.items()}
+    return ", ".join([compiler, *(f"{name}={number}" for name, number in numbers.items())])

@@ -106,8 +106,15 @@ def demo(folder: Folder = Path("demo-output")) -> None:
 
     Example: impinge demo
     """
-    from impinge.app.demo import run
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for line in run(folder):
-        out.print(line)
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = out if out.is_terminal else err  # lines on the same terminal appear above the bar
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("importing", total=None)
+        from impinge.app.demo import STEPS, run
+
+        progress.update(bar, total=STEPS)
+        folder.mkdir(parents=True, exist_ok=True)
+        for line in run(folder, lambda step: progress.update(bar, advance=1, description=step)):
+            out.print(line)

@@ -1,6 +1,6 @@
 """Build the wheel ``impinge-kernels``: kernels of ``impinge``, compiled for a baseline processor of this platform.
 
-    python wheels/build_kernels.py dist/wheels          # after the wheel of impinge was built there
+    python tools/build_kernels.py dist/wheels          # after the wheel of impinge was built there
 
 1. Unpack the wheel of impinge: what is compiled is what is shipped, to the byte.
 2. Run the warm-up, threaded variants included, and the demo, with the baseline of ``backend.shipped`` as processor
@@ -69,7 +69,6 @@ INIT = '"""Compiled kernels of impinge; ``impinge.backend.shipped`` finds and lo
 
 def baseline_environment(source: Path, cache: Path) -> dict[str, str]:
     """Variables under which kernels of the package in ``source`` are compiled for the baseline into ``cache``."""
-    sys.path.insert(0, str(source))
     from impinge.backend.shipped import BASELINES
 
     if platform.machine() not in BASELINES:
@@ -119,6 +118,7 @@ def main() -> None:
             wheel.extractall(source)
             (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
             number = email.message_from_bytes(wheel.read(metadata))["Version"]
+        sys.path.insert(0, str(source))
         environment = baseline_environment(source, Path(scratch, "cache"))
         for arguments in (["warmup", "--threads"], ["demo", str(Path(scratch, "demo"))]):
             subprocess.run([sys.executable, "-m", "impinge", *arguments], env=environment, check=True, cwd=scratch)
