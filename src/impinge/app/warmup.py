@@ -28,8 +28,7 @@ from impinge.deform.integrate import Integrator
 from impinge.errors import ImpingeError
 from impinge.mesh import shapes
 
-METHODS: tuple[queries.PairMethod, ...] = ("box_tree", "brute_force")
-"""The default and its oracle; ``BreadthFirst`` compiles on first use, which keeps the warm-up below a minute."""
+METHODS: tuple[queries.PairMethod, ...] = ("box_tree", "breadth_first", "brute_force", "spatial_hash")
 
 
 def _pairs() -> None:
@@ -91,12 +90,14 @@ def _vertices_in_tets() -> None:
     for bodies in (tets, nested, [tet.surface for tet in tets]):
         queries.penetrating_vertices(bodies, depth=True, edges=True)
     queries.penetrating_vertices(tets, depth="local")
+    queries.penetrating_vertices([shapes.box(), shapes.box()], depth="local")  # vertices on the surface
 
 
 def _overlap_volumes() -> None:
     """Volumes along all axes, self-overlap, and point queries on images."""
     a, b = scenes.get("boxes_overlapping_by_half").surfaces
     queries.overlap_volume(a, b, axes=3)
+    queries.overlap_volume(shapes.box(1e12), a)  # too large to snap to the pixels of the overlap
     both = impinge.TriMesh(np.concatenate([a.vertices, b.vertices]), np.concatenate([a.faces, b.faces + 8]))
     impinge.LayeredDepth(both).query()
     queries.points_inside(a, b.vertices, resolution=16)
@@ -105,8 +106,9 @@ def _overlap_volumes() -> None:
 
 
 def _sphere_trees() -> None:
-    """The octree builder; the medial-axis builder, an offline step, compiles on first use."""
+    """Both builders, both orders, all trackings."""
     impinge.build_spheres(shapes.box(), builder="octree", kind="layered", levels=2)
+    impinge.build_spheres(shapes.icosphere(2), builder="medial", levels=3)
     a, b = scenes.get("boxes_overlapping_by_half").surfaces
     queries.sphere_contacts(a, b, budget_ms=None, exact=True)
     queries.sphere_contacts(a, b, tracking="affine", budget_ms=None)
@@ -162,7 +164,13 @@ def _worlds() -> None:
 
 
 def _simulation() -> None:
-    """Contact and friction forces; other jobs cover the search."""
+    """Contact and friction forces, and dense surfaces whose contacts are merged; other jobs cover the search."""
+    pile = impinge.World()
+    for height in (0.3, 0.7):
+        ball = shapes.icosphere(3, radius=0.25, center=(0.0, 0.0, height))
+        pile.add(impinge.SoftBody.from_surface(ball, method="cubes", cells=2, material="jelly"))
+    for response in ("vertices", "volume", "spheres"):
+        impinge.Simulation(pile, ground=0.06, response=response).step(1e-3)
     mesh = shapes.tet_box(1, 1, 1, center=(0.0, 0.0, 0.49))
     world = impinge.World()
     world.add(impinge.SoftBody(mesh.surface, mesh, material="jelly", embedding="barycentric"))
