@@ -8,6 +8,7 @@ from impinge.errors import OptionError
 
 BENCHMARKS = {
     "start_up": "benchmarks.start_up",
+    "baseline_kernels": "benchmarks.baseline_kernels",
     "triangle_test": "benchmarks.triangle_test",
     "pairs_against_peers": "benchmarks.pairs_against_peers",
     "gjk_cut_against_peers": "benchmarks.gjk_cut_against_peers",
