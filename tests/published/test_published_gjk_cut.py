@@ -41,6 +41,7 @@ def oracle_pairs(a, b):
     ]
 
 
+@pytest.mark.medium
 @pytest.mark.small
 def test_the_examples_run():
     """Run the examples of the module and of its functions."""
