@@ -19,8 +19,8 @@ BOUNDS_CHECKED := $(UNCOMPILED) tests/backend tests/bodies/test_soft_body.py
 help:
 	@echo "make demo          install what the demo needs, run it, print results and the paths of pictures"
 	@echo "make wheels        build impinge and impinge-kernels, compiled for this platform, into dist/wheels"
-	@echo "make test          install, then lint, format check, types, tests (about 15 minutes on 2 cores)"
-	@echo "make test-all      the same and the long tests (tens of minutes)"
+	@echo "make test          install, then lint, format check, types, tests (at most 10 minutes on 2 cores)"
+	@echo "make test-all      the same and the long tests: kills, experiments, stress (about an hour)"
 	@echo "make test-wheels   install both wheels into an empty environment; nothing may be compiled there"
 	@echo "make test-wheel    tests against the built wheel, outside the source tree"
 	@echo "make test-minimal  the exact core with the oldest declared dependencies"
@@ -67,11 +67,13 @@ lint: $(VENV)/ready
 	$(BIN)/mypy
 
 test: lint
+	$(PATIENT) $(BIN)/impinge warmup
 	$(PATIENT) $(BIN)/python -m pytest $(SPREAD) -m "not slow and not cuda"
-	$(PATIENT) NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q $(SPREAD) $(BOUNDS_CHECKED) -m "small and not slow"
+	$(PATIENT) NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q $(SPREAD) $(BOUNDS_CHECKED) -m "small and not medium and not slow"
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q $(SPREAD) $(UNCOMPILED) -m tiny
 
 test-all: test
+	$(PATIENT) NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q $(SPREAD) $(BOUNDS_CHECKED) -m "medium and not slow"
 	$(BIN)/python -m pytest -m slow
 
 test-wheel: $(VENV)/ready

@@ -24,7 +24,8 @@ SERVER = r"""
 import ctypes, json, os, resource, sys
 import impinge
 from impinge.app import cli
-from impinge.view import check_report
+from impinge.view import check_report, report
+report.ORBIT_FRAMES = 3
 ball = impinge.shapes.icosphere(1)
 impinge.check(ball, impinge.shapes.box(1.5))  # loads what most commands need
 impinge.check(ball, impinge.shapes.icosphere(1, center=(9.0, 0.0, 0.0)))

@@ -584,21 +584,16 @@ def _judge(
         raise AssertionError(f"{where}: pairs are not in lexicographic order")
 
 
-def _rounds(names: Sequence[str], seconds: float, seed: int) -> Iterator[tuple[str, int]]:
-    """Every generator with a seed, then with the next seed; the first round is always finished."""
-    end = perf_counter() + seconds
-    first = seed
-    while True:
+def _rounds(names: Sequence[str], rounds: int, seed: int) -> Iterator[tuple[str, int]]:
+    """Every generator with a seed, then with the next seed."""
+    for at in range(seed, seed + rounds):
         for name in names:
-            if seed > first and perf_counter() >= end:
-                return
-            yield name, seed
-        seed += 1
+            yield name, at
 
 
 def run(
     detector: Callable[..., Answer],
-    seconds: float,
+    rounds: int = 1,
     seed: int = 0,
     *,
     kind_names: Mapping[int, str] | None = None,
@@ -606,13 +601,13 @@ def run(
     names: Sequence[str] | None = None,
     in_order: bool = True,
 ) -> Counter[str]:
-    """Compare ``detector(vertices_a, faces_a, vertices_b, faces_b)`` with the oracle until the time is up.
+    """Compare ``detector(vertices_a, faces_a, vertices_b, faces_b)`` with the oracle, ``rounds`` seeds from ``seed``.
 
     The detector returns pairs, shape [k, 2], and k kinds: strings, or integers named by ``kind_names``.
     Returns the counts "scenes", "pairs" (all that were compared) and one for each kind.
     """
     count: Counter[str] = Counter()
-    for name, at in _rounds(list(PAIRS if names is None else names), seconds, seed):
+    for name, at in _rounds(list(PAIRS if names is None else names), rounds, seed):
         x_a, f_a, x_b, f_b = PAIRS[name](np.random.default_rng(at), size)
         expected = expected_pairs(x_a, f_a, x_b, f_b)
         _judge(
@@ -629,7 +624,7 @@ def run(
 
 def run_self(
     detector: Callable[..., Answer],
-    seconds: float,
+    rounds: int = 1,
     seed: int = 0,
     *,
     kind_names: Mapping[int, str] | None = None,
@@ -637,9 +632,9 @@ def run_self(
     names: Sequence[str] | None = None,
     in_order: bool = True,
 ) -> Counter[str]:
-    """Compare ``detector(vertices, faces)`` with the oracle until the time is up; otherwise as ``run``."""
+    """Compare ``detector(vertices, faces)`` with the oracle; otherwise as ``run``."""
     count: Counter[str] = Counter()
-    for name, at in _rounds(list(SELF if names is None else names), seconds, seed):
+    for name, at in _rounds(list(SELF if names is None else names), rounds, seed):
         x, f = SELF[name](np.random.default_rng(at), size)
         expected = expected_self_pairs(x, f)
         _judge(
@@ -697,14 +692,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if (names := [name for name in only if name in table])
     ]
     for title, go, detector, names in halves:
-        count = go(
-            detector,
-            options.seconds / len(halves),
-            options.seed,
-            kind_names=kind_names,
-            size=options.size,
-            names=names,
-        )
+        count: Counter[str] = Counter()
+        seed, end = options.seed, perf_counter() + options.seconds / len(halves)
+        while seed == options.seed or perf_counter() < end:
+            count += go(detector, 1, seed, kind_names=kind_names, size=options.size, names=names)
+            seed += 1
         sys.stdout.write(f"{title}: " + ", ".join(f"{key} {count[key]}" for key in count) + "\n")
 
 

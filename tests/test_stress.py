@@ -81,8 +81,8 @@ def test_a_seed_names_a_scene(name):
 def test_all_generators_together_make_every_kind():
     """Find hundreds of pairs of every kind, and neither too few hits nor too many."""
     for count in (
-        stress.run(exact, 0.0, 100) + stress.run(exact, 0.0, 101),
-        stress.run_self(exact_self, 0.0, 100) + stress.run_self(exact_self, 0.0, 101),
+        stress.run(exact, 1, 100) + stress.run(exact, 1, 101),
+        stress.run_self(exact_self, 1, 100) + stress.run_self(exact_self, 1, 101),
     ):
         assert count["pairs"] == sum(count[kind] for kind in oracle.KINDS)
         assert count["pairs"] > 1000
@@ -130,26 +130,29 @@ def test_run_accepts_an_exact_detector():
     """Let an exact detector pass, with kinds as strings and as integers, and count what was compared."""
     number = {name: kind for kind, name in KIND_NAMES.items()}
     as_integers = lambda listed: [(pair, number[kind]) for pair, kind in listed]  # noqa: E731
-    assert stress.run(exact, 0.0, 1)["scenes"] == len(stress.PAIRS)
-    assert stress.run_self(exact_self, 0.0, 1)["scenes"] == len(stress.SELF)
-    assert stress.run(changed(exact, as_integers), 0.0, 1, kind_names=KIND_NAMES) == stress.run(exact, 0.0, 1)
-    assert stress.run_self(changed(exact_self, as_integers), 0.0, 1, kind_names=KIND_NAMES) == stress.run_self(
-        exact_self, 0.0, 1
+    assert stress.run(exact, 1, 1)["scenes"] == len(stress.PAIRS)
+    assert stress.run_self(exact_self, 1, 1)["scenes"] == len(stress.SELF)
+    assert stress.run(changed(exact, as_integers), 1, 1, kind_names=KIND_NAMES) == stress.run(exact, 1, 1)
+    assert stress.run_self(changed(exact_self, as_integers), 1, 1, kind_names=KIND_NAMES) == stress.run_self(
+        exact_self, 1, 1
     )
 
 
-def test_run_goes_on_until_the_time_is_up():
-    """Go through more than one seed when there is time for it."""
-    assert stress.run(exact, 0.2, names=["few"])["scenes"] > 1
+def test_rounds_take_one_seed_after_the_other():
+    """Compare, in three rounds, the scenes of three seeds."""
+    single = [stress.run(exact, 1, seed, names=["few"]) for seed in (7, 8, 9)]
+
+    assert stress.run(exact, 3, 7, names=["few"]) == sum(single, Counter())
+    assert single[0] != single[1]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_run_catches_a_wrong_detector(fault):
     """Raise for each deliberate fault, between two meshes and within one."""
     with pytest.raises(AssertionError, match=r"generator '\w+', seed \d+, size 12: pair"):
-        stress.run(changed(exact, FAULTS[fault]), 5.0)
+        stress.run(changed(exact, FAULTS[fault]), 20)
     with pytest.raises(AssertionError, match=r"generator 'self_\w+', seed \d+, size 12: pair"):
-        stress.run_self(changed(exact_self, FAULTS[fault]), 5.0)
+        stress.run_self(changed(exact_self, FAULTS[fault]), 20)
 
 
 def test_run_catches_neighbours_taken_for_strangers():
@@ -167,7 +170,7 @@ def test_run_catches_neighbours_taken_for_strangers():
 
     for wrong in (strangers, skips):
         with pytest.raises(AssertionError, match="pair"):
-            stress.run_self(wrong, 5.0)
+            stress.run_self(wrong, 20)
 
 
 def test_run_names_the_scene_that_a_detector_fails_on():
@@ -178,7 +181,7 @@ def test_run_names_the_scene_that_a_detector_fails_on():
 
     for go in (stress.run, stress.run_self):
         with pytest.raises(AssertionError, match=r"seed 7, size 12: the detector raised IndexError"):
-            go(fails, 0.0, 7)
+            go(fails, 1, 7)
 
 
 def test_run_catches_rounding():
@@ -187,16 +190,16 @@ def test_run_catches_rounding():
     def rounded(x_a, f_a, x_b, f_b):
         return exact(x_a.astype(np.float32), f_a, x_b.astype(np.float32), f_b)
 
-    stress.run(rounded, 0.0, names=["grid", "zero_area", "touching_boxes"])
+    stress.run(rounded, 1, names=["grid", "zero_area", "touching_boxes"])
     for name in ("offset", "fans", "ulps", "rotated_plates"):
         with pytest.raises(AssertionError, match=name):
-            stress.run(rounded, 5.0, names=[name])
+            stress.run(rounded, 20, names=[name])
 
 
 def test_description_of_a_difference_reproduces_it():
     """Name a scene and a pair whose corners, read back from the message, show the difference again."""
     with pytest.raises(AssertionError) as caught:
-        stress.run(changed(exact, FAULTS["drops touching"]), 5.0)
+        stress.run(changed(exact, FAULTS["drops touching"]), 20)
     head, a, b, alone = str(caught.value).splitlines()
     assert "is touching, reported as none" in head
     corners = [
@@ -210,4 +213,4 @@ def test_description_of_a_difference_reproduces_it():
 def test_integers_without_names_are_refused():
     """Say that kind_names is missing when a detector answers in integers."""
     with pytest.raises(ValueError, match="kind_names"):
-        stress.run(changed(exact, lambda listed: [(pair, 1) for pair, _ in listed]), 0.0)
+        stress.run(changed(exact, lambda listed: [(pair, 1) for pair, _ in listed]), 1)

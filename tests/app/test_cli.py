@@ -1,4 +1,4 @@
-"""The command line: every command in its own process, on good, bad and hostile input."""
+"""The command line: every command on good, bad and hostile input, and as a process where that matters."""
 
 from __future__ import annotations
 
@@ -16,46 +16,15 @@ import numpy as np
 import pytest
 
 import impinge
+from command_line import CLI, assert_refused, environment, run, run_process
 from impinge import shapes
 from impinge.app import cli, demo
 from impinge.scenes import simulated as simulations
 from impinge.view.session import DETECTORS
 
-CLI = [sys.executable, "-m", "impinge"]
 COMMANDS = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
 STRANGE_NAME = "a [red]b[bold] :bear: \\[x] grün.ply"
 """Markup, an emoji code, a backslash, spaces and a letter that is not ASCII."""
-
-
-def environment(**changes: str) -> dict[str, str]:
-    unwanted = ("COLUMNS", "FORCE_COLOR", "IMPINGE_TRACEBACK", "PYTHONWARNINGS")
-    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
-    return {**kept, "PYTHONIOENCODING": "utf-8", **changes}
-
-
-def run(*args: str | Path, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Run a command, and assert that no traceback shows."""
-    done = subprocess.run(
-        [*CLI, *map(str, args)],
-        capture_output=True,
-        encoding="utf-8",
-        stdin=subprocess.DEVNULL,
-        cwd=cwd,
-        env=environment(**changes),
-    )
-    assert "Traceback" not in done.stdout + done.stderr
-    return done
-
-
-def assert_refused(done: subprocess.CompletedProcess[str], *fragments: str) -> None:
-    """Assert exit code 2, empty stdout, and one sentence with the fragments on stderr."""
-    assert done.returncode == cli.BAD_INPUT
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert "unexpected" not in done.stderr
-    for fragment in fragments:
-        assert fragment in done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +86,7 @@ def test_check_prints_the_counts_that_python_gets(meshes):
 
 def test_check_as_json(meshes):
     """Print the result of the Python function as JSON."""
-    done = run("check", "ball.ply", "crossing.obj", "--json", cwd=meshes)
+    done = run_process("check", "ball.ply", "crossing.obj", "--json", cwd=meshes)
     found = json.loads(done.stdout)
     expected = impinge.check(meshes / "ball.ply", meshes / "crossing.obj").to_dict()
     for varying in ("elapsed_ms", "stats"):
@@ -305,10 +274,7 @@ def test_shells_complete_names():
         ("impinge simulate two_b", "two_bunnies"),
     ):
         words = {"_IMPINGE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-        done = subprocess.run(
-            [sys.executable, "-c", "import sys; sys.argv[0] = 'impinge'; from impinge.app.cli import app; app()"],
-            capture_output=True, encoding="utf-8", env=environment(**words),
-        )  # fmt: skip
+        done = run(**words)
         assert expected in done.stdout.split()
 
 
@@ -379,7 +345,7 @@ def test_bad_elements_are_dropped_on_demand(meshes, tmp_path, name):
     """Drop invalid elements with a warning, as the message advises, and check the rest."""
     path = tmp_path / name
     path.write_bytes(BAD_FILES[name])
-    advice = run("validate", path).stderr
+    advice = run_process("validate", path).stderr
     checked, validated = run("check", path, meshes / "ball.ply", "--drop"), run("validate", path, "--drop", "--json")
 
     assert "pass --drop to leave" in advice
@@ -455,7 +421,7 @@ def test_info():
 
 def test_scenes_are_listed_one_per_line():
     """Print each scene on one line, which suits grep."""
-    lines = run("scenes", COLUMNS="40").stdout.splitlines()[1:]
+    lines = run_process("scenes", COLUMNS="40").stdout.splitlines()[1:]
 
     expected = [*map(impinge.scenes.get, impinge.scenes.names()), *map(simulations.get, simulations.names())]
     assert [line.split()[0] for line in lines] == [scene.name for scene in expected]
@@ -466,7 +432,7 @@ def test_scenes_are_listed_one_per_line():
 def test_demo(tmp_path):
     """Run the demo: all methods agree, and pictures and a report are written."""
     folder = tmp_path / "new" / "a b [red] ü"
-    done = run("demo", folder)
+    done = run_process("demo", folder)
     lines = done.stdout.splitlines()
     rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in DETECTORS and "yes" in line]
 
@@ -504,7 +470,7 @@ def test_demo_where_it_cannot_write(tmp_path):
 
 def test_no_arguments_show_the_help():
     """List commands and exit codes without arguments."""
-    done = run()
+    done = run_process()
     shown = done.stdout + done.stderr
 
     assert "0 clear, 1" in shown
@@ -525,7 +491,7 @@ def test_installed_script():
 
 def test_version():
     """Print the version in one line."""
-    done = run("--version")
+    done = run_process("--version")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, f"impinge {impinge.__version__}\n", "")
 
@@ -576,7 +542,7 @@ def test_terminal_that_cannot_show_a_name(meshes, tmp_path):
     """Escape names that the terminal cannot encode."""
     path = tmp_path / "grün.ply"
     path.write_bytes((meshes / "ball.ply").read_bytes())
-    done = run("validate", path, PYTHONIOENCODING="ascii")
+    done = run_process("validate", path, PYTHONIOENCODING="ascii")
 
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == r"gr\xfcn.ply"
@@ -677,7 +643,7 @@ runpy.run_module("impinge", run_name="__main__")
 def test_info_needs_no_cache(tmp_path):
     """Print no warning about an unusable kernel cache, since nothing is compiled."""
     (tmp_path / "file").write_text("")
-    done = run("info", IMPINGE_CACHE_DIR=str(tmp_path / "file"))
+    done = run_process("info", IMPINGE_CACHE_DIR=str(tmp_path / "file"))
 
     assert done.returncode == 0
     assert done.stderr == ""

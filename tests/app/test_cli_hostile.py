@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 
 import impinge
+from command_line import run
 from command_server import CommandServer, needs_fork
 from impinge.app import cli
 from shared_data import FOLDER, needs_data
 
-pytestmark = needs_fork
 NASTY = sorted(path.name for path in (FOLDER / "nasty").glob("*.*")) if (FOLDER / "nasty").is_dir() else []
 HUGE = "9" * 400
 """A number larger than any machine word."""
@@ -50,6 +51,15 @@ def folder(tmp_path_factory) -> Path:
     return made
 
 
+def ask(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command; assert that its exit code is documented and an error is expected by the program."""
+    done = run(*args, cwd=cwd)
+    assert done.returncode in (cli.CLEAR, cli.COLLIDING, cli.BAD_INPUT)
+    assert "error: unexpected" not in done.stderr
+    assert done.returncode != cli.BAD_INPUT or done.stderr
+    return done
+
+
 GOOD = [
     (["check", "ball.ply", "other.ply", "--json"], cli.COLLIDING, "crossing"),
     (["check", "giant.obj", "ball.ply"], cli.COLLIDING, "b in a"),
@@ -65,9 +75,9 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("args", "code", "output"), GOOD, ids=lambda each: each[0] if isinstance(each, list) else "")
-def test_good_input(commands, folder, args, code, output):
+def test_good_input(folder, args, code, output):
     """Print a result, and exit with the documented code."""
-    done = commands.run(*args, cwd=folder)
+    done = ask(*args, cwd=folder)
 
     assert done.returncode == code
     assert output in done.stdout
@@ -132,10 +142,10 @@ BAD = [
 
 
 @pytest.mark.parametrize("args", BAD, ids=lambda args: " ".join(args)[:60])
-def test_bad_input(commands, folder, args):
+def test_bad_input(folder, args):
     """Exit with 2 and one sentence or the usage, and leave no files."""
     before = sorted(folder.rglob("*"))
-    done = commands.run(*args, cwd=folder)
+    done = ask(*args, cwd=folder)
 
     assert done.returncode == cli.BAD_INPUT
     assert done.stdout == ""
@@ -147,18 +157,19 @@ def test_bad_input(commands, folder, args):
 
 @needs_data
 @pytest.mark.parametrize("name", NASTY)
-def test_nasty_meshes(commands, folder, name):
+def test_nasty_meshes(folder, name):
     """Validate each nasty mesh and check it against a good one: a result, or an error message."""
-    validated = commands.run("validate", FOLDER / "nasty" / name, cwd=folder)
-    checked = commands.run("check", FOLDER / "nasty" / name, "ball.ply", "--no-volume", cwd=folder)
+    validated = ask("validate", FOLDER / "nasty" / name, cwd=folder)
+    checked = ask("check", FOLDER / "nasty" / name, "ball.ply", "--no-volume", cwd=folder)
 
     assert validated.returncode in (cli.CLEAR, cli.BAD_INPUT)
     assert (checked.returncode == cli.BAD_INPUT) == (validated.returncode == cli.BAD_INPUT)
     if checked.returncode == cli.BAD_INPUT:
-        dropped = commands.run("check", FOLDER / "nasty" / name, "ball.ply", "--drop", "--no-volume", cwd=folder)
+        dropped = ask("check", FOLDER / "nasty" / name, "ball.ply", "--drop", "--no-volume", cwd=folder)
         assert dropped.returncode in (0, 1, 2)
 
 
+@needs_fork
 @pytest.mark.parametrize(
     "args", [["check", "ball.ply", "other.ply"], ["validate", "ball.ply"], ["scenes"], ["info"], ["--version"]],
     ids=lambda args: args[0],
@@ -169,6 +180,7 @@ def test_stdout_on_a_full_disk(commands, folder, args):
     assert commands.run(*args, cwd=folder, stdout="/dev/full").returncode == cli.BAD_INPUT
 
 
+@needs_fork
 @pytest.mark.parametrize(
     ("args", "target"),
     [

@@ -9,15 +9,16 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cli import STRANGE_NAME, assert_refused, environment, run
+from test_cli import STRANGE_NAME
 
 import impinge
+from command_line import assert_refused, environment, run, run_process
 from dask_cluster import PLAIN, cluster
 from impinge import shapes
 from impinge.app import cli
@@ -26,6 +27,7 @@ from impinge.deform.waves import Wave
 from interruption import strike
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed; pip install 'impinge[cluster]'")
+pytestmark = pytest.mark.usefixtures("short_orbits")
 
 FRAMES = 12
 MANY = 640
@@ -57,19 +59,9 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def call(folder, monkeypatch, capsys):
+def call(folder) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command line in this process."""
-
-    def do(*args: str | Path, cwd: Path = folder) -> subprocess.CompletedProcess[str]:
-        monkeypatch.chdir(cwd)
-        monkeypatch.setattr(sys, "argv", ["impinge", *map(str, args)])
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        shown = capsys.readouterr()
-        return subprocess.CompletedProcess(args, stop.value.code or 0, shown.out, shown.err)
-
-    return do
+    return partial(run, cwd=folder)
 
 
 def parts_of(folder: Path) -> dict[str, bytes]:
@@ -85,7 +77,7 @@ def is_complete(folder: Path) -> bool:
 
 def test_sequence_prints_its_result(folder, call, tmp_path):
     """Print totals; exit with 1 if a frame collides, with 0 otherwise."""
-    done = run("sequence", "a.ply", "frames/*.ply", "--against", "b.ply", "--out", tmp_path / "run", cwd=folder)
+    done = run_process("sequence", "a.ply", "frames/*.ply", "--against", "b.ply", "--out", tmp_path / "run", cwd=folder)
     clear = call("sequence", "a.ply", "frames", "--against", "far.ply")
     lines = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in done.stdout.splitlines())
     found = impinge.runs.map_frames(folder / "a.ply", folder / "frames", folder / "b.ply")
@@ -229,6 +221,7 @@ def whole(folder, tmp_path_factory) -> Path:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
 def test_killed_again_and_again(folder, call, whole, tmp_path):
     """Kill the command at several points; the next one repeats and loses nothing, and ends with equal bytes."""
@@ -246,6 +239,7 @@ def test_killed_again_and_again(folder, call, whole, tmp_path):
     assert is_complete(target)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
 def test_client_of_a_cluster_is_killed(folder, whole, tmp_path):
     """Kill the client of a real scheduler, and resume with the same workers."""
@@ -253,7 +247,7 @@ def test_client_of_a_cluster_is_killed(folder, whole, tmp_path):
     (tmp_path / "dask").mkdir()
     with cluster(tmp_path / "dask", PLAIN, PLAIN) as dask:
         kill_in_mid_run(folder, tmp_path / "run", "--scheduler", dask.address, after=1)
-        done = run(
+        done = run_process(
             "sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", tmp_path / "run", "--scheduler",
             dask.address, cwd=folder,
         )  # fmt: skip

@@ -9,18 +9,21 @@ import os
 import re
 import signal
 import subprocess
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cli import assert_refused, environment, run
 
 import impinge
+from command_line import assert_refused, environment, run
 from impinge.app import cli
 from impinge.runs.simulation_run import SimulationRun, frames_in, run_simulation
 from impinge.scenes import simulated
 from interruption import strike
+
+pytestmark = pytest.mark.usefixtures("short_orbits")
 
 SCENE = """
 title = "Two soft cubes, one on the other"
@@ -63,19 +66,9 @@ def whole(folder) -> Path:
 
 
 @pytest.fixture
-def call(folder, monkeypatch, capsys):
+def call(folder) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command in this process."""
-
-    def do(*args: str | Path) -> subprocess.CompletedProcess[str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["impinge", "simulate", *map(str, args)])
-        monkeypatch.setattr("warnings.showwarning", lambda *_: None)
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        shown = capsys.readouterr()
-        return subprocess.CompletedProcess(args, stop.value.code or 0, shown.out, shown.err)
-
-    return do
+    return partial(run, "simulate", cwd=folder)
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
@@ -103,6 +96,7 @@ def test_frames_are_those_of_the_simulation(folder, whole):
     assert len(list((whole / "frames").iterdir())) == FRAMES + 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
 def test_killed_again_and_again(folder, whole, call, tmp_path):
     """Kill the command at several points; the next one resumes, with the bytes of an uninterrupted run."""

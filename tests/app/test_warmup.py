@@ -251,6 +251,7 @@ def compiled_by(cache) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", CASES)
 def test_nothing_is_left_to_compile(compiled_by, question):
     """Load all kernels from the cache of the warm-up, for any arrays and options.
@@ -261,6 +262,7 @@ def test_nothing_is_left_to_compile(compiled_by, question):
     assert compiled_by[question] == []
 
 
+@pytest.mark.slow
 def test_second_warmup_compiles_nothing(cache):
     """Load everything from the cache in a second warm-up, from Python as from the command line."""
     code = "import impinge; from impinge.backend import jit; print(impinge.warmup() > 0.0, jit.compilations)"

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import impinge
 
 SOURCE = Path(impinge.__file__).parent
@@ -101,10 +103,13 @@ print(point(np.arange(3.0).reshape(1, 3), 0))
     assert not list(package.rglob("*.nb[ic]"))
 
 
-def test_exact_core_in_fall_back():
+QUICK = ["tests/exact/test_triangle_triangle.py", "tests/backend/test_raw_arrays.py"]
+LONG = ["tests/exact", "tests/detect/box_tree/test_box_tree.py::test_body_against_itself_moved"]
+
+
+@pytest.mark.parametrize("tests", [QUICK, pytest.param(LONG, marks=pytest.mark.slow)], ids=["predicates", "box tree"])
+def test_exact_core_in_fall_back(tests):
     """Pass the tests of the exact predicates and of the box tree with the fall-back forced."""
-    box_tree = "tests/detect/box_tree/test_box_tree.py"
-    tests = ["tests/exact", "tests/backend/test_raw_arrays.py", f"{box_tree}::test_body_against_itself_moved"]
     done = run("-m", "pytest", "-q", "-m", "small", "-p", "no:cacheprovider", *tests)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed; pip install 'im
 pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip install 'impinge[picture]'")
 
 
+@pytest.mark.slow
 def test_quick_run_measures_workers_stages_and_single_costs(tmp_path):
     """Time one worker and two, with processor time by process and stage; write a page with the extrapolation."""
     found = cluster_speed.run(quick=True)

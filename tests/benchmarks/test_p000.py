@@ -247,6 +247,7 @@ def test_the_offset_of_the_removal_is_searched():
 # experiments ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_claim_has_a_verdict(experiment: Experiment):
     """Say what was measured and whether it agrees, for each sentence."""
     assert len(experiment.claims) >= 2
@@ -257,12 +258,14 @@ def test_every_claim_has_a_verdict(experiment: Experiment):
     assert all(row.min_ms > 0.0 for row in experiment.rows)
 
 
+@pytest.mark.slow
 def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
     pytest.importorskip("pyvista")
     written_page(experiment)
 
 
+@pytest.mark.slow
 def test_removal_ends_with_nothing_and_adding_with_everything(quick: dict[str, Experiment]):
     """Go from the first pairs to none, and back by the same numbers."""
     experiment = quick.get("p000_removal") or p000_removal.run(quick=True)
@@ -276,6 +279,7 @@ def test_removal_ends_with_nothing_and_adding_with_everything(quick: dict[str, E
     assert more == fewer[::-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_commands_know_the_experiments(name: str, quick: dict[str, Experiment], monkeypatch):
     """Run an experiment by name like every other benchmark."""

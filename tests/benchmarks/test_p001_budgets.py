@@ -11,6 +11,7 @@ from benchmarks.papers.p001_bodies import FILES, bunny_like, make_pair, make_sha
 from benchmarks.papers.p001_budgets import Measured, claims
 
 
+@pytest.mark.slow
 def test_budgets_run_and_can_be_kept(tmp_path):
     """Ask three pairs of bodies with small budgets, judge the claims, and write tables, picture and page."""
     pytest.importorskip("matplotlib")

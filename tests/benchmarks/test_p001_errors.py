@@ -108,6 +108,7 @@ def test_errors_of_a_right_and_of_a_wrong_contact():
 # the experiment ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_errors_are_measured(errors: Experiment):
     """Have a point of the curves for each mode and budget, and nothing missed by conservative modes."""
     headline, budget, amplitude, controls, memory = (table.rows for table in errors.tables)
@@ -121,6 +122,7 @@ def test_errors_are_measured(errors: Experiment):
     assert all(np.isfinite(row[5]) for row in budget)
 
 
+@pytest.mark.slow
 def test_page_is_written(errors: Experiment, tmp_path: Path):
     """Write times, tables, curves and page, with every claim."""
     pytest.importorskip("matplotlib")

@@ -17,6 +17,7 @@ def orders() -> Experiment:
     return p001_orders.run(quick=True)
 
 
+@pytest.mark.slow
 def test_lists_of_pairs_that_wait_miss_nothing(orders: Experiment):
     """Miss no crossing with either list of pairs that wait; depth-first alone misses some when cut off."""
     missed: dict[str, list[float]] = {}
@@ -32,6 +33,7 @@ def test_lists_of_pairs_that_wait_miss_nothing(orders: Experiment):
     assert missed["depth-first, capped"][-1] == 0.0
 
 
+@pytest.mark.slow
 def test_page_is_written(orders: Experiment, tmp_path: Path):
     """Write times, table, picture and page."""
     pytest.importorskip("matplotlib")

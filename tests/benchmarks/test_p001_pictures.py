@@ -10,6 +10,7 @@ from benchmarks.papers import p001_pictures
 from benchmarks.papers.p001_pictures import BUDGETS_MS, TESTS, Shown, claims, press
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_and_counted(tmp_path: Path):
     """Tell the spheres of four budgets and of four numbers of tests, and draw them."""
     pytest.importorskip("matplotlib")

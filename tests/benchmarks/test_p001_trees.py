@@ -18,6 +18,7 @@ def trees() -> Experiment:
     return p001_trees.run(quick=True)
 
 
+@pytest.mark.slow
 def test_trees_are_measured_level_by_level(trees: Experiment):
     """Have a time for each tree, and figures for each of its levels, that grow finer."""
     (table,) = trees.tables
@@ -36,6 +37,7 @@ def test_trees_are_measured_level_by_level(trees: Experiment):
         assert [row[3] for row in rows] == sorted({row[3] for row in rows})
 
 
+@pytest.mark.slow
 def test_page_and_picture_are_written(trees: Experiment, tmp_path: Path):
     """Write times, table, picture and page; the page has every claim with its verdict."""
     pytest.importorskip("matplotlib")

@@ -139,6 +139,7 @@ def test_one_thread_is_for_one_candidate_only():
     assert jit.thread_count() == before
 
 
+@pytest.mark.slow
 def test_distance_measures_every_candidate_at_every_distance(distance: Experiment):
     """Have a time for each, with as many pairs for all, and more of them where bodies are closer."""
     by_scene: dict[str, list] = {}
@@ -161,6 +162,7 @@ def test_distance_measures_every_candidate_at_every_distance(distance: Experimen
         assert all(row.min_ms > 0.0 for row in rows)
 
 
+@pytest.mark.slow
 def test_distance_counts_work_on_each_level(distance: Experiment):
     """Go from one test at the root to triangle tests at the leaves."""
     (levels,) = [table for table in distance.tables if table.name == "levels"]
@@ -171,6 +173,7 @@ def test_distance_counts_work_on_each_level(distance: Experiment):
     assert all(row["overlaps"] <= row["box tests"] for row in rows)
 
 
+@pytest.mark.slow
 def test_variants_cover_every_group(variants: Experiment):
     """Change one thing at a time, from the expansion to brute force."""
     groups = {row.scene.split(":")[0] for row in variants.rows}
@@ -179,6 +182,7 @@ def test_variants_cover_every_group(variants: Experiment):
     assert all(row.min_ms > 0.0 for row in variants.rows)
 
 
+@pytest.mark.slow
 def test_every_claim_has_a_verdict(experiment: Experiment):
     """Say what was measured and whether it agrees, for each sentence of the paper."""
     assert len(experiment.claims) >= 5
@@ -188,11 +192,13 @@ def test_every_claim_has_a_verdict(experiment: Experiment):
         assert claim.verdict in ("held", "not held", "not testable here")
 
 
+@pytest.mark.slow
 def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
     written_page(experiment)
 
 
+@pytest.mark.slow
 def test_command_prints_verdicts_and_names_the_files(variants: Experiment, tmp_path: Path, monkeypatch):
     """Run an experiment by name like every other benchmark, and write its page and picture too."""
     pytest.importorskip("matplotlib")

@@ -130,6 +130,7 @@ def test_no_time_counts_where_candidates_differ(wrong: str):
 # experiments ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_setups_tell_both_tables(setups: Experiment):
     """Put four figures of ours beside those of the paper, for the published scheme and the default."""
     tables = {table.name: table for table in setups.tables}
@@ -144,6 +145,7 @@ def test_setups_tell_both_tables(setups: Experiment):
         assert all(row["contacts per step"] > 0.0 for row in ours)
 
 
+@pytest.mark.slow
 def test_parameters_cover_every_group(parameters: Experiment):
     """Change one thing at a time, from the table's size to the number of tets."""
     groups = {row.scene.split(":")[0] for row in parameters.rows}
@@ -163,6 +165,7 @@ def test_full_run_has_the_figures_of_the_paper():
     assert set(full.figure_letters) <= set(full.letters)
 
 
+@pytest.mark.slow
 def test_papers_function_repeats_itself_around_the_origin(parameters: Experiment):
     """Meet more vertices where cells are negative and positive than where all are positive, which "mixed" does not."""
     (table,) = parameters.tables
@@ -173,6 +176,7 @@ def test_papers_function_repeats_itself_around_the_origin(parameters: Experiment
     assert met[around, "mixed"] < 1.1 * met[far, "mixed"]
 
 
+@pytest.mark.slow
 def test_every_claim_has_a_verdict(experiment: Experiment):
     """Say what was measured and whether it agrees, for each sentence of the paper."""
     assert len(experiment.claims) >= 3
@@ -257,11 +261,13 @@ def test_contrary_figures_make_no_claim_hold():
 # files ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
     written_page(experiment)
 
 
+@pytest.mark.slow
 def test_command_prints_verdicts_and_names_the_files(setups: Experiment, tmp_path: Path, monkeypatch):
     """Run an experiment by name like every other benchmark, and write its page and picture too."""
     pytest.importorskip("matplotlib")

@@ -293,6 +293,7 @@ def test_picture_of_particles():
 # files ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_page_picture_and_tables_are_written(experiment: Experiment, written_page):
     """Write all side by side; the page shows the picture, every claim and every candidate."""
     assert "the paper" in written_page(experiment)

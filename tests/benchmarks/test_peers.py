@@ -168,6 +168,7 @@ def test_rows_are_written_as_a_table(tmp_path: Path):
     assert math.isnan(float(table[1]["min_ms"]))
 
 
+@pytest.mark.slow
 def test_quick_run_against_all_that_are_installed():
     """Finish, with a figure for us in every scene."""
     rows = pairs_against_peers.run(quick=True)

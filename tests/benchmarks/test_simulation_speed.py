@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks import simulation
 
 
+@pytest.mark.slow
 def test_a_quick_run_tells_all_scenes():
     """Run small scenes: bodies touch, particles are pushed, and every scene has a row."""
     rows = simulation.run(quick=True)

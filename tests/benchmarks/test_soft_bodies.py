@@ -8,6 +8,7 @@ import pytest
 from benchmarks import soft_bodies
 
 
+@pytest.mark.slow
 def test_quick_run_measures_forces_links_and_frames():
     """Time forces against memory and NumPy, embeddings against a copy, and frames of each material."""
     rows = soft_bodies.run(quick=True)

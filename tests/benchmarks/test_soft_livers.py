@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks import soft_livers
 
 
+@pytest.mark.slow
 def test_quick_run_tells_frames_and_substeps():
     """Time soft and stiff bodies on both kinds of tets, with frames per second and sub-steps beside the figure."""
     rows = soft_livers.run(quick=True)

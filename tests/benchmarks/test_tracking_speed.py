@@ -8,6 +8,7 @@ from benchmarks import tracking_speed
 from benchmarks.tracking_speed import COARSE_MODES, MODES, Tracked
 
 
+@pytest.mark.slow
 def test_quick_run_measures_every_mode():
     """Time every mode of tracking against refitting boxes."""
     rows = tracking_speed.run(quick=True)

@@ -4,6 +4,8 @@ The README counts vertices and faces as the file holds them, and edges and piece
 equal positions; so do these tests. All rows agree; there are no exceptions.
 """
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from impinge.io.sequence import Sequence
 from impinge.mesh.body import as_surface, load, weld_vertices
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
-from impinge.mesh.validation import validate
+from impinge.mesh.validation import ValidationReport, validate
 
 pytestmark = shared_data.needs_data
 ROWS = shared_data.rows()
@@ -45,6 +47,13 @@ def merged(body):
     return TriMesh(*weld_vertices(surface.vertices, surface.faces))
 
 
+@functools.cache
+def reports(row) -> tuple[ValidationReport, ValidationReport]:
+    """What validation finds in a mesh as the file holds it, and with vertices at equal positions joined."""
+    body = load(row.path)
+    return validate(body), validate(merged(body))
+
+
 def is_watertight(report):
     """Whether every edge is in exactly two faces, as the README defines it."""
     return report.closed and report.nonmanifold_edges == 0
@@ -74,7 +83,7 @@ def test_the_table_is_complete():
 def test_counts(row):
     """Find as many vertices, triangles and tets as the table says, and not one vertex split or joined."""
     body = load(row.path)
-    report = validate(body)
+    report, _ = reports(row)
 
     assert isinstance(body, TetMesh) == bool(row.tets)
     assert (report.vertices, report.triangles, report.tets) == (row.vertices, row.faces, row.tets)
@@ -84,18 +93,17 @@ def test_counts(row):
 @pytest.mark.parametrize("row", MESHES, ids=str)
 def test_findings(row):
     """Report the doubled, degenerate, unused, open, clashing and inside-out as the table does."""
-    body = load(row.path)
+    as_held, joined = reports(row)
 
-    check_findings(row, validate(body), AS_HELD)
-    check_findings(row, validate(merged(body)), MERGED)
-    assert validate(body).inside_out == ("inside out" in row.measured)
+    check_findings(row, as_held, AS_HELD)
+    check_findings(row, joined, MERGED)
+    assert as_held.inside_out == ("inside out" in row.measured)
 
 
 @pytest.mark.parametrize("row", MESHES, ids=str)
 def test_watertight(row):
     """Agree on which meshes are closed, as they are or after joining vertices."""
-    body = load(row.path)
-    as_held, joined = is_watertight(validate(body)), is_watertight(validate(merged(body)))
+    as_held, joined = map(is_watertight, reports(row))
 
     if row.watertight == "yes":
         assert as_held

@@ -41,6 +41,7 @@ def oracle_pairs(a, b):
     ]
 
 
+@pytest.mark.medium
 @pytest.mark.small
 def test_the_examples_run():
     """Run the examples of the module and of its functions."""
@@ -76,7 +77,7 @@ def test_stress():
         corners = vertices_a[faces_a].tolist(), vertices_b[faces_b].tolist()
         return pairs, [oracle.triangle_kind(corners[0][i], corners[1][j]) for i, j in pairs]
 
-    counts = stress.run(detector, 0.0, seed=4, kind_names={}, size=4)
+    counts = stress.run(detector, 1, seed=4, kind_names={}, size=4)
 
     assert counts["pairs"] > 100
     assert min(counts[kind] for kind in ("touching", "crossing", "coplanar")) > 5

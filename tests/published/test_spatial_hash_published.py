@@ -231,6 +231,7 @@ def test_equals_production_on_setup_e():
     assert assert_equals_production(scene.bodies, SpatialHashing(scene.bodies).detect()) > 500
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("table_size", [7, 9973, None])
 def test_every_combination_of_options(rng, passes, table_size):
@@ -255,6 +256,7 @@ def test_any_cell_size(rng, variant, cell_size):
     assert assert_equals_production(bodies, SpatialHashing(bodies, cell_size=cell_size, **variant).detect()) > 50
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize(("scale", "offset"), [(1e-300, 0.0), (1e-105, 0.0), (1e150, 0.0), (1e290, 0.0), (1.0, 1e6)])
 def test_any_scale_and_place(rng, variant, scale, offset):

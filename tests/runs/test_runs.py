@@ -9,7 +9,9 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -28,11 +30,13 @@ FRAMES = 96
 CORRUPT = 17
 
 
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def _patience() -> Iterator[None]:
     """Set long timeouts for scheduler and workers; tests of timeouts set their own."""
-    monkeypatch.setattr(connection, "CONNECT_SECONDS", PATIENCE)
-    monkeypatch.setattr(connection, "WORKER_SECONDS", PATIENCE)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(connection, "CONNECT_SECONDS", PATIENCE)
+        monkeypatch.setattr(connection, "WORKER_SECONDS", PATIENCE)
+        yield
 
 
 def shifted(x: np.ndarray, by: tuple[float, float, float]) -> np.ndarray:
@@ -74,6 +78,25 @@ def dask(tmp_path_factory):
     """A scheduler and two workers."""
     with cluster(tmp_path_factory.mktemp("dask"), PLAIN, PLAIN) as made:
         yield made
+
+
+class Blind(NamedTuple):
+    """Two workers that see no files and note what they get, after one run on them."""
+
+    address: str
+    run: frames.FramesRun
+    notes: Path
+
+
+@pytest.fixture(scope="module")
+def blind(folder, tmp_path_factory) -> Iterator[Blind]:
+    """A scheduler, two workers that see no files, and a run on them."""
+    there = tmp_path_factory.mktemp("blind")
+    with cluster(there, WITHOUT_FILES + NOTING, WITHOUT_FILES + NOTING) as made:
+        out = tmp_path_factory.mktemp("blind-run") / "run"
+        run = map_frames(*arguments(folder), with_self=True, out=out, scheduler=made.address)
+        shutil.copy(there / "notes.txt", there / "first.txt")
+        yield Blind(made.address, run, there)
 
 
 def parts_of(run: Path) -> dict[str, bytes]:
@@ -201,6 +224,7 @@ def test_workers_of_our_own_give_the_same_bytes(folder, serial, tmp_path, proces
     assert impinge.thread_count() == threads
 
 
+@pytest.mark.slow
 def test_killed_worker(folder, serial, dask, tmp_path):
     """Lose nothing when a worker is killed in the middle of a task, between two frames."""
     doomed = dask.start_worker(DOOMED)
@@ -210,41 +234,34 @@ def test_killed_worker(folder, serial, dask, tmp_path):
     assert_same(run.folder, serial)
 
 
-def noted(dask_folder: Path) -> list[str]:
+def noted(path: Path) -> list[str]:
     """What workers noted, each with its process."""
-    return (dask_folder / "notes.txt").read_text().splitlines()
+    return path.read_text().splitlines()
 
 
-def test_bodies_travel_once_to_each_worker(folder, serial, tmp_path):
+def test_bodies_travel_once_to_each_worker(folder, serial, blind):
     """Bring a body to a worker once, however many tasks need it, and make its trees there once."""
-    (tmp_path / "dask").mkdir()
-    with cluster(tmp_path / "dask", WITHOUT_FILES + NOTING, WITHOUT_FILES + NOTING) as blind:
-        run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=blind.address)
-        frames_notes = noted(tmp_path / "dask")
-        files = [folder / "frames" / f"f{i}.ply" for i in (0, 1, 2, 3)]
-        pairs = map_pairs(files, scheduler=blind.address)
-    notes = noted(tmp_path / "dask")
+    frames_notes = noted(blind.notes / "first.txt")
+    files = [folder / "frames" / f"f{i}.ply" for i in (40, 41, 42, 43)]
+    pairs = map_pairs(files, scheduler=blind.address)
+    names = {file.name for file in files}
+    parts = [note for note in noted(blind.notes / "notes.txt") if note.split()[-1] in names]
 
-    assert_same(run.folder, serial)
+    assert_same(blind.run.folder, serial)
     assert sorted(set(frames_notes)) == sorted(frames_notes)
     assert {note.split()[1] for note in frames_notes} == {"got", "trees"}
     assert len({note.split()[0] for note in frames_notes}) == 2
-    parts = [note for note in notes if " got f" in note]
     assert len(pairs) == 6  # one task each
     assert sorted(set(parts)) == sorted(parts)
-    assert {note.split()[2] for note in parts} == {file.name for file in files}
+    assert {note.split()[2] for note in parts} == names
 
 
-def test_files_that_workers_do_not_see(folder, serial, tmp_path):
+def test_files_that_workers_do_not_see(folder, serial, blind):
     """Send bodies and frames to workers that do not see the files; a bad frame has the same message."""
-    (tmp_path / "dask").mkdir()
-    with cluster(tmp_path / "dask", WITHOUT_FILES) as blind:
-        run = map_frames(*arguments(folder), with_self=True, out=tmp_path / "run", scheduler=blind.address)
-        parts = folder / "frames"
-        kept = [parts / f"f{i}.ply" for i in (0, 1, CORRUPT, 2)]
-        far, here = (map_pairs(kept, scheduler=address) for address in (blind.address, None))
+    kept = [folder / "frames" / f"f{i}.ply" for i in (0, 1, CORRUPT, 2)]
+    far, here = (map_pairs(kept, scheduler=address) for address in (blind.address, None))
 
-    assert_same(run.folder, serial)
+    assert_same(blind.run.folder, serial)
     assert far.pairs() == here.pairs()
     assert far.parts() == here.parts()
     assert far.totals["bad"] == 1
@@ -275,6 +292,7 @@ def test_scheduler_without_the_package(folder, tmp_path):
         bare.stop()
 
 
+@pytest.mark.slow
 def test_scheduler_that_goes_away(folder, serial, tmp_path, monkeypatch):
     """Raise ClusterError when the scheduler is killed, keep finished shards, and resume without it."""
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 30.0)  # also how long it is looked for when it is gone
@@ -745,13 +763,11 @@ def scene(tmp_path) -> Path:
     return tmp_path / "scene.toml"
 
 
-def test_parts_of_a_scene_file(scene, dask, tmp_path):
+def test_parts_of_a_scene_file(scene, dask, blind, tmp_path):
     """Put parts where a scene file puts them, leave out whom it ignores, and find what ``check`` finds."""
-    (tmp_path / "dask").mkdir()
     run = map_pairs(scene, out=tmp_path / "here")
     map_pairs(scene, out=tmp_path / "far", scheduler=dask.address)
-    with cluster(tmp_path / "dask", WITHOUT_FILES) as blind:
-        map_pairs(scene, out=tmp_path / "sent", scheduler=blind.address)
+    map_pairs(scene, out=tmp_path / "sent", scheduler=blind.address)
     bodies = {body.name: body.load() for body in impinge.read_scene(scene).bodies}
     rows = {(row["name_a"], row["name_b"]): row for row in run.pairs().to_pylist()}
 

@@ -169,6 +169,7 @@ def test_compact_between_frame_and_query():
     assert_equals_brute_force(BoxTree(a, b))
 
 
+@pytest.mark.medium
 def test_single_additions_share_blocks(rng):
     """Fill blocks of late triangles: adding one at a time does not make a block for each."""
     a, b = shapes.icosphere(3), shapes.icosphere(2)

@@ -251,6 +251,7 @@ def by_the_paper(x, elements, colliding, y, faces):
         found |= reached
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("penetrated", BUILD)
 @pytest.mark.parametrize("penetrating", BUILD)
 def test_published_method_against_plain_python(penetrating, penetrated):
@@ -286,6 +287,7 @@ def in_unit_ball(x, depth, direction):
     return np.abs(depth - (1.0 - length)).max(), np.linalg.norm(direction - x / length[:, None], axis=1).max()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("build", BUILD)
 @pytest.mark.parametrize("overlap", [0.15, 0.4])
 def test_two_balls_converge(build, overlap):
@@ -300,6 +302,7 @@ def test_two_balls_converge(build, overlap):
     assert errors[2] < (0.65 if build == "tets" else 0.35) * errors[1]
 
 
+@pytest.mark.medium
 def test_plate_in_a_ball_converges():
     """Approach the true depth of the vertices of a flat body in a ball."""
     errors = []
@@ -338,6 +341,7 @@ def test_published_method_does_not_converge_in_a_ball():
     assert abs(errors[1] - errors[0]) < 0.05
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("build", BUILD)
 def test_neighbours_agree(build):
     """Let depth and direction of neighbours differ by no more than a multiple of the edge between them."""

@@ -86,8 +86,8 @@ def test_stress(leaf_pairs):
         return result.pairs, result.kind
 
     with leaves_of(leaf_pairs):
-        counts = stress.run(detector, 0.0, seed=8, kind_names=KIND_NAMES, size=4)
-        stress.run_self(alone, 0.0, seed=8, kind_names=KIND_NAMES, size=4)
+        counts = stress.run(detector, 1, seed=8, kind_names=KIND_NAMES, size=4)
+        stress.run_self(alone, 1, seed=8, kind_names=KIND_NAMES, size=4)
 
     assert counts["pairs"] > 100
 

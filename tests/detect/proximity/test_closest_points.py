@@ -84,6 +84,7 @@ def test_point_and_triangle_against_fractions(rng):
     assert 0.1 < inner / 1500 < 0.9
 
 
+@pytest.mark.medium
 def test_two_segments_against_fractions(rng):
     """Be within a few roundings of the exact distance of crossing, parallel, collapsed and whole-numbered segments."""
     inner = 0
@@ -350,6 +351,7 @@ assert len(set(digests)) == 1, digests
 """
 
 
+@pytest.mark.medium
 def test_same_bits_for_any_number_of_threads():
     """Give the same bits on one, two and four threads."""
     environment = {**os.environ, "NUMBA_NUM_THREADS": "4"}
@@ -359,6 +361,7 @@ def test_same_bits_for_any_number_of_threads():
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.medium
 @shared_data.needs_data
 @pytest.mark.parametrize("file", ["closed/bunny_75k.off", "cad/cheese.off", "open/tableCloth.obj"])
 def test_real_meshes_against_libigl(rng, file):

@@ -85,6 +85,7 @@ def test_soups_against_all_pairs(rng):
     assert 0.2 < met / 60 < 0.8
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("whole", [False, True], ids=["generic", "whole numbers"])
 def test_pairs_of_triangles_against_fractions(rng, whole):
     """Stay within a few roundings of the distance in fractions, of thin, parallel and whole-numbered triangles too."""
@@ -106,6 +107,7 @@ def test_pairs_of_triangles_against_fractions(rng, whole):
     assert 0.4 < apart / 400 < 0.95
 
 
+@pytest.mark.medium
 def test_nearly_parallel_edges_against_fractions(rng):
     """Find the least distance of edges that pass each other at an angle of down to 1e-14, within a few roundings."""
     for case in range(200):
@@ -121,6 +123,7 @@ def test_nearly_parallel_edges_against_fractions(rng):
             np.testing.assert_allclose(r.distance, root(square_of_triangles(s, t)), rtol=0.0, atol=1e-13)
 
 
+@pytest.mark.medium
 def test_soups_against_fractions(rng):
     """Find the least of all distances in fractions, on whole numbers too, where many are equal."""
     for case in range(12):
@@ -344,6 +347,7 @@ def test_queries_of_all_sorts_never_wait_in_a_circle():
     assert len(done) == 3, "threads wait for each other"
 
 
+@pytest.mark.medium
 @shared_data.needs_data
 def test_real_meshes_against_fcl():
     """Agree with FCL, through trimesh, on the distance of two scans."""

@@ -187,6 +187,7 @@ def test_random_meshes_equal_brute_force(rng, whole):
     assert hits > 3000
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("whole", [False, True], ids=["generic", "whole numbers"])
 def test_margins_against_fractions(rng, whole):
     """Have every pair that fractions find clearly within the margin, none clearly beyond, and their distances."""
@@ -243,6 +244,7 @@ def test_margin_of_the_distance_is_never_empty(rng):
         assert len(impinge.proximity(a, b, margin=np.nextafter(d, 0.0))) == 0
 
 
+@pytest.mark.medium
 def test_larger_bodies_equal_brute_force(rng):
     """Equal brute force where bodies have several blocks, and sorting and launches come into play."""
     a, b = shapes.icosphere(2), shapes.icosphere(2, center=(2.02, 0.1, 0.0))
@@ -539,6 +541,7 @@ def count_by_ipctk(body, margin):
     return [int((square <= margin * margin).sum()) for square in squares], squares
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("body", [cloth(30), shapes.torus_knot(2, 3, 300, 12, tube_radius=0.38)], ids=["cloth", "knot"])
 def test_agrees_with_ipctk(rng, body):
     """Find as many pairs as ipctk has candidates within the margin, at the same distances."""
@@ -554,6 +557,7 @@ def test_agrees_with_ipctk(rng, body):
         np.testing.assert_allclose(np.sort(distance), near, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.medium
 @shared_data.needs_data
 @pytest.mark.parametrize(
     "file",

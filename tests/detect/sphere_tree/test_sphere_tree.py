@@ -209,6 +209,7 @@ def test_deepest_first(rng):
     assert bounded.stats["queue_peak"] < whole.stats["queue_peak"]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("order", ["breadth", "priority"])
 def test_finest_level(rng, order):
     """Stop at a level: pairs that meet there are possible, and nothing below them is looked at."""
@@ -1296,6 +1297,7 @@ def test_bad_shares(options, message):
         impinge.share_budget(**({"trees": [tree], "budget_ms": 1.0} | options))
 
 
+@pytest.mark.medium
 def test_picture(rng, tmp_path):
     """Draw the spheres of a result, of an empty one too."""
     pytest.importorskip("matplotlib")
