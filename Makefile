@@ -59,7 +59,7 @@ test-wheels: wheels
 	rm -rf dist/empty
 	$(PYTHON) -m venv dist/empty
 	dist/empty/bin/python tools/install.py -- --constraint constraints.txt --find-links dist/wheels 'impinge[kernels,picture]'
-	$(BIN)/python -m pytest -q -m wheels
+	$(BIN)/python -m pytest -q -m wheels tests/wheels
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check
@@ -68,7 +68,7 @@ lint: $(VENV)/ready
 
 test: lint
 	$(PATIENT) $(BIN)/impinge warmup
-	$(PATIENT) $(BIN)/python -m pytest $(SPREAD) -m "not slow and not cuda"
+	$(PATIENT) $(BIN)/python -m pytest $(SPREAD) -m "not slow and not cuda and not wheels"
 	$(PATIENT) NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q $(SPREAD) $(BOUNDS_CHECKED) -m "small and not medium and not slow"
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q $(SPREAD) $(UNCOMPILED) -m tiny
 
@@ -82,7 +82,7 @@ test-wheel: $(VENV)/ready
 	$(BIN)/python -m zipfile -e dist/wheel/*.whl dist/wheel/installed
 	cp -r tests docs examples benchmarks pyproject.toml *.md dist/wheel/away
 	cd dist/wheel/away && $(PATIENT) PYTHONPATH=$(CURDIR)/dist/wheel/installed $(CURDIR)/$(BIN)/python -m pytest $(SPREAD) \
-		-m "not slow and not cuda" --ignore tests/test_packaging.py --ignore tests/test_style.py \
+		-m "not slow and not cuda and not wheels" --ignore tests/test_packaging.py --ignore tests/test_style.py \
 		--ignore tests/test_architecture.py --ignore tests/test_papers_page.py --ignore tests/typing
 
 test-minimal: $(VENV)/ready

@@ -120,8 +120,9 @@ def main() -> None:
             number = email.message_from_bytes(wheel.read(metadata))["Version"]
         sys.path.insert(0, str(source))
         environment = baseline_environment(source, Path(scratch, "cache"))
-        for arguments in (["warmup", "--threads"], ["demo", str(Path(scratch, "demo"))]):
-            subprocess.run([sys.executable, "-m", "impinge", *arguments], env=environment, check=True, cwd=scratch)
+        impinge = [sys.executable, "-m", "impinge"]
+        subprocess.run([*impinge, "warmup", "--threads"], env=environment, check=True, cwd=scratch)
+        subprocess.run([*impinge, "demo"], env=environment, check=True, cwd=scratch, stdout=subprocess.DEVNULL)
         manifest = write_package(environment, project / "impinge_kernels")
         text = PROJECT.format(
             version=number,
