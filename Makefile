@@ -19,7 +19,7 @@ BOUNDS_CHECKED := $(UNCOMPILED) tests/backend tests/bodies/test_soft_body.py
 help:
 	@echo "make demo          install, run the demo, print the result and the path of the picture"
 	@echo "make test          install, then lint, format check, types, tests (at most 10 minutes on 2 cores)"
-	@echo "make test-all      the same and the long tests: kills, experiments, hours of stress (about an hour)"
+	@echo "make test-all      the same and the long tests: kills, experiments, cold warm-up, stress (over an hour)"
 	@echo "make test-wheel    tests against the built wheel, outside the source tree"
 	@echo "make test-minimal  the exact core with the oldest declared dependencies"
 	@echo "make test-pythons  the exact core with the newest dependencies, on every available Python of PYTHONS=..."
