@@ -447,6 +447,7 @@ def test_demo(tmp_path):
     for line in lines[-3:]:
         assert line.split()[0] == "impinge"
         assert line.split()[1] in COMMANDS
+    assert f"first picture: {folder.resolve() / 'first.png'}" in lines
     for name in ("soft_bodies.png", "vessels.png"):
         assert f"picture: {folder.resolve() / name}" in lines
         assert (folder / name).stat().st_size > 10_000
@@ -596,8 +597,9 @@ def test_full_disk(args):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ there")
-def test_interrupt(tmp_path):
-    """Stop at SIGINT during a run with exit code 130 and no traceback.
+@pytest.mark.parametrize("part", ["_in_process", "_first_picture"])
+def test_interrupt(tmp_path, part):
+    """Stop at SIGINT with exit code 130 and no traceback, while other processes prepare and while this one computes.
 
     The handler is set explicitly: a shell without job control starts processes with SIGINT ignored.
     """
@@ -605,22 +607,21 @@ def test_interrupt(tmp_path):
 import os, signal, sys
 from impinge.app import demo
 from impinge.app.cli import main
-plain, strikes = demo._in_process, [signal.SIGINT]
-def in_process(*args):
-    done = plain(*args)
-    while strikes:
-        os.kill(os.getpid(), strikes.pop())
-    return done
-demo._in_process = in_process
+def struck(*args):
+    os.kill(os.getpid(), signal.SIGINT)
+    return "", 0.0
+demo._in_process = lambda name, folder: (name, 0.0)
+demo.{part} = struck
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["impinge", "demo", {str(tmp_path)!r}]
 main()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=environment())
+    own = environment(IMPINGE_CACHE_DIR=str(tmp_path / "cache"), IMPINGE_SHIPPED_KERNELS="0")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=own)
 
-    assert "simulating two soft bodies" in done.stdout
+    assert "compiling kernels" in done.stdout
     assert done.returncode == cli.INTERRUPTED
-    assert "picture:" not in done.stdout
+    assert "report:" not in done.stdout
     assert "Traceback" not in done.stderr
 
 
