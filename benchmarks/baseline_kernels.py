@@ -14,12 +14,11 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row, row_of
+from benchmarks.measure import Row, row_of, timed
 from impinge.backend.shipped import BASELINES
 from impinge.errors import ImpingeError
 
@@ -178,9 +177,8 @@ def main() -> None:
         answer = made.setdefault(name, QUERIES[name]()) if name not in made else made[name]
         best = np.inf
         for _ in range(FRAMES):
-            began = perf_counter()
-            found = answer()
-            best = min(best, 1e3 * (perf_counter() - began))
+            milliseconds, found = timed(answer)
+            best = min(best, milliseconds)
         sys.stdout.write(f"{json.dumps([best, _digest(found)])}\n")
         sys.stdout.flush()
 

@@ -414,6 +414,7 @@ def test_info():
     assert data["impinge"] == impinge.__version__
     assert data["threads"].startswith(f"{impinge.thread_count()} ")
     assert data["extras"]["io"] is True
+    assert data["kernels"].startswith(("shipped for ", "not shipped: "))
     for name, value in data.items():
         if name != "extras":
             assert f"{name:<14}  {value}\n" in plain.stdout

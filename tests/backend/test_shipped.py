@@ -63,7 +63,12 @@ def package(tmp_path_factory) -> Path:
 def user(package: Path, cache: Path, **more: str) -> dict[str, str]:
     """The environment of a user with the package installed and a cache in ``cache``."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "IMPINGE_"))}
-    return {**plain, "PYTHONPATH": f"{SOURCE}:{package.parent}", "IMPINGE_CACHE_DIR": str(cache), **more}
+    return {
+        **plain,
+        "PYTHONPATH": os.pathsep.join([str(SOURCE), str(package.parent)]),
+        "IMPINGE_CACHE_DIR": str(cache),
+        **more,
+    }
 
 
 def copy_of(package: Path, folder: Path) -> Path:

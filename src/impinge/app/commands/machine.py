@@ -62,7 +62,9 @@ Threads = Annotated[bool, typer.Option("--threads", help="Compile the threaded v
 
 
 def warmup(threads: Threads = False) -> None:
-    """Compile all kernels now, ahead of the first query; kernels that were shipped or cached are loaded.
+    """Compile all kernels now, ahead of the first query.
+
+    Kernels that were shipped or cached are loaded.
 
     Example: impinge warmup
     """
