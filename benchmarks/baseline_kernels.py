@@ -1,8 +1,8 @@
-"""Kernels compiled for the baseline of ``impinge-kernels`` against kernels compiled for this processor.
+"""Kernels compiled for the targets of ``impinge-kernels`` against kernels compiled for this processor.
 
-Two processes hold the same bodies, one per target, and answer the same queries in turn: a slow moment of the machine
-hits both. Each time is the best of a few frames in a row; the other process waits meanwhile. Answers are compared by a
-digest: both targets must give the same bits.
+Processes, one per target, hold the same bodies and answer the same queries in turn, on one thread: a slow moment of the
+machine hits all. Each time is the best of a few frames in a row; the other processes wait meanwhile. Answers are
+compared by a digest: all targets must give the same bits.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite.binding import get_host_cpu_features
 
 from benchmarks.measure import Row, row_of, timed
-from impinge.backend.shipped import BASELINES
+from impinge.backend.shipped import TARGETS
 from impinge.errors import ImpingeError
 
 FRAMES = 5
@@ -27,9 +28,11 @@ FRAMES = 5
 
 
 def run(*, quick: bool = False) -> list[Row]:
-    """Time all queries in both processes."""
-    target = BASELINES[platform.machine()][0]
-    settings = {"this processor": {}, target: {"NUMBA_CPU_NAME": target, "NUMBA_CPU_FEATURES": ""}}
+    """Time all queries in all processes."""
+    settings: dict[str, dict[str, str]] = {"this processor": {}}
+    for target in TARGETS[platform.machine()]:
+        if all(get_host_cpu_features().get(name) for name in target.required):
+            settings[target.processor] = {"NUMBA_CPU_NAME": target.processor, "NUMBA_CPU_FEATURES": target.tuning}
     workers = {name: _start(added) for name, added in settings.items()}
     rows = []
     try:
@@ -51,7 +54,7 @@ def run(*, quick: bool = False) -> list[Row]:
 
 def _start(added: dict[str, str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.baseline_kernels"]
-    environment = {**os.environ, "IMPINGE_SHIPPED_KERNELS": "0", **added}
+    environment = {**os.environ, "IMPINGE_SHIPPED_KERNELS": "0", "NUMBA_NUM_THREADS": "1", **added}
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

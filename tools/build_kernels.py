@@ -1,11 +1,11 @@
-"""Build the wheel ``impinge-kernels``: kernels of ``impinge``, compiled for a baseline processor of this platform.
+"""Build the wheel ``impinge-kernels``: kernels of ``impinge``, compiled for common processors of this platform.
 
     python tools/build_kernels.py dist/wheels          # after the wheel of impinge was built there
 
 1. Unpack the wheel of impinge: what is compiled is what is shipped, to the byte.
-2. Run the warm-up, threaded variants included, and the demo, with the baseline of ``backend.shipped`` as processor
-   (x86-64-v3 on x86-64) and an empty cache. ``NUMBA_CPU_FEATURES`` must be empty: Numba would add the features of this
-   processor to those of the named one.
+2. For each target of ``backend.shipped`` (x86-64-v3 and v4 on x86-64), run the warm-up, threaded variants included,
+   and the demo, all with one cache, empty at first. ``NUMBA_CPU_FEATURES`` must be set, even if it is empty: Numba
+   would add the features of this processor to those of the named one.
 3. Keep the machine code of the kernels that Python calls. Bitcode of their callees, which serves to compile further
    kernels, is left out: a third of the size.
 4. Write the manifest and the wheel. It requires the exact versions of impinge and Numba, and has the tags of the
@@ -27,6 +27,10 @@ import tempfile
 import zipfile
 from importlib.metadata import distribution, version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from impinge.backend.shipped import Target
 
 HERE = Path(__file__).resolve().parent
 MANIFEST = """
@@ -40,7 +44,6 @@ json.dump({
     "flags": sources.code_flags(),
     "interpreter": shipped.interpreter_tag(),
     "target": cpu_target.target_context.codegen().magic_tuple(),
-    "features": shipped.BASELINES[sys.argv[1]][1],
     "digests": sources.make_manifest(),
 }, sys.stdout)
 """
@@ -52,7 +55,7 @@ build-backend = "hatchling.build"
 [project]
 name = "impinge-kernels"
 version = "{version}"
-description = "Kernels of impinge, compiled for {target}"
+description = "Kernels of impinge, compiled for {targets}"
 license = "MIT"
 requires-python = "=={python}.*"
 dependencies = ["impinge=={version}", "numba=={numba}"]
@@ -67,26 +70,29 @@ path = "tag_hook.py"
 INIT = '"""Compiled kernels of impinge; ``impinge.backend.shipped`` finds and loads them."""\n'
 
 
-def baseline_environment(source: Path, cache: Path) -> dict[str, str]:
-    """Variables under which kernels of the package in ``source`` are compiled for the baseline into ``cache``."""
-    from impinge.backend.shipped import BASELINES
+def environments(source: Path, cache: Path) -> dict[Target, dict[str, str]]:
+    """Variables under which kernels of the package in ``source`` are compiled into ``cache``, for each target."""
+    from impinge.backend.shipped import TARGETS
 
-    if platform.machine() not in BASELINES:
-        sys.exit(f"no baseline processor is defined for {platform.machine()}; add one to impinge.backend.shipped")
+    if platform.machine() not in TARGETS:
+        sys.exit(f"no target is defined for {platform.machine()}; add one to impinge.backend.shipped")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "IMPINGE_"))}
+    plain |= {"PYTHONPATH": str(source), "IMPINGE_CACHE_DIR": str(cache), "IMPINGE_SHIPPED_KERNELS": "0"}
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "IMPINGE_"))},
-        "PYTHONPATH": str(source),
-        "IMPINGE_CACHE_DIR": str(cache),
-        "IMPINGE_SHIPPED_KERNELS": "0",
-        "NUMBA_CPU_NAME": BASELINES[platform.machine()][0],
-        "NUMBA_CPU_FEATURES": "",
+        target: {**plain, "NUMBA_CPU_NAME": target.processor, "NUMBA_CPU_FEATURES": target.tuning}
+        for target in TARGETS[platform.machine()]
     }
 
 
-def write_package(environment: dict[str, str], package: Path) -> dict[str, object]:
-    """Write the package ``impinge_kernels`` from the kernels compiled under ``environment``; return its manifest."""
-    command = [sys.executable, "-c", MANIFEST, platform.machine()]
-    manifest: dict[str, object] = json.loads(subprocess.check_output(command, env=environment))
+def write_package(compiled: dict[Target, dict[str, str]], package: Path) -> dict[str, object]:
+    """Write the package ``impinge_kernels`` from kernels compiled under these variables; return its manifest."""
+    targets = []
+    for target, environment in compiled.items():
+        found: dict[str, object] = json.loads(
+            subprocess.check_output([sys.executable, "-c", MANIFEST], env=environment)
+        )
+        targets.append({"target": found.pop("target"), "required": target.required})
+    manifest = {**found, "targets": targets}
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
     kernels = Path(environment["IMPINGE_CACHE_DIR"]) / "kernels"
@@ -119,16 +125,18 @@ def main() -> None:
             (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
             number = email.message_from_bytes(wheel.read(metadata))["Version"]
         sys.path.insert(0, str(source))
-        environment = baseline_environment(source, Path(scratch, "cache"))
+        compiled = environments(source, Path(scratch, "cache"))
         impinge = [sys.executable, "-m", "impinge"]
-        subprocess.run([*impinge, "warmup", "--threads"], env=environment, check=True, cwd=scratch)
-        subprocess.run([*impinge, "demo"], env=environment, check=True, cwd=scratch, stdout=subprocess.DEVNULL)
-        manifest = write_package(environment, project / "impinge_kernels")
+        for target, environment in compiled.items():
+            print(f"compiling for {target.processor}", flush=True)  # noqa: T201 - the output of the script
+            subprocess.run([*impinge, "warmup", "--threads"], env=environment, check=True, cwd=scratch)
+            subprocess.run([*impinge, "demo"], env=environment, check=True, cwd=scratch, stdout=subprocess.DEVNULL)
+        manifest = write_package(compiled, project / "impinge_kernels")
         text = PROJECT.format(
             version=number,
             numba=version("numba"),
             python=f"{sys.version_info.major}.{sys.version_info.minor}",
-            target=environment["NUMBA_CPU_NAME"],
+            targets=" and ".join(target.processor for target in compiled),
         )
         (project / "pyproject.toml").write_text(text)
         shutil.copyfile(HERE / "tag_hook.py", project / "tag_hook.py")

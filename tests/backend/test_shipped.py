@@ -20,7 +20,7 @@ from tools import build_kernels
 
 pytestmark = [
     pytest.mark.skipif(IS_PLAIN, reason="shipped kernels are for Numba 0.68"),
-    pytest.mark.skipif(platform.machine() not in shipped.BASELINES, reason="no baseline for this architecture"),
+    pytest.mark.skipif(platform.machine() not in shipped.TARGETS, reason="no target for this architecture"),
 ]
 
 SOURCE = Path(impinge.__file__).parents[1]
@@ -51,12 +51,13 @@ def run(environment: dict[str, str]) -> tuple[int, str]:
 def package(tmp_path_factory) -> Path:
     """A package with the kernels of ``PROBE``, made by the functions that make the wheel."""
     folder = tmp_path_factory.mktemp("shipped")
-    environment = build_kernels.baseline_environment(SOURCE, folder / "baked")
-    compiled, refusal = run(environment)
-    build_kernels.write_package(environment, folder / "impinge_kernels")
-
-    assert compiled > 3
-    assert "switched off" in refusal
+    environments = build_kernels.environments(SOURCE, folder / "baked")
+    last = dict(list(environments.items())[-1:])  # it runs on any machine
+    for environment in last.values():
+        compiled, refusal = run(environment)
+        assert compiled > 3
+        assert "switched off" in refusal
+    build_kernels.write_package(last, folder / "impinge_kernels")
     return folder / "impinge_kernels"
 
 
@@ -129,6 +130,10 @@ def test_damaged_files_are_compiled(package, tmp_path, kind):
     assert run(user(broken, tmp_path / "empty")) == (0, "")
 
 
+def target(processor: str, *required: str) -> dict[str, object]:
+    return {"target": ["triple", processor, ""], "required": required}
+
+
 @pytest.fixture
 def manifest(monkeypatch, tmp_path):
     """A package on the path of this process, with a manifest that fits, to be written with changes."""
@@ -143,8 +148,7 @@ def manifest(monkeypatch, tmp_path):
         "package": shipped.package_digest(),
         "flags": shipped.code_flags(),
         "interpreter": shipped.interpreter_tag(),
-        "target": ["triple", "processor", ""],
-        "features": [],
+        "targets": [target("wide", "levitation"), target("processor")],
         "digests": {},
         "files": {},
     }
@@ -157,7 +161,7 @@ def manifest(monkeypatch, tmp_path):
 
 
 def test_package_that_fits(manifest, tmp_path):
-    """Use a package built from the same sources for this platform."""
+    """Use a package built from the same sources for this platform, and the first target that this processor has."""
     found = manifest()
 
     assert found.folder == tmp_path / "impinge_kernels" / "kernels"
@@ -171,7 +175,7 @@ def test_package_that_fits(manifest, tmp_path):
         ({"package": "0" * 64}, "built from other sources; install the versions of both that belong together"),
         ({"flags": "numba 0.1"}, r"built for \[numba 0.1\], but this process has \[numba "),
         ({"interpreter": "cpython-27 Linux"}, r"built for \[cpython-27 Linux\], but this process has \[cpython-"),
-        ({"features": ["levitation"]}, "built for processor, but this processor lacks levitation"),
+        ({"targets": [target("wide", "levitation")]}, "built for wide, but this processor lacks levitation"),
         ({"digests": None}, "is damaged .*; reinstall impinge-kernels"),
     ],
 )
@@ -185,9 +189,15 @@ def test_package_that_does_not_fit(manifest, changes, reason):
 
 
 def test_switches(manifest, monkeypatch):
-    """Refuse a package if it is switched off, not there, or if the user chose a processor."""
+    """Refuse a package if it is switched off, not there, or if the user chose a processor; take a target by name."""
     monkeypatch.setattr(numba.config, "CPU_NAME", "generic")
     assert manifest().refusal == "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES is set"
+    monkeypatch.setattr(numba.config, "CPU_NAME", None)
+    both = {"targets": [target("fast"), target("plain")]}
+    monkeypatch.setenv("IMPINGE_SHIPPED_KERNELS", "plain")
+    assert manifest(**both).target[1] == "plain"
+    monkeypatch.setenv("IMPINGE_SHIPPED_KERNELS", "other")
+    assert manifest(**both).refusal == "built for fast, plain, but IMPINGE_SHIPPED_KERNELS is 'other'"
     monkeypatch.setenv("IMPINGE_SHIPPED_KERNELS", "0")
     assert manifest().refusal == "switched off by IMPINGE_SHIPPED_KERNELS"
     monkeypatch.delenv("IMPINGE_SHIPPED_KERNELS")
@@ -195,8 +205,9 @@ def test_switches(manifest, monkeypatch):
     assert "pip install 'impinge[kernels]'" in str(shipped.shipped_kernels.__wrapped__())
 
 
-def test_features_of_the_baseline_are_known_to_llvm():
-    """Name the features of the baseline as LLVM does: a misspelt one would count as missing everywhere."""
+def test_features_of_the_targets_are_known_to_llvm():
+    """Name the features of the targets as LLVM does: a misspelt one would count as missing everywhere."""
     known = llvmlite.binding.get_host_cpu_features()
 
-    assert set(shipped.BASELINES[platform.machine()][1]) <= set(known)
+    for each in shipped.TARGETS[platform.machine()]:
+        assert set(each.required) <= set(known)

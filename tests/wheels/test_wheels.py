@@ -8,12 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from llvmlite.binding import get_host_cpu_features
 
+from impinge.backend.shipped import TARGETS
 from warmup_cases import CASES, compiled_by
 
 pytestmark = pytest.mark.wheels
@@ -21,6 +24,12 @@ pytestmark = pytest.mark.wheels
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / "dist" / "empty" / "bin" / "python"
 WHEEL_MB = 15.0
+HERE = [
+    target.processor
+    for target in TARGETS.get(platform.machine(), ())
+    if all(get_host_cpu_features().get(name) for name in target.required)
+]
+"""Targets that this processor can run."""
 ANSWERS = """
 import hashlib, json
 import numpy as np
@@ -75,12 +84,12 @@ def content(packages: Path) -> dict[str, str]:
     return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.suffix != ".pyc"}
 
 
-@pytest.fixture(scope="module")
-def compiled(packages, tmp_path_factory) -> dict[str, list[str]]:
-    """Functions compiled by each query, with an empty cache."""
+@pytest.fixture(scope="module", params=HERE)
+def compiled(packages, tmp_path_factory, request) -> dict[str, list[str]]:
+    """Functions compiled by each query, with an empty cache and the kernels of one target."""
     cache = tmp_path_factory.mktemp("user") / "cache"
     before = content(packages)
-    found = compiled_by([str(PYTHON)], environment(cache))
+    found = compiled_by([str(PYTHON)], environment(cache, IMPINGE_SHIPPED_KERNELS=request.param))
 
     assert not cache.exists()
     assert content(packages) == before
@@ -116,16 +125,17 @@ def test_demo_compiles_nothing(packages, tmp_path):
 
 def test_shipped_kernels_give_the_bits_of_compiled_ones(packages, tmp_path):
     """Give the same bits as kernels compiled for this processor, simulations with fused multiply-add included."""
-    found = []
-    for switch in ("1", "0"):
+    found = {}
+    for switch in ("0", *HERE):
         own = environment(tmp_path / "cache", IMPINGE_SHIPPED_KERNELS=switch)
-        found.append(json.loads(subprocess.check_output([PYTHON, "-c", ANSWERS], env=own)))
-    (shipped, shipped_count, place), (own, own_count, _) = found
+        found[switch] = json.loads(subprocess.check_output([PYTHON, "-c", ANSWERS], env=own))
+    expected, count, _ = found.pop("0")
 
-    assert place.startswith("shipped for")
-    assert shipped_count == 0
-    assert own_count > 50
-    assert shipped == own
+    assert count > 50
+    for target, (answers, compiled_count, place) in found.items():
+        assert place.startswith(f"shipped for {target} ")
+        assert compiled_count == 0
+        assert answers == expected
 
 
 def test_size_and_pins():

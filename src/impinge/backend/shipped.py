@@ -1,16 +1,19 @@
 """Kernels that were compiled when the package was built, in the package ``impinge_kernels``.
 
-``tools/build_kernels.py`` runs the warm-up and the demo for a baseline processor and stores the compiled code with
-a manifest: what it was built for, and the digests of the sources. A kernel is looked for in this folder, which is
-read-only, then in the user's cache (``backend.cache``), then compiled.
+``tools/build_kernels.py`` runs the warm-up and the demo for each target of ``TARGETS`` and stores the compiled code
+with a manifest: what it was built for, and the digests of the sources. A kernel is looked for in this folder, which
+is read-only, then in the user's cache (``backend.cache``), then compiled.
+
+Targets. x86-64-v3 runs on Intel since 2013 and AMD since 2015. On processors with AVX-512, forces of soft bodies are a
+sixth faster with vectors of 512 bits; these have a target of their own. It excludes the first generations, which lower
+their clock for such vectors. All targets give the same bits.
 
 Shipped code is used if nothing could make it differ from what would be compiled here:
 
 - the same sources: the same hash of the package;
 - the same Numba version and settings (``sources.code_flags``), Python version and platform;
-- a processor with all features of the baseline, and no processor chosen by ``NUMBA_CPU_NAME`` or
-  ``NUMBA_CPU_FEATURES``;
-- not switched off by ``IMPINGE_SHIPPED_KERNELS=0``.
+- a processor with all features of a target, and none chosen by ``NUMBA_CPU_NAME`` or ``NUMBA_CPU_FEATURES``;
+- not switched off by ``IMPINGE_SHIPPED_KERNELS=0``, which may also name a target.
 
 Otherwise kernels are compiled as if nothing had been shipped; ``impinge info`` states the reason. A kernel whose file
 is damaged is compiled, too: the manifest has a hash of each file, since LLVM ends the process at damaged machine code.
@@ -27,6 +30,7 @@ import platform
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import llvmlite.binding
 import numba
@@ -34,17 +38,28 @@ import numba
 from impinge.backend.sources import code_flags, package_digest
 
 PACKAGE_NAME = "impinge_kernels"
-X86_64_V3 = (
+
+
+class Target(NamedTuple):
+    """A kind of processor that kernels are shipped for."""
+
+    processor: str
+    """As LLVM names it."""
+    tuning: str
+    """Changes to the features that LLVM assumes of it."""
+    required: tuple[str, ...]
+    """Features that a processor must have."""
+
+
+_V3 = (
     "avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2",
     "ssse3", "xsave",
 )  # fmt: skip
-BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "x86_64": ("x86-64-v3", X86_64_V3),
-    "AMD64": ("x86-64-v3", X86_64_V3),
-    "aarch64": ("generic", ()),
-    "arm64": ("generic", ()),
-}
-"""Processor that kernels are built for, as LLVM names it, and the features that it has, by ``platform.machine()``."""
+_WIDE = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vbmi2")
+_X86_64 = (Target("x86-64-v4", "-prefer-256-bit", (*_V3, *_WIDE)), Target("x86-64-v3", "", _V3))
+_ARM64 = (Target("generic", "", ()),)
+TARGETS: dict[str, tuple[Target, ...]] = {"x86_64": _X86_64, "AMD64": _X86_64, "aarch64": _ARM64, "arm64": _ARM64}
+"""Targets by ``platform.machine()``, the fastest first."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +97,8 @@ def interpreter_tag() -> str:
 @functools.cache
 def shipped_kernels() -> ShippedKernels:
     """Find ``impinge_kernels`` and compare what it was built for with this process."""
-    if os.environ.get("IMPINGE_SHIPPED_KERNELS", "1") in ("", "0"):
+    switch = os.environ.get("IMPINGE_SHIPPED_KERNELS", "1")
+    if switch in ("", "0"):
         return ShippedKernels(refusal="switched off by IMPINGE_SHIPPED_KERNELS")
     spec = importlib.util.find_spec(PACKAGE_NAME)
     if spec is None or spec.origin is None:
@@ -90,25 +106,28 @@ def shipped_kernels() -> ShippedKernels:
     folder = Path(spec.origin).parent
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
-        target = tuple(map(str, manifest["target"]))
+        targets = [(tuple(map(str, each["target"])), set(each["required"])) for each in manifest["targets"]]
         digests, hashes = dict(manifest["digests"]), dict(manifest["files"])
         built = {name: str(manifest[name]) for name in ("package", "flags", "interpreter")}
     except (OSError, ValueError, LookupError, TypeError) as error:
         return ShippedKernels(refusal=f"the manifest in {folder} is damaged ({error}); reinstall impinge-kernels")
     here = {"package": package_digest(), "flags": code_flags(), "interpreter": interpreter_tag()}
-    refusal = ""
     if built["package"] != here["package"]:
-        refusal = "impinge-kernels was built from other sources; install the versions of both that belong together"
-    elif numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None:
-        refusal = "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES is set"
-    elif built != here:
-        name = "flags" if built["flags"] != here["flags"] else "interpreter"
-        refusal = f"built for [{built[name]}], but this process has [{here[name]}]"
-    else:
-        features = llvmlite.binding.get_host_cpu_features()
-        missing = [name for name in manifest.get("features", ()) if not features.get(name)]
-        if missing:
-            refusal = f"built for {target[1]}, but this processor lacks {', '.join(missing)}"
-    if refusal:
-        return ShippedKernels(refusal=refusal)
-    return ShippedKernels(folder / "kernels", (target[0], target[1], target[2]), digests=digests, hashes=hashes)
+        why = "impinge-kernels was built from other sources; install the versions of both that belong together"
+        return ShippedKernels(refusal=why)
+    if numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None:
+        return ShippedKernels(refusal="NUMBA_CPU_NAME or NUMBA_CPU_FEATURES is set")
+    for name in ("flags", "interpreter"):
+        if built[name] != here[name]:
+            return ShippedKernels(refusal=f"built for [{built[name]}], but this process has [{here[name]}]")
+    features = {name for name, has_it in llvmlite.binding.get_host_cpu_features().items() if has_it}
+    lacks = ""
+    for (triple, processor, tuning), required in targets:
+        if switch not in ("1", processor):
+            lacks = lacks or f"IMPINGE_SHIPPED_KERNELS is {switch!r}"
+        elif required <= features:
+            return ShippedKernels(folder / "kernels", (triple, processor, tuning), digests=digests, hashes=hashes)
+        else:
+            lacks = f"this processor lacks {', '.join(sorted(required - features))}"
+    names = ", ".join(processor for (_, processor, _), _ in targets)
+    return ShippedKernels(refusal=f"built for {names}, but {lacks}")
