@@ -173,10 +173,11 @@ def test_package_that_fits(manifest, tmp_path):
     ("changes", "reason"),
     [
         ({"package": "0" * 64}, "built from other sources; install the versions of both that belong together"),
-        ({"flags": "numba 0.1"}, r"built for \[numba 0.1\], but this process has \[numba "),
-        ({"interpreter": "cpython-27 Linux"}, r"built for \[cpython-27 Linux\], but this process has \[cpython-"),
+        ({"flags": "numba 0.1"}, r"built for numba 0.1, but this process has BOUNDSCHECK=0, .*numba 0\.\d+"),
+        ({"interpreter": "cpython-27 Linux"}, "built for cpython-27 Linux, but this process has cpython-"),
         ({"targets": [target("wide", "levitation")]}, "built for wide, but this processor lacks levitation"),
         ({"digests": None}, "is damaged .*; reinstall impinge-kernels"),
+        ({"targets": [{"target": ["triple"], "required": []}]}, "is damaged .*; reinstall impinge-kernels"),
     ],
 )
 def test_package_that_does_not_fit(manifest, changes, reason):
@@ -193,6 +194,9 @@ def test_switches(manifest, monkeypatch):
     monkeypatch.setattr(numba.config, "CPU_NAME", "generic")
     assert manifest().refusal == "NUMBA_CPU_NAME or NUMBA_CPU_FEATURES is set"
     monkeypatch.setattr(numba.config, "CPU_NAME", None)
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    assert manifest().refusal == "NUMBA_DISABLE_JIT is set, kernels run as Python"
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 0)
     both = {"targets": [target("fast"), target("plain")]}
     monkeypatch.setenv("IMPINGE_SHIPPED_KERNELS", "plain")
     assert manifest(**both).target[1] == "plain"

@@ -100,13 +100,18 @@ def shipped_kernels() -> ShippedKernels:
     switch = os.environ.get("IMPINGE_SHIPPED_KERNELS", "1")
     if switch in ("", "0"):
         return ShippedKernels(refusal="switched off by IMPINGE_SHIPPED_KERNELS")
+    if numba.config.DISABLE_JIT:
+        return ShippedKernels(refusal="NUMBA_DISABLE_JIT is set, kernels run as Python")
     spec = importlib.util.find_spec(PACKAGE_NAME)
     if spec is None or spec.origin is None:
         return ShippedKernels(refusal="impinge-kernels is not installed; pip install 'impinge[kernels]'")
     folder = Path(spec.origin).parent
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
-        targets = [(tuple(map(str, each["target"])), set(each["required"])) for each in manifest["targets"]]
+        targets = []
+        for each in manifest["targets"]:
+            triple, processor, tuning = map(str, each["target"])
+            targets.append(((triple, processor, tuning), set(each["required"])))
         digests, hashes = dict(manifest["digests"]), dict(manifest["files"])
         built = {name: str(manifest[name]) for name in ("package", "flags", "interpreter")}
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -119,7 +124,9 @@ def shipped_kernels() -> ShippedKernels:
         return ShippedKernels(refusal="NUMBA_CPU_NAME or NUMBA_CPU_FEATURES is set")
     for name in ("flags", "interpreter"):
         if built[name] != here[name]:
-            return ShippedKernels(refusal=f"built for [{built[name]}], but this process has [{here[name]}]")
+            ours, others = (set(found[name].split(", ")) for found in (here, built))
+            built_for, has = (", ".join(sorted(only)) for only in (others - ours, ours - others))
+            return ShippedKernels(refusal=f"built for {built_for}, but this process has {has}")
     features = {name for name, has_it in llvmlite.binding.get_host_cpu_features().items() if has_it}
     lacks = ""
     for (triple, processor, tuning), required in targets:
