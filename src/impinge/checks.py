@@ -6,6 +6,7 @@ and the remedy.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -43,11 +44,15 @@ INDEX_LIMIT = 2**31 - 1
 
 
 def as_numbers(x: Any, name: str) -> NDArray[Any]:
-    """Turn ``x`` into an array of real numbers, or say why it is none."""
+    """Turn ``x`` into an array of real numbers, or say why it is none; masked arrays are refused."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise MeshError(f"{name} are a masked array; leave the masked entries out, or fill them with numbers")
     try:
         array = np.asarray(x)
     except ValueError as error:
         raise MeshError(f"{name} are ragged: rows differ in length; expected one rectangular array") from error
+    except Exception as error:  # sequences and __array__ of a caller may raise anything
+        raise MeshError(f"{name} cannot be read as an array ({type(error).__name__}); expected numbers") from error
     if array.size == 0 and array.dtype == object:
         array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
@@ -284,6 +289,22 @@ def as_choice(x: Any, name: str, choices: Collection[Choice]) -> Choice:
         if type(given) is type(choice) and given == choice:
             return choice
     raise OptionError(f"{name} is {shown(x)}, expected one of {', '.join(map(repr, choices))}")
+
+
+def as_direction(x: Any, name: str) -> Floats:
+    """Convert ``x`` to three finite numbers, not all zero."""
+    if not isinstance(x, np.ma.MaskedArray):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            v = np.array(x, dtype=np.float64)
+            if v.shape == (3,) and np.isfinite(v).all() and v.any():
+                return v
+    raise OptionError(f"{name} is {shown(x)}, expected three finite numbers, not all zero")
+
+
+def check_type(x: Any, name: str, expected: type) -> None:
+    """Refuse what is not an instance of a class of the package."""
+    if not isinstance(x, expected):
+        raise OptionError(f"{name} is {shown(x)}, expected {expected.__name__}")
 
 
 def as_length(x: Any) -> float | None:

@@ -44,6 +44,8 @@ PAIR_METHODS: tuple[str, ...] = get_args(PairMethod)[1:]
 
 def pair_detector(method: str) -> type[PairDetector]:
     """Import the detector of a method."""
+    if not isinstance(method, str):
+        raise OptionError(f"method is {shown(method)}, expected 'auto' or one of {', '.join(map(repr, PAIR_METHODS))}")
     if method == "box_tree":
         from impinge.detect.box_tree.detector import BoxTree
 
@@ -71,7 +73,7 @@ def find_pairs(
     method: PairMethod, a: TriMesh, b: TriMesh | None, options: PairOptions, neighbours: Neighbours = "exact"
 ) -> TrianglePairs:
     """All pairs by a method; ``"auto"`` chooses one and says in ``stats`` which, and why."""
-    if method != "auto":
+    if not isinstance(method, str) or method != "auto":
         return pair_detector(method)(a, b, neighbours=neighbours).find(options)
     from impinge.world.auto import choose_pairs, features
 

@@ -71,7 +71,7 @@ def test_frames_by_number(tmp_path):
     np.testing.assert_array_equal(frames.frame(-3), VERTICES + 1)
     assert frames.frame(0) is not frames.frame(0)
     for wrong in (3, -4):
-        with pytest.raises(OptionError, match=rf"frame {wrong} does not exist, expected a number from 0 to 2"):
+        with pytest.raises(OptionError, match=rf"i is {wrong}, expected a whole number from -3 to 2"):
             frames.frame(wrong)
 
 

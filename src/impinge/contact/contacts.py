@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import NONE, Bools, Floats, Ints
+from impinge.checks import NONE, Bools, Floats, Ints, check_type
 from impinge.contact import contacts_kernels as kernels
 from impinge.contact.volume_gradient import VolumeGradient
 from impinge.detect.common.results import Kind, Result, TrianglePairs, VertexContacts
@@ -280,6 +280,7 @@ def contacts_from_vertices(found: VertexContacts) -> Contacts:
     OptionError
         If ``found`` has no depths.
     """
+    check_type(found, "found", VertexContacts)
     return make_contacts([rows_of_vertices(found)], _keys(len(found.bodies)), found, bodies=found.bodies)
 
 
@@ -296,6 +297,7 @@ def contacts_from_pairs(found: TrianglePairs) -> Contacts:
     Contacts
         Kind CURVE, without depths; a has number 0, b number 1, or 0 for self-collision.
     """
+    check_type(found, "found", TrianglePairs)
     a, b = found.bodies[0], found.bodies[-1]
     number_b = np.full(len(found), len(found.bodies) - 1)
     rows = curve_rows(0 * number_b, number_b, found.pairs, found.kind, a.vertices, a.faces, b.vertices, b.faces)
@@ -317,6 +319,7 @@ def contacts_from_volume(found: VolumeGradient, a: SurfaceLike, b: SurfaceLike) 
     Contacts
         One contact of kind VOLUME, or none without an overlap.
     """
+    check_type(found, "found", VolumeGradient)
     surfaces = as_surface(a, name="a"), as_surface(b, name="b")
     rows = volume_row(0, 1, found, *(surface.bounds for surface in surfaces))
     return make_contacts([rows], _keys(2), found, bodies=surfaces)
@@ -335,6 +338,7 @@ def contacts_from_spheres(found: SphereContacts) -> Contacts:
     Contacts
         Kind SPHERES, of the certain pairs; if ``found`` has possible pairs, the bodies are ``possible``.
     """
+    check_type(found, "found", SphereContacts)
     other = 0 if found.is_self else 1
     possible = np.array([[0, other]] if len(found.possible) else np.zeros((0, 2)), dtype=np.int32)
     return make_contacts([sphere_rows(0, other, found)], _keys(2), found, bodies=found.bodies, possible=possible)

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.stages import start_stages
-from impinge.checks import Cancel, Floats
+from impinge.checks import Cancel, Floats, as_number
 from impinge.contact.volume_gradient_kernels import list_span_ends
 from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.common.results import Changes, Result
@@ -68,11 +68,11 @@ class VolumeGradient(Result):
 
     def force_a(self, stiffness: float) -> Floats:
         """Forces on the vertices of a from the energy ½ stiffness V², shape (n, 3)."""
-        return -stiffness * self.volume * self.gradient_a
+        return -_stiffness(stiffness) * self.volume * self.gradient_a
 
     def force_b(self, stiffness: float) -> Floats:
         """Forces on the vertices of b from the energy ½ stiffness V², shape (n, 3)."""
-        return -stiffness * self.volume * self.gradient_b
+        return -_stiffness(stiffness) * self.volume * self.gradient_b
 
     def changes(self, previous: Result) -> Changes:
         """Refuse: a gradient has no rows."""
@@ -91,6 +91,10 @@ class VolumeCells(NamedTuple):
     """Unit vectors from a to b, shape (k, 3)."""
     area: Floats
     """Length of the summed gradient of a: the area of the cell across the normal, shape (k,)."""
+
+
+def _stiffness(x: float) -> float:
+    return as_number(x, "stiffness", "a finite number", above=-np.inf, below=np.inf)
 
 
 class VolumeGradients:
@@ -198,6 +202,7 @@ class VolumeGradients:
             Each span belongs to the cube that contains its middle. The gradients of a cell add up to zero over both
             bodies. Cells that no direction shrinks are left out.
         """
+        as_number(edge, "edge", "a length above 0", above=0.0, below=np.inf)
         options = PairOptions()
         solids = self._detector.solids(options)
         looks = self._detector.looks(*solids, options, start_stages())

@@ -34,6 +34,19 @@ SHORTEST = 1e-6
 ROUNDING = 1e-9
 """Relative tolerance of the bound: ten steps of 0.1 s fit into 1 s."""
 NO_GRAVITY = (0.0, 0.0, 0.0)
+MOST_SUBSTEPS = 1_000_000
+"""Sub-steps of one call: minutes of work."""
+
+
+def count_substeps(left: float, bound: float) -> int:
+    """Number of equal sub-steps of at most ``bound`` in the time ``left``; an error above ``MOST_SUBSTEPS``."""
+    count = left / bound * (1.0 - ROUNDING)
+    if not count <= MOST_SUBSTEPS:
+        raise OptionError(
+            f"a step of {left:g} s needs {count:.3g} sub-steps of {bound:.3g} s, expected at most {MOST_SUBSTEPS:,}; "
+            "step for a shorter time, or use a softer material or a coarser mesh"
+        )
+    return max(math.ceil(count), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +145,7 @@ class Integrator:
                     f"{pull[hardest]:.3g} m/s², would not stay finite however short the step; weaken the external "
                     "forces or the prescribed motion, or start nearer to rest"
                 )
-            count = max(math.ceil(left / bound * (1.0 - ROUNDING)), 1)
+            count = count_substeps(left, bound)
             step = left / count
             next_bound = self._try(x, v, step, inverse_mass, base)
             if step > LENIENCE * next_bound:

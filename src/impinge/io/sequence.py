@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from impinge.checks import Floats, Ints, as_indices
+from impinge.checks import Floats, Ints, as_indices, as_whole, shown
 from impinge.errors import FileError, MeshError, OptionError
 from impinge.io import ply
 from impinge.io.files import SURFACE_KINDS, VOLUME_KINDS, decode_mesh, mesh_kind, read_bytes, read_mesh
@@ -52,6 +52,8 @@ class Sequence:
     """Vertex ids of all frames, shape (m, 3) or (m, 4)."""
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
+        if not isinstance(source, str | os.PathLike):
+            raise OptionError(f"source is {shown(source)}, expected a path or a pattern of paths")
         path = Path(source)
         if path.suffix.lower() == ".npz":
             positions, self.elements = read_archive(path)
@@ -70,8 +72,7 @@ class Sequence:
 
     def frame(self, i: int) -> Floats:
         """Positions of frame ``i``, shape (n, 3), a new array; negative numbers count from the end."""
-        if not -len(self) <= i < len(self):
-            raise OptionError(f"frame {i} does not exist, expected a number from 0 to {len(self) - 1}")
+        as_whole(i, "i", least=-len(self), most=len(self) - 1)
         return self._read(i % len(self))
 
     def __iter__(self) -> Iterator[tuple[str, Floats]]:

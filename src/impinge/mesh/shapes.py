@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Floats, Ints, as_number, as_whole, shown
+from impinge.checks import Floats, Ints, as_number, as_numbers, as_whole, shown
 from impinge.errors import OptionError
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
@@ -20,6 +20,9 @@ ORIGIN = (0.0, 0.0, 0.0)
 
 MAX_SUBDIVISIONS = 10
 """An icosphere of 21 million triangles; the next level needs several gigabytes during construction."""
+
+MAX_CELLS = 2**24
+"""Quadrangles or cubes of a regular mesh: some 30 million triangles or 80 million tets."""
 
 EVEN_CUBE_TETS = np.array([[0, 5, 3, 6], [1, 3, 0, 5], [2, 0, 3, 6], [4, 5, 0, 6], [7, 3, 5, 6]])
 """A cube as five tets; corner (i, j, k) has number i + 2 j + 4 k. Its face diagonals join corners 0, 3, 5 and 6."""
@@ -53,6 +56,7 @@ def uv_sphere(nu: int, nv: int, *, radius: float = 1.0, center: ArrayLike = ORIG
         If a count is too small or a length is not positive and finite; so do all functions of this module.
     """
     nu, nv = as_whole(nu, "nu", least=3), as_whole(nv, "nv", least=2)
+    _check_cells(nu, nv)
     longitude = 2.0 * np.pi * np.arange(nu)[:, None] / nu
     latitude = np.pi * np.arange(1, nv)[None, :] / nv - np.pi / 2.0
     x = np.cos(latitude) * np.cos(longitude)
@@ -190,6 +194,7 @@ def torus_knot(
     """
     p, q = as_whole(p, "p"), as_whole(q, "q")
     rings, sides = as_whole(rings, "rings", least=3), as_whole(sides, "sides", least=3)
+    _check_cells(rings, sides)
     if math.gcd(p, q) != 1:
         raise OptionError(f"p and q are {p} and {q}, expected numbers without a common divisor: one closed strand")
     major, minor = _positive(major_radius, "major_radius"), _positive(minor_radius, "minor_radius")
@@ -235,6 +240,8 @@ def box(size: ArrayLike = 1.0, center: ArrayLike = ORIGIN, *, cells: ArrayLike =
         A closed surface.
     """
     extent, count = _size(size, 3), _counts(cells, "cells", 3)
+    for k in range(3):
+        _check_cells(count[k], count[k - 1])
     stride = (1, count[0] + 1, (count[0] + 1) * (count[1] + 1))
     patches = []
     for k in range(3):
@@ -280,6 +287,7 @@ def cad_part(
     """
     (a, b), extent = _counts(holes, "holes", 2), _size(size, 3)
     segments, radius = as_whole(segments, "segments", least=4), _positive(hole_radius, "hole_radius")
+    _check_cells(a, b, segments)
     if segments % 4:
         raise OptionError(f"segments is {segments}, expected a multiple of 4: a quarter circle per corner")
     cell = extent[:2] / (a, b)
@@ -330,6 +338,7 @@ def tet_box(nx: int, ny: int, nz: int, *, size: ArrayLike | None = None, center:
         Tets of positive volume.
     """
     count = _counts((nx, ny, nz), "cubes", 3)
+    _check_cells(*count)
     extent = np.array(count, dtype=np.float64) if size is None else _size(size, 3)
     x = np.stack(np.meshgrid(*_axes(count, extent), indexing="ij"), axis=-1)
     ids = np.arange(x.size // 3).reshape(x.shape[:3])
@@ -363,6 +372,7 @@ def tet_tube(
         Tets of positive volume.
     """
     n_r, n_theta, n_z = as_whole(n_r, "n_r"), as_whole(n_theta, "n_theta", least=4), as_whole(n_z, "n_z")
+    _check_cells(n_r, n_theta, n_z)
     if n_theta % 2:
         raise OptionError(f"n_theta is {n_theta}, expected an even number: mirrored cells must match around the tube")
     inner, outer = _positive(inner_radius, "inner_radius"), _positive(outer_radius, "outer_radius")
@@ -397,6 +407,7 @@ def cloth_grid(nx: int, ny: int, *, size: ArrayLike = 1.0, center: ArrayLike = O
         An open surface.
     """
     count = _counts((nx, ny), "cells", 2)
+    _check_cells(*count)
     x, y = np.meshgrid(*_axes(count, _size(size, 2)), indexing="ij")
     flat = np.stack([x, y, np.zeros(x.shape)], axis=-1).reshape(-1, 3)
     return TriMesh(flat + _vector(center), _split_quads(np.arange(x.size).reshape(x.shape)))
@@ -439,9 +450,17 @@ def _wrapped(ids: NDArray[np.int64], *, rows: bool = False, columns: bool = Fals
 
 
 def _counts(values: ArrayLike, name: str, length: int) -> tuple[int, ...]:
-    if np.shape(values) != (length,):
+    numbers = as_numbers(values, name)
+    if numbers.shape != (length,):
         raise OptionError(f"{name} is {shown(values)}, expected {length} whole numbers")
-    return tuple(as_whole(value, f"{name}[{k}]") for k, value in enumerate(np.asarray(values).tolist()))
+    return tuple(as_whole(value, f"{name}[{k}]") for k, value in enumerate(numbers.tolist()))
+
+
+def _check_cells(*counts: int) -> None:
+    """Refuse counts whose product, the number of cells, exceeds ``MAX_CELLS``."""
+    if math.prod(counts) > MAX_CELLS:
+        found = " · ".join(map(shown, counts))
+        raise OptionError(f"a mesh of {found} cells is too large, expected at most {MAX_CELLS:,}; use fewer")
 
 
 def _positive(value: float, name: str) -> float:
@@ -449,7 +468,7 @@ def _positive(value: float, name: str) -> float:
 
 
 def _vector(center: ArrayLike) -> Floats:
-    vector = np.asarray(center, dtype=np.float64)
+    vector = as_numbers(center, "center").astype(np.float64)
     if vector.shape != (3,) or not np.isfinite(vector).all():
         raise OptionError(f"center is {shown(center)}, expected three finite numbers")
     return vector
@@ -457,7 +476,7 @@ def _vector(center: ArrayLike) -> Floats:
 
 def _size(values: ArrayLike, length: int) -> Floats:
     """One edge length for all axes, or one for each."""
-    size = np.asarray(values, dtype=np.float64)
+    size = as_numbers(values, "size").astype(np.float64)
     if size.shape not in ((), (length,)) or not (np.isfinite(size) & (size > 0.0)).all():
         raise OptionError(f"size is {shown(values)}, expected one positive number or {length}")
     return np.broadcast_to(size, (length,))

@@ -57,7 +57,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.jit import compiled
-from impinge.checks import Floats, Ints, as_ids
+from impinge.checks import Floats, Ints, as_direction, as_ids
 from impinge.errors import OptionError
 from impinge.exact.kinds import NONE
 from impinge.exact.triangle_triangle import cross, dot, minus, triangle_triangle
@@ -457,9 +457,7 @@ def cut_along_direction(
     (0, 0)
 
     """
-    S = np.asarray(CutDir, dtype=np.float64)
-    if S.shape != (3,) or not np.isfinite(S).all() or not S.any():
-        raise OptionError(f"CutDir is {CutDir!r}, expected three finite numbers of which one is not zero")
+    S = as_direction(CutDir, "CutDir")
     S = S / np.abs(S).max()
     x, y, z = (S / np.linalg.norm(S)).tolist()
     body_1, body_2 = _bodies(a, b, active_a, active_b)

@@ -75,7 +75,7 @@ def quiet() -> Iterator[None]:
 def connected(address: str) -> Iterator[Any]:
     """A client of the scheduler at ``address``."""
     distributed = _dask()
-    if re.fullmatch(r"((tcp|tls|ws|wss)://)?[^/\s:]+:\d+", address) is None:
+    if not isinstance(address, str) or re.fullmatch(r"((tcp|tls|ws|wss)://)?[^/\s:]+:\d+", address) is None:
         raise OptionError(f"the scheduler is {address!r}, expected an address like tcp://host:8786")
     with quiet():
         try:

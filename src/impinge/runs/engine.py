@@ -53,6 +53,8 @@ RETAINED_BYTES = 1 << 25
 """The largest M_MMAP_THRESHOLD that glibc accepts."""
 POLL_SECONDS = 1.0
 """Interval at which workers are counted."""
+MOST_WORKERS = 1024
+"""Processes on one machine; more are on several machines, behind a scheduler."""
 
 
 @dataclass(frozen=True)
@@ -323,7 +325,8 @@ def execute(
 def engine_for(*, scheduler: str | None, workers: int | None, processes: bool, is_small: bool) -> Iterator[Engine]:
     """The requested engine; by default this process for small work, else one worker process per core."""
     if workers is not None:
-        as_whole(workers, "workers", least=0, remedy=": 0 for this process, or the number of processes to start")
+        remedy = ": 0 for this process, or the number of processes to start"
+        as_whole(workers, "workers", least=0, most=MOST_WORKERS, remedy=remedy)
     if scheduler is not None and workers is not None:
         raise OptionError("both a scheduler and workers were given; workers are started only without a scheduler")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

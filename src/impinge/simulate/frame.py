@@ -307,6 +307,8 @@ class SimulationFrame:
         """Advance a body without contacts by Runge-Kutta's method."""
         try:
             report = body.source.advance(body.x, body.v, h, gravity=self.inputs.gravity, forces=None)
+        except OptionError:  # the step is too long, the body does not diverge
+            raise
         except ImpingeError as error:
             self._fail(body, passed, str(error), error)
         self._inverted[body.name] = len(report.inverted)

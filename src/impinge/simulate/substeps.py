@@ -24,6 +24,7 @@ import numpy as np
 
 from impinge.checks import Floats, Ints, as_positions
 from impinge.deform.batch import ModelBatch, can_batch
+from impinge.deform.integrate import count_substeps
 from impinge.errors import ImpingeError
 from impinge.respond.contact_forces import ContactForces
 from impinge.simulate import substeps_kernels as kernels
@@ -35,8 +36,6 @@ LENIENCE = 1.15
 """Factor by which a sub-step may exceed its share of the stable step of the new state: ω is overestimated by more."""
 SHORTEST = 1e-6
 """Sub-step relative to the stable step at rest below which the state counts as diverged."""
-ROUNDING = 1e-9
-"""Relative rounding error allowed in a sub-step: ten steps of 0.1 s fit into one second."""
 
 
 class DivergenceError(ImpingeError):
@@ -78,8 +77,7 @@ class Substeps:
         free_velocities = kernels.free_velocities.over(len(self._x))
         advance = kernels.advance.over(len(self._x))
         while True:
-            count = math.ceil(left / (SHARE * self._bound) * (1.0 - ROUNDING)) if self._bound > 0.0 else 1
-            h = left / max(count, 1)
+            h = left / (count_substeps(left, SHARE * self._bound) if self._bound > 0.0 else 1)
             free_velocities(h, self._v, self._force, self._inverse_mass, self._gravity, self._free)
             contact = contacts.solve(h, dx, self._free, since)
             advance(h, self._x, self._free, contact, self._inverse_mass, self._moves, self._new_x, self._new_v)

@@ -35,7 +35,7 @@ Tried       On one core: descending the pyramid takes three times as long as the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.stages import Stages, start_stages
-from impinge.checks import Ints, Stats, as_choice, as_number, as_transform, as_whole
+from impinge.checks import Ints, Stats, as_choice, as_number, as_transform, as_whole, shown
 from impinge.detect.breadth_first.traversal import Traversal
 from impinge.detect.breadth_first.trees import Device, PosedBody, Volume, pose
 from impinge.detect.common import narrow_phase_kernels
@@ -51,6 +51,7 @@ from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.pair_detector import PairDetector
 from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions, finish_pairs, pack
 from impinge.detect.common.results import Reason, TrianglePairs
+from impinge.errors import OptionError
 from impinge.exact.kinds import NONE, UNCERTAIN
 from impinge.exact.triangle_triangle import error_bound
 from impinge.mesh.body import SurfaceLike, as_surface
@@ -150,6 +151,17 @@ class BreadthFirst(PairDetector):
         self._entry_level = min(max(top - height + (overlaps > many) - (overlaps < LESS * many), 0), top)
 
 
+def _listed(pairs: Any) -> list[tuple[Any, Any, Any, Any]]:
+    """A list of the pairs; refuse rows without four entries."""
+    rows = list(pairs) if isinstance(pairs, Iterable) else [pairs]
+    for k, row in enumerate(rows):
+        if not isinstance(row, tuple | list) or len(row) != 4:
+            raise OptionError(
+                f"pairs[{k}] is {shown(row)}, expected (a, b, transform_a, transform_b), None for no move"
+            )
+    return [(a, b, move_a, move_b) for a, b, move_a, move_b in rows]
+
+
 def query_many(
     pairs: Sequence[tuple[SurfaceLike, SurfaceLike, ArrayLike | None, ArrayLike | None]],
     *,
@@ -174,6 +186,7 @@ def query_many(
     began = perf_counter()
     as_whole(block_pairs, "block_pairs")
     where = _device(device)
+    pairs = _listed(pairs)
     if not pairs:
         return []
     stages = start_stages()

@@ -52,13 +52,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.backend.stages import Stages
-from impinge.checks import Ints, Stats, as_choice, shown
+from impinge.checks import Ints, Stats, as_choice, as_direction
 from impinge.detect.common.narrow_phase import Neighbours, classify
 from impinge.detect.common.pair_detector import PairDetector
 from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions, query_body
 from impinge.detect.common.results import Reason
 from impinge.detect.gjk_cut.scratch import Memory
-from impinge.errors import OptionError
 from impinge.mesh.body import SurfaceLike, as_surface
 
 Device: TypeAlias = Literal["cpu", "cuda"]
@@ -144,9 +143,7 @@ def cut_along_direction(
     """
     as_choice(device, "device", ("cpu", "cuda"))
     body_a, body_b = query_body(as_surface(a, name="a")), query_body(as_surface(b, name="b"))
-    v = np.asarray(direction, dtype=np.float64)
-    if v.shape != (3,) or not np.isfinite(v).all() or not v.any():
-        raise OptionError(f"direction is {shown(direction)}, expected three finite numbers, not all zero")
+    v = as_direction(direction, "direction")
     if not len(body_a.ids) or not len(body_b.ids):
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
     memory = Memory()

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from impinge.checks import NONE, Floats, Ints, sorted_unique
+from impinge.checks import NONE, Floats, Ints, as_whole, sorted_unique
 from impinge.detect.sphere_tree.build.pieces import Pieces
 from impinge.errors import FileError, MeshError
 from impinge.io.atomic import write_whole
@@ -103,16 +103,19 @@ class SphereHierarchy:
 
     def level_of(self, node: int) -> int:
         """The level that a node stands on; 0 is the root's."""
+        as_whole(node, "node", least=0, most=len(self.first_child) - 1)
         return int(np.searchsorted(self.level_start, node, side="right")) - 1
 
     def cut(self, level: int) -> Ints:
         """The nodes that represent the whole surface at ``level``: those of the level, and leaves above it."""
+        as_whole(level, "level", least=0)
         start, stop = self.level_start[min(level, self.level_count - 1) :][:2]
         nodes: Ints = np.arange(stop, dtype=np.int32)
         return np.asarray(nodes[(nodes >= start) | (self.first_child[:stop] == NONE)])
 
     def triangles_under(self, node: int) -> Ints:
         """Sorted ids of the triangles of which a part is under ``node``."""
+        as_whole(node, "node", least=0, most=len(self.first_child) - 1)
         return sorted_unique(self.piece_triangle[self.piece_start[node] : self.piece_stop[node]])
 
     def for_mesh(self, mesh: TriMesh) -> SphereHierarchy:

@@ -60,6 +60,8 @@ def share_budget(
     end = Budget(budget_ms).deadline_ns(now_ns())
     if isinstance(trees, SphereTree):
         raise OptionError("trees is one SphereTree, expected several; call its query with the whole budget")
+    if not isinstance(trees, Iterable):
+        raise OptionError(f"trees is {shown(trees)}, expected several SphereTree")
     trees = list(trees)
     for k, tree in enumerate(trees):
         if not isinstance(tree, SphereTree):
