@@ -106,9 +106,7 @@ def test_objects_that_refuse_to_be_arrays():
 )
 def test_endless_work_is_refused(call):
     """Refuse a step of more than a million sub-steps."""
-    with pytest.raises(
-        OptionError, match=r"needs .* sub-steps of .* s, expected at most 1,000,000; step for a"
-    ):
+    with pytest.raises(OptionError, match=r"needs .* sub-steps of .* s, expected at most 1,000,000; step for a"):
         call()
 
 
