@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from impinge.errors import FileError
+from impinge.io.csv_files import csv_bytes
 from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PAIR_COLUMNS, PairsRun
-from impinge.runs.store import csv_bytes, write_bytes
+from impinge.runs.store import write_bytes
 from impinge.view.labels import counted, relation_label
 from impinge.view.picture import pair_items
 from impinge.view.rendering import DrawItem, render

@@ -34,8 +34,9 @@ import numpy as np
 import impinge
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError, OptionError
+from impinge.io.csv_files import csv_bytes
 from impinge.runs.frames import Progress
-from impinge.runs.store import Store, csv_bytes, in_folder, write_bytes, writing
+from impinge.runs.store import Store, in_folder, write_bytes, writing
 from impinge.simulate.simulation import Simulation
 
 COLUMNS = (
