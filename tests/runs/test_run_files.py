@@ -1,4 +1,4 @@
-"""Files that runs write: names in tables, and a disk that is full."""
+"""Files that runs write: names in tables."""
 
 from __future__ import annotations
 
