@@ -108,6 +108,21 @@ def test_sequence_with_itself(folder, call):
     assert both["found"][0][2] >= both["found"][-1][2] > 0
 
 
+def test_sequence_of_a_body_inside_another(folder, call, tmp_path):
+    """Say why frames collide in which no triangles intersect."""
+    ball = shapes.icosphere(2)
+    impinge.save(impinge.TriMesh(5.0 * ball.vertices, ball.faces), tmp_path / "outer.ply")
+    done = call(
+        "sequence", "a.ply", "frames", "--against", tmp_path / "outer.ply", "--html", tmp_path / "report.html",
+    )  # fmt: skip
+    lines = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in done.stdout.splitlines())
+    page = (tmp_path / "report.html").read_text()
+
+    assert (lines["colliding"], lines["contacts"]) == (str(FRAMES), "0")
+    assert lines["one inside the other"] == f"{FRAMES} frames"
+    assert f"{FRAMES} frames collide, with one body inside the other and no triangles that intersect." in page
+
+
 def test_sequence_to_one_file(folder, call, tmp_path):
     """Write one csv or npz file with the content of the folder, and remove the parts."""
     for name in ("found.csv", "found.npz"):
@@ -414,7 +429,7 @@ def test_clash_report_names_relations(call, tmp_path):
     assert done.returncode == cli.COLLIDING
     assert "b in a, 0 contacts, volume" in done.stdout
     assert "<h1>1 pair of 2 parts collides</h1>" in page
-    assert "1 pair collides. This is certain" in page
+    assert "1 pair collides, with one body inside the other and no triangles that intersect. This is certain" in page
     assert "pearl.ply is inside case.ply" in page
     assert "one is inside the other" in page
     assert page.count("data:image/png;base64,") == 3

@@ -71,6 +71,7 @@ def sequence(
             out=reports.run_folder(target), progress=progress,
         )  # fmt: skip
     bad, worst = reports.bad_rows(run.frames(), "name"), reports.worst_frames(run)
+    nested = reports.nested_count(run.frames())
     if html is not None:
         inputs = [("body", str(a)), ("frames", frames), ("against", str(against or "itself"))]
         reports.frames_report(run, inputs=inputs, command=command_line()).write(html)
@@ -79,6 +80,7 @@ def sequence(
     resumed = f", {run.resumed} of an earlier run" if run.resumed else ""
     rows: Rows = [("frames", f"{len(run)}{resumed}")]
     rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
+    rows += [("one inside the other", counted(nested, "frame"))] if nested else []
     rows += [("worst frame", f"{number} ({name}): {counted(count, 'contact')}") for number, name, count in worst[:1]]
     total = f"of {len(run)} frames"
     _finish(run, rows, worst, bad, [("results", target), ("report", html)], as_json=as_json, total=total)
