@@ -32,6 +32,7 @@ from typing import Generic, TypeVar
 import impinge
 from impinge.backend import jit
 from impinge.errors import FileError
+from impinge.io.csv_files import literal
 
 Frame = TypeVar("Frame")
 Answer = TypeVar("Answer")
@@ -308,7 +309,7 @@ def write_csv(rows: Sequence[Row], folder: Path, name: str) -> Path:
             writer.writeheader()
             for row in rows:
                 values = asdict(row)
-                writer.writerow({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in values.items()})
+                writer.writerow({k: f"{v:.4g}" if isinstance(v, float) else literal(v) for k, v in values.items()})
     except OSError as error:
         raise FileError(f"results could not be written to {path} ({error.strerror}); choose another folder") from error
     return path

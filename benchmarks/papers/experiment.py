@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 from benchmarks.measure import Row, machine, write_csv
 from impinge.backend import jit
 from impinge.errors import FileError, MissingExtra
+from impinge.io.csv_files import literal
 
 NOISE = 0.03
 """Differences of times below this share count as none."""
@@ -141,7 +142,7 @@ def _write_table(table: Table, path: Path) -> Path:
         file.write(f"# {machine()}\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table.columns)
-        writer.writerows([_shown(value) for value in row] for row in table.rows)
+        writer.writerows([_shown(literal(value)) for value in row] for row in table.rows)
     return path
 
 

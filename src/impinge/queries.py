@@ -516,6 +516,9 @@ def penetrating_vertices(
 ) -> VertexContacts:
     """Find all vertices inside tetrahedra of any number of bodies, their own included; or inside closed surfaces.
 
+    Several surfaces are tested against one another, and one surface alone against itself: it must be closed and
+    oriented. Its vertices are inside if the surface around them lies in the body, or if they lie on another part of it.
+
     Parameters
     ----------
     bodies : sequence of TetMesh or of TriMesh
@@ -538,6 +541,11 @@ def penetrating_vertices(
     -------
     VertexContacts
         Sorted by (body, vertex, in_body, tet); the tet is -1 for closed surfaces.
+
+    Raises
+    ------
+    MeshError
+        If the bodies are of two kinds, or if one surface alone is open or inconsistently oriented.
     """
     from impinge.detect.depth.vertex_query import VertexQuery, bodies_of_one_kind
     from impinge.detect.depth.vertices_in_surfaces import find_in_surfaces

@@ -658,7 +658,8 @@ def test_info_needs_no_cache(tmp_path):
         (MemoryError(), cli.BAD_INPUT, "error: out of memory; use smaller meshes"),
         (PermissionError(13, "Permission denied", "x [b]"), cli.BAD_INPUT, "error: x [b]: Permission denied\n"),
         (RuntimeError("[bold] oh"), cli.BAD_INPUT, "error: unexpected RuntimeError: [bold] oh; set IMPINGE_TRACEBACK"),
-        (KeyboardInterrupt(), cli.INTERRUPTED, ""),
+        (OSError(28, "No space left on device"), cli.BAD_INPUT, "error: standard output: No space left on device\n"),
+        (KeyboardInterrupt(), cli.INTERRUPTED, "stopped\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )

@@ -68,6 +68,10 @@ def parts_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.parquet"))}
 
 
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def is_complete(folder: Path) -> bool:
     return json.loads((folder / "manifest.json").read_text())["state"] == "complete"
 
@@ -102,6 +106,21 @@ def test_sequence_with_itself(folder, call):
     }  # fmt: skip
     assert both["contacts"] > 0
     assert both["found"][0][2] >= both["found"][-1][2] > 0
+
+
+def test_sequence_of_a_body_inside_another(folder, call, tmp_path):
+    """Say why frames collide in which no triangles intersect."""
+    ball = shapes.icosphere(2)
+    impinge.save(impinge.TriMesh(5.0 * ball.vertices, ball.faces), tmp_path / "outer.ply")
+    done = call(
+        "sequence", "a.ply", "frames", "--against", tmp_path / "outer.ply", "--html", tmp_path / "report.html",
+    )  # fmt: skip
+    lines = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in done.stdout.splitlines())
+    page = (tmp_path / "report.html").read_text()
+
+    assert (lines["colliding"], lines["contacts"]) == (str(FRAMES), "0")
+    assert lines["one inside the other"] == f"{FRAMES} frames"
+    assert f"{FRAMES} frames collide, with one body inside the other and no triangles that intersect." in page
 
 
 def test_sequence_to_one_file(folder, call, tmp_path):
@@ -260,7 +279,7 @@ def test_client_of_a_cluster_is_killed(folder, whole, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
 @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_interrupt(folder, call, whole, tmp_path, workers):
-    """Stop at SIGINT to the process group without a traceback, print that work is kept, and resume."""
+    """Stop at SIGINT to the process group without a traceback, say that the same command goes on, and resume."""
     args = ["sequence", "a.ply", "many.npz", "--against", "b.ply", "--out", str(tmp_path / "run")]
     struck = strike(
         tmp_path, *args, "--workers", workers, after=2, by=signal.SIGINT, cwd=folder, env=environment()
@@ -268,9 +287,31 @@ def test_interrupt(folder, call, whole, tmp_path, workers):
     done = call(*args)
 
     assert struck.returncode == cli.INTERRUPTED
-    assert struck.stderr == "completed work is kept; the same command resumes it\n"
+    assert struck.stderr == "stopped; run the same command to go on\n"
     assert "of an earlier run" in done.stdout
     assert parts_of(tmp_path / "run") == parts_of(whole)
+
+
+@pytest.mark.parametrize("place", ["runs.store.write_whole", "runs.reports.write_bytes", "view.report.Page.write"])
+@pytest.mark.parametrize("args", [["sequence", "a.ply", "frames", "--against", "b.ply"], ["clash", "parts"]])
+def test_interrupt_at_any_place(folder, call, tmp_path, monkeypatch, args, place):
+    """Say after Ctrl-C in the run, in the report and in the table that the same command goes on, and exit with 130."""
+    whole = [*args, "--out", tmp_path / "found.csv", "--html", tmp_path / "found.html"]
+    with monkeypatch.context() as patch:
+        patch.setattr(f"impinge.{place}", interrupt)
+        stopped = call(*whole)
+    done = call(*whole)
+
+    assert (stopped.returncode, stopped.stderr) == (cli.INTERRUPTED, "stopped; run the same command to go on\n")
+    assert done.returncode == cli.COLLIDING
+
+
+def test_interrupt_without_a_folder(call, monkeypatch):
+    """Say after Ctrl-C that nothing is kept without --out."""
+    monkeypatch.setattr("impinge.runs.store.write_whole", interrupt)
+    stopped = call("clash", "parts")
+
+    assert (stopped.returncode, stopped.stderr) == (cli.INTERRUPTED, "stopped; nothing is kept without --out\n")
 
 
 # clash ------------------------------------------------------------------------------------------------
@@ -388,7 +429,7 @@ def test_clash_report_names_relations(call, tmp_path):
     assert done.returncode == cli.COLLIDING
     assert "b in a, 0 contacts, volume" in done.stdout
     assert "<h1>1 pair of 2 parts collides</h1>" in page
-    assert "1 pair collides. This is certain" in page
+    assert "1 pair collides, with one body inside the other and no triangles that intersect. This is certain" in page
     assert "pearl.ply is inside case.ply" in page
     assert "one is inside the other" in page
     assert page.count("data:image/png;base64,") == 3

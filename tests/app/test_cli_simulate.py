@@ -144,13 +144,13 @@ def test_resume_after_any_kill(folder, whole, call, tmp_path, left):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
 def test_interrupt(folder, whole, call, tmp_path):
-    """Stop at SIGINT without a traceback, print that work is kept, and resume."""
+    """Stop at SIGINT without a traceback, say that the same command goes on, and resume."""
     args = ["simulate", "scene.toml", "--seconds", SECONDS, "--out", str(tmp_path / "run")]
     struck = strike(tmp_path, *args, after=3, by=signal.SIGINT, cwd=folder, env=environment())
     done = call(*args[1:])
 
     assert struck.returncode == cli.INTERRUPTED
-    assert struck.stderr == "completed work is kept; the same command resumes it\n"
+    assert struck.stderr == "stopped; run the same command to go on\n"
     assert "of an earlier run" in done.stdout
     assert content_of(tmp_path / "run") == content_of(whole)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import measure
-from benchmarks.measure import Candidate, Row, interleave, interleaved, row_of, unmeasured, with_medians
+from benchmarks.measure import Candidate, Row, interleave, interleaved, row_of, unmeasured, with_medians, write_csv
+from benchmarks.papers.experiment import Table, _write_table
 
 PACKAGE = Path(measure.__file__).parent
 
@@ -135,3 +136,12 @@ def test_only_the_measuring_loop_reads_the_clock():
 
     assert set(clocks) == own
     assert not [path.name for path in PACKAGE.rglob("*.py") if "class _Sizes" in path.read_text()]
+
+
+def test_names_in_tables_of_benchmarks(tmp_path):
+    """Escape names of scenes, and keep negative numbers."""
+    path = write_csv([Row("=scene", "@method", -1.0, 2.0, 1.0)], tmp_path, "bench")
+    table = _write_table(Table("table", "title", ("name", "x", "y"), [("=a", -1.5, -2)]), tmp_path / "table.csv")
+
+    assert path.read_text().splitlines()[2].startswith("'=scene,'@method,-1,2")
+    assert table.read_text().splitlines()[2] == "'=a,-1.5,-2"

@@ -37,9 +37,10 @@ def test_a_failed_step_leaves_the_old_file(tmp_path, monkeypatch, step):
         monkeypatch.setattr(os, "fsync", fail)
     if step == "replace":
         monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as failed:
         write_whole(path, write)
 
+    assert failed.value.filename == str(path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -162,6 +162,27 @@ def test_an_inside_out_surface_is_not_clean():
     assert counted(TriMesh(CORNER, OUTWARDS[:, ::-1])) == {}
 
 
+def test_open_surfaces_are_oriented_or_not():
+    """Call an open surface oriented unless neighbours disagree, and never clean or inside out."""
+    cloth = shapes.cloth_grid(2, 2)
+    faces = cloth.faces.copy()
+    report = validate(cloth)
+    faces[3] = faces[3, ::-1]
+    turned = validate(TriMesh(cloth.vertices, faces))
+
+    assert (report.closed, report.oriented, report.inside_out, report.clean) == (False, True, False, False)
+    assert (turned.oriented, turned.flipped_edges > 0) == (False, True)
+
+
+@pytest.mark.parametrize(("turned", "oriented"), [((), False), ((1,), True), ((1, 2), True)])
+def test_three_triangles_on_an_edge(turned, oriented):
+    """Call three triangles on one edge oriented if they walk along it in both directions."""
+    x = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, -1, 0]], dtype=float)
+    faces = np.array([[1, 0, k] if k - 2 in turned else [0, 1, k] for k in (2, 3, 4)])
+
+    assert validate(TriMesh(x, faces)).oriented is oriented
+
+
 def test_closed_is_not_oriented():
     """Report a closed surface with one flipped face, which has no volume."""
     faces = OUTWARDS.copy()

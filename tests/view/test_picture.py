@@ -356,9 +356,24 @@ def test_items_of_contacts(drawn):
     assert labels[0][:2] == ["body 0: 60 triangles", "body 1: 12 triangles"]
     assert labels[0][2:] == ["penetration", f"{inside} vertices inside"]
     assert labels[1][2:] == [f"{inside} vertices inside"]
-    assert labels[2][:2] == ["2 bodies: 72 triangles", "1 body: 12 triangles"]
+    assert labels[2][:2] == ["body 0, body 2: 72 triangles", "body 1: 12 triangles"]
     assert "tets" in drawn[0][1]
     assert "surfaces" in drawn[1][1]
+
+
+def test_bodies_have_the_names_of_the_world(drawn):
+    """Label bodies by their names, and count them where there are many."""
+    world = impinge.World()
+    for k, name in enumerate(("liver", "tool", "plate")):
+        world.add(shapes.box(1.0, center=(0.9 * k, 0.0, 0.0)), name=name)
+    world.contacts().plot()
+    for k in range(6):
+        world.add(shapes.box(1.0, center=(9.0, 3.0 * k, 0.0)), name=f"stone {k}")
+    world.contacts().plot()
+    labels = [[item.label for item in items][:2] for items, _ in drawn]
+
+    assert labels[0] == ["liver, plate: 24 triangles", "tool: 12 triangles"]
+    assert labels[1] == ["5 bodies: 60 triangles", "4 bodies: 48 triangles"]
 
 
 def test_no_contacts(drawn):

@@ -8,11 +8,13 @@ File names are printed literally: no markup, no emoji codes, no line breaks.
 from __future__ import annotations
 
 import _thread
+import functools
 import io
 import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -55,8 +57,24 @@ def _options(_: Annotated[bool, _VERSION] = False) -> None:
 
 COMMANDS = (check, validate, sequence, clash, simulate, live, demo, scenes, warmup, info)
 """Commands in the order of the help."""
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that says so and exits with ``INTERRUPTED`` after Ctrl-C; typer would exit without a word."""
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except KeyboardInterrupt as stop:
+            err.print(str(stop) or "stopped")
+            raise typer.Exit(INTERRUPTED) from stop
+
+    return run
+
+
 for _command in COMMANDS:
-    app.command()(_command)
+    app.command()(_interruptible(_command))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -93,7 +111,8 @@ def main() -> None:
     except MemoryError:
         _fail("out of memory; use smaller meshes or fewer at a time")
     except OSError as error:
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+        name = error.filename or "standard output"  # files that the package writes are named; streams have no name
+        _fail(f"{name}: {error.strerror or error}")
     except Exception as error:  # no traceback reaches a user
         if os.environ.get("IMPINGE_TRACEBACK"):
             raise

@@ -97,6 +97,10 @@ class Contacts(Result):
         """Whether bodies touch, or may touch."""
         return len(self) + len(self.possible) > 0
 
+    def _found(self) -> str:
+        waiting = f", {len(self.possible):,} pairs of bodies possible" if len(self.possible) else ""
+        return f"{len(self):,}{waiting}"
+
     @property
     def has_depth(self) -> Bools:
         """Contacts with a penetration depth, shape (k,)."""

@@ -66,6 +66,9 @@ class VolumeGradient(Result):
     def __len__(self) -> int:
         return int(self.volume > 0.0)
 
+    def _found(self) -> str:
+        return f"volume {self.volume:.6g} ± {self.error:.1g}, depth {self.depth:.6g}"
+
     def force_a(self, stiffness: float) -> Floats:
         """Forces on the vertices of a from the energy ½ stiffness V², shape (n, 3)."""
         return -_stiffness(stiffness) * self.volume * self.gradient_a

@@ -27,11 +27,12 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises
     ------
     OSError
-        If the file exists and is write-protected, or a step fails.
+        If the file exists and is write-protected, or a step fails; ``filename`` is ``path``. Python names no file where
+        a write fails, as on a full disk.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, "the file is write-protected", str(target))
+        raise PermissionError(errno.EACCES, "the file is write-protected", str(path))
     temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
         with temporary.open("xb") as file:
@@ -39,6 +40,8 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
+    except OSError as error:
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()

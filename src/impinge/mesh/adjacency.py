@@ -107,6 +107,11 @@ class Adjacency:
         return len(self.edges) > 0 and not (self.edge_degree % 2).any()
 
     @property
+    def is_consistent(self) -> bool:
+        """Whether triangles that share an edge walk along it in opposite directions, as far as their number allows."""
+        return len(self.edges) > 0 and bool((np.abs(self.edge_balance) <= self.edge_degree % 2).all())
+
+    @property
     def is_oriented(self) -> bool:
         """Whether it is closed and all triangles have consistent orientations."""
         return self.is_closed and not self.edge_balance.any()

@@ -36,7 +36,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from impinge.checks import Floats, Ints, as_choice, as_number, as_whole
-from impinge.errors import MeshError, MissingExtra, optional_module
+from impinge.errors import FileError, MeshError, MissingExtra, optional_module
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.body import SurfaceLike
 from impinge.mesh.cubes import MAX_CELLS, sized_surface, tets_of_cubes
@@ -302,7 +302,12 @@ def _run_netgen(x: Floats, faces: Ints, mesh_size: float, time_limit: float) -> 
     """Fill a surface of about unit size in a separate process; every failure is a MeshError."""
     with tempfile.TemporaryDirectory(prefix="impinge-") as folder:
         source, target = Path(folder) / "surface.npz", Path(folder) / "tets.npz"
-        np.savez(source, vertices=x, faces=faces)
+        try:
+            np.savez(source, vertices=x, faces=faces)
+        except OSError as error:
+            raise FileError(
+                f"{source} cannot be written ({error.strerror or error}); set TMPDIR to a folder with more space"
+            ) from error
         python = sys.executable or "python"  # unknown in some programs that embed Python
         command = [python, "-m", "impinge.mesh.netgen_worker", str(source), str(target), repr(mesh_size)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}

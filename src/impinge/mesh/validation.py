@@ -33,9 +33,9 @@ class ValidationReport:
     closed: bool
     """Every edge borders an even number of triangles."""
     oriented: bool
-    """Closed, with consistent orientations of all triangles."""
+    """Triangles that share an edge agree on which side is outside; open surfaces may be oriented, too."""
     inside_out: bool
-    """Oriented, with a negative volume."""
+    """Closed and oriented, with a negative volume."""
     components: int
     """Pieces connected through shared vertices."""
     open_edges: int
@@ -60,7 +60,7 @@ class ValidationReport:
         """Closed, consistently oriented outwards, and without defects."""
         odd = [getattr(self, field.name) for field in fields(self) if field.type == "int"]
         usual = self.vertices + self.triangles + self.tets + self.components
-        return self.oriented and not self.inside_out and sum(odd) == usual
+        return self.closed and self.oriented and not self.inside_out and sum(odd) == usual
 
     def to_dict(self) -> dict[str, Json]:
         """Plain numbers and strings, ready for JSON."""
@@ -136,7 +136,7 @@ def validate(body: BodyLike) -> ValidationReport:
         triangles=len(faces),
         tets=len(body) if isinstance(body, TetMesh) else 0,
         closed=adjacency.is_closed,
-        oriented=adjacency.is_oriented,
+        oriented=adjacency.is_consistent,
         inside_out=adjacency.is_oriented and surface.volume < 0.0,
         components=adjacency.component[0] if len(faces) else 0,
         first=first,

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from impinge.errors import FileError
+from impinge.io.csv_files import csv_bytes
 from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PAIR_COLUMNS, PairsRun
-from impinge.runs.store import csv_bytes, write_bytes
+from impinge.runs.store import write_bytes
 from impinge.view.labels import counted, relation_label
 from impinge.view.picture import pair_items
 from impinge.view.rendering import DrawItem, render
@@ -32,8 +33,8 @@ LABELS = {
     "parts": "parts",
     "near": "near pairs",
     "colliding": "colliding",
-    "contacts": "contacts",
-    "self_contacts": "self contacts",
+    "contacts": "intersecting triangle pairs",
+    "self_contacts": "triangle pairs of the body with itself",
     "bad": "unreadable",
     "bad_pairs": "unresolved pairs",
 }
@@ -138,13 +139,21 @@ def bad_rows(table: Any, *names: str) -> list[tuple[str, str]]:
     return [(" and ".join(row[:-1]), row[-1]) for row in rows if row[-1] is not None]
 
 
-def _begin(run: Run, title: str, what: str, tiles: tuple[str, ...], inputs: list[tuple[str, str]]) -> Page:
-    """Page with verdict, tiles, options and totals; ``what`` is counted as colliding."""
+def nested_count(table: Any) -> int:
+    """Rows in which one body is inside the other: they collide, and no triangles intersect."""
+    return sum(relation in ("a in b", "b in a") for relation in table.column("relation").to_pylist())
+
+
+def _begin(
+    run: Run, title: str, what: str, tiles: tuple[str, ...], inputs: list[tuple[str, str]], nested: int
+) -> Page:  # fmt: skip
+    """Page with verdict, tiles, options and totals; ``what`` collides, ``nested`` of them without pairs."""
     page = Page(title)
     colliding, bad = run.totals["colliding"], run.totals["bad"] + run.totals.get("bad_pairs", 0)
-    found = (
-        f"{counted(colliding, what)} collide{'s' if colliding == 1 else ''}." if colliding else f"No {what} collides."
-    )
+    how = ", with one body inside the other and no triangles that intersect" if nested else ""
+    how = f", {nested:,} of them{how[1:]}" if 0 < nested < colliding else how
+    verb = "collides" if colliding == 1 else "collide"
+    found = f"{counted(colliding, what)} {verb}{how}." if colliding else f"No {what} collides."
     tone: Tone = "unsure" if bad else "hit" if colliding else "clear"
     sure = "This is certain: every pair of triangles was decided exactly."
     if bad:
@@ -184,18 +193,18 @@ def frames_report(run: FramesRun, *, inputs: list[tuple[str, str]], command: str
     frames = run.frames()
     counts = _counts(frames)
     title = f"{run.totals['colliding']:,} of {counted(len(run), 'frame')} collide"
-    page = _begin(run, title, "frame", ("frames", "colliding", "contacts"), inputs)
+    page = _begin(run, title, "frame", ("frames", "colliding", "contacts"), inputs, nested_count(frames))
     page.section("Contacts over time")
     bad = np.flatnonzero(np.isnan(counts)).tolist()
     page.chart(counts, across="frame", up="intersecting triangle pairs", marked=bad, mark="unreadable frames")
     worst = worst_frames(run)
     if worst:
         page.section("Worst frames")
-        page.table(worst, ("frame", "name", "contacts"))
+        page.table(worst, ("frame", "name", "triangle pairs"))
         for place, (number, name, _) in enumerate(worst):
             for found in filter(len, run.at(number)):
-                other = "with itself" if len(found.bodies) == 1 else "with the other body"
-                caption = f"frame {number} ({name}): {counted(len(found), 'contact')} {other}"
+                other = "itself" if len(found.bodies) == 1 else run.names[1]
+                caption = f"frame {number} ({name}): {counted(len(found), 'triangle pair')} with {other}"
                 add_picture(page, pair_items(found, run.names), caption, sides=place == 0)
     return _end(page, bad_rows(frames, "name"), "Unreadable frames", command)
 
@@ -235,17 +244,18 @@ def pairs_report(run: PairsRun, *, inputs: list[tuple[str, str]], command: str) 
     rows = clashes(run)
     verb = "collides" if len(rows) == 1 else "collide"
     title = f"{counted(len(rows), 'pair')} of {counted(run.totals['parts'], 'part')} {verb}"
-    page = _begin(run, title, "pair", ("parts", "near", "colliding", "contacts"), inputs)
+    page = _begin(run, title, "pair", ("parts", "near", "colliding", "contacts"), inputs, nested_count(run.pairs()))
     if rows:
         page.section("Colliding pairs")
-        head = ("pair", "contacts", "volume", "depth")
-        page.table([[pair_in_words(row), *(row[name] for name in head[1:])] for row in rows[:LISTED]], head)
+        columns = ("contacts", "volume", "depth")
+        listed = [[pair_in_words(row), *(row[name] for name in columns)] for row in rows[:LISTED]]
+        page.table(listed, ("pair", "triangle pairs", "overlap volume", "deepest penetration"))
         if len(rows) > LISTED:
             page.text(f"and {len(rows) - LISTED} more; the table of pairs lists all")
         _add_matrix(page, rows)
         page.section("Worst pairs")
         for place, row in enumerate(rows[:WORST]):
-            contacts = f": {counted(row['contacts'], 'contact')}" if row["contacts"] else ""
+            contacts = f": {counted(row['contacts'], 'triangle pair')}" if row["contacts"] else ""
             names, caption = (row["name_a"], row["name_b"]), f"{pair_in_words(row)}{contacts}"
             add_picture(page, pair_items(run.at(row["a"], row["b"]), names), caption, sides=place == 0)
     bad = bad_rows(run.parts(), "name") + bad_rows(run.pairs(), "name_a", "name_b")

@@ -34,8 +34,9 @@ import numpy as np
 import impinge
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError, OptionError
+from impinge.io.csv_files import csv_bytes
 from impinge.runs.frames import Progress
-from impinge.runs.store import Store, csv_bytes, in_folder, write_bytes, writing
+from impinge.runs.store import Store, in_folder, write_bytes, writing
 from impinge.simulate.simulation import Simulation
 
 COLUMNS = (
@@ -123,9 +124,10 @@ def run_simulation(
 
     def run(folder: Path) -> SimulationRun:
         with contextlib.closing(Store(folder, {"kind": "simulation", "job": whole_job})) as store:
+            timings = folder / "timings.csv"
             with writing(folder):
                 (folder / "frames").mkdir(exist_ok=True)
-                (folder / "timings.csv").touch()
+                timings.touch()
             resumed = contacts = 0
             if (folder / STATE).exists():
                 simulation.restore(folder / STATE)
@@ -148,7 +150,7 @@ def run_simulation(
                 numbers = np.array([float(getattr(found, name)) for name in COLUMNS])
                 _write_npz(folder / _name(found.frame), {"report": numbers, **_positions(simulation)})
                 simulation.save(folder / STATE)
-                with writing(folder), (folder / "timings.csv").open("a", encoding="utf-8") as file:
+                with writing(timings), timings.open("a", encoding="utf-8") as file:
                     file.write(f"\n{found.frame},{found.elapsed_ms:.3f}")
                 contacts += found.contacts
                 report()

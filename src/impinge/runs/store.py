@@ -14,8 +14,6 @@ A process killed at any point leaves whole shards, and ``.tmp`` files that are n
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import os
 import re
@@ -87,13 +85,6 @@ def tally(rows: list[Row], count: str, bad: str, *summed: str) -> Counter[str]:
     totals.update({name: sum(row.get(name) or 0 for row in rows) for name in summed})
     totals[bad] = sum(row.get("error") is not None for row in rows)
     return totals
-
-
-def csv_bytes(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
-    """A table as the bytes of a csv file."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([head, *rows])
-    return text.getvalue().encode(errors="backslashreplace")
 
 
 @contextlib.contextmanager

@@ -167,7 +167,9 @@ def _draw_vertices(result: impinge.VertexContacts, layers: Collection[str] = LAY
     if len(result):
         deepest = "" if result.depth is None else f", the deepest by {result.depth.max():.3g}"
         found = counted(len(result), "vertex is", "vertices are")
-        sentence = f"{found} inside a body{deepest}. The set of vertices was decided exactly."
+        by_samples = bool((result.is_self & (result.tet < 0)).any())
+        exactly = "" if by_samples else " The set of vertices was decided exactly."
+        sentence = f"{found} inside a body{deepest}.{exactly}"
     elif open_bodies:
         are = "is open and has" if len(open_bodies) == 1 else "are open and have"
         sentence = f"No vertex is inside a closed body; {' and '.join(open_bodies)} {are} no inside."

@@ -22,6 +22,8 @@ HIT_COLOURS = ("#d81b60", "#8e0038")
 CURVE_COLOUR = "#b00040"
 CURVE_ON_HITS_COLOUR = "#1b2733"
 CURVE_WIDTH = 4.0
+MOST_NAMES = 3
+"""Bodies of one colour that are listed by name; more are counted."""
 MARKER_SIZE = 0.01
 """Half of the width of a vertex marker, relative to the scene."""
 EDGES_BELOW = 30_000
@@ -132,12 +134,13 @@ def _plot(items: Iterable[DrawItem], title: str, path: PicturePath) -> Pixels | 
 
 
 def pair_items(
-    result: impinge.TrianglePairs, names: Sequence[str] = ("a", "b"), curves: impinge.Curves | None = None
+    result: impinge.TrianglePairs, names: Sequence[str] = (), curves: impinge.Curves | None = None
 ) -> Iterator[DrawItem]:
     """The bodies as they are now, their colliding triangles and the intersection curves."""
     hits = (result.faces_a, result.faces_b) if len(result.bodies) == 2 else (np.unique(result.pairs),)
+    names = names or ("a", "b") if len(result.bodies) == 2 else names or ("body",)
     for k, (body, found) in enumerate(zip(result.bodies, hits)):
-        name, surface = names[k] if len(result.bodies) == 2 else "body", surface_of(body)
+        name, surface = names[k], surface_of(body)
         edges = len(surface.live) < EDGES_BELOW
         hit = np.intersect1d(found, surface.live)  # triangles may have been removed since the query
         others = np.setdiff1d(surface.live, hit)
@@ -154,7 +157,7 @@ def contact_items(result: impinge.Contacts) -> Iterator[DrawItem]:
     """The bodies as they are now, contact points and penetration vectors of the penetrating side."""
     sign = np.where(result.kind == ContactKind.VERTEX_B, 1.0, -1.0)
     ends = result.point + (sign * result.depth)[:, None] * result.normal
-    return _marked_bodies(result.bodies, result.point, ends, counted(len(result), "contact"))
+    return _marked_bodies(result.bodies, result.point, ends, counted(len(result), "contact"), result.names)
 
 
 def markers(points: Floats, size: float) -> Floats:
@@ -197,12 +200,15 @@ def _polylines(curves: impinge.Curves, colour: str) -> Iterator[DrawItem]:
         yield DrawItem(counted(len(curves.loops), "intersection curve"), lines, colour, 1.0, False, CURVE_WIDTH)
 
 
-def _marked_bodies(bodies: Sequence[Any], points: Floats, ends: Floats | None, label: str) -> Iterator[DrawItem]:
+def _marked_bodies(
+    bodies: Sequence[Any], points: Floats, ends: Floats | None, label: str, names: Sequence[str] = ()
+) -> Iterator[DrawItem]:
     """Bodies in alternating colours, a marker at each point, and a line from each point to its end."""
     shown = [points]
     for k in range(len(BODY_COLOURS)):
-        several = counted(len(bodies[k::2]), "body", "bodies")
-        for item in _body(f"body {k}" if len(bodies) <= len(BODY_COLOURS) else several, bodies[k::2], k, 0.35):
+        listed = names[k::2] or [f"body {number}" for number in range(len(bodies))][k::2]
+        name = ", ".join(listed) if len(listed) <= MOST_NAMES else counted(len(listed), "body", "bodies")
+        for item in _body(name, bodies[k::2], k, 0.35):
             shown.append(item.corners.reshape(-1, 3))
             yield item
     if len(points):

@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import threading
 
 import numpy as np
 import pytest
 
 import impinge
+from impinge import shapes
 from impinge.contact.contacts import Contacts
 from impinge.detect.common.nearest_results import (
     ClosestPoints,
@@ -398,3 +400,47 @@ def test_contact_ids_are_64_bits_wide():
 
     assert changes.persisting.tolist() == [[2**40]]
     assert changes.left.tolist() == [[1]]
+
+
+# what is printed -------------------------------------------------------------------------------------------
+
+BOX = shapes.box(1.0)
+NEAR = shapes.box(1.0, center=(1.3, 0.0, 0.0))
+HALF = shapes.box(1.0, center=(0.5, 0.0, 0.0))
+CORNER = shapes.box(1.0, center=(0.5, 0.5, 0.5))
+EMPTY = impinge.TriMesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int32))
+CANCELLED = threading.Event()
+CANCELLED.set()
+PRINTED = {
+    "gap": (lambda: impinge.distance(BOX, NEAR), "Distance: 0.3 by box_tree, complete, "),
+    "within": (lambda: impinge.distance(BOX, NEAR, upper=0.4), "Distance: 0.3 by box_tree, complete, "),
+    "beyond": (lambda: impinge.distance(BOX, NEAR, upper=0.1), "Distance: above 0.1 by box_tree, complete, "),
+    "meeting": (lambda: impinge.distance(BOX, HALF), "Distance: 0 by box_tree, complete, "),
+    "no triangles": (lambda: impinge.distance(BOX, EMPTY), "Distance: inf by box_tree, complete, "),
+    "cancelled": (lambda: impinge.distance(BOX, NEAR, cancel=CANCELLED), "Distance: unknown by box_tree, incomplete: "),
+    "hulls": (lambda: impinge.hull_distance(BOX, NEAR), "HullDistance: 0.3 by gjk, complete, "),
+    "deep hulls": (lambda: impinge.hull_distance(BOX, HALF), "HullDistance: 0, penetration at most 0.5 by gjk, "),
+    "volume": (lambda: impinge.overlap_volume(BOX, HALF), "VolumeOverlap: volume 0.5 ± "),
+    "gradient": (lambda: impinge.volume_gradient(BOX, HALF), "VolumeGradient: volume 0.5 ± "),
+    "curves": (lambda: impinge.intersection_curves(BOX, CORNER), "Curves: 1 of 6 segments and length 3 by "),
+    "spheres": (lambda: impinge.sphere_contacts(BOX, HALF, max_tests=1), "SphereContacts: 0 certain, "),
+    "pairs": (lambda: impinge.triangle_pairs(BOX, NEAR, method="box_tree"), "TrianglePairs: 0 by box_tree, complete, "),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_results_print_what_was_asked(name):
+    """Print the number in question: a distance or a volume, not the number of rows."""
+    make, expected = PRINTED[name]
+    assert str(make()).startswith(expected)
+
+
+def test_contacts_print_pairs_without_an_answer():
+    """Name the pairs of bodies that a budget left open beside the contacts."""
+    world = impinge.World()
+    for k in range(6):
+        world.add(shapes.icosphere(2, center=(1.5 * k, 0.0, 0.0)))
+    found = world.contacts(method="vertices", max_tests=1)
+
+    assert len(found.possible)
+    assert f"{len(found):,}, {len(found.possible)} pairs of bodies possible by " in str(found)

@@ -248,3 +248,92 @@ def test_many_surfaces_meet_only_their_neighbours():
     assert contacts.stats["body_pairs"] == 39
     assert (np.abs(contacts.body - contacts.in_body) == 1).all()
     assert len(contacts) == 2 * 39 * 4
+
+
+# one surface with itself ------------------------------------------------------------------------------------
+
+
+def joined(*bodies):
+    """One mesh of several."""
+    first = np.cumsum([0, *(len(body.vertices) for body in bodies)])
+    faces = np.concatenate([body.faces + start for body, start in zip(bodies, first)])
+    return impinge.TriMesh(np.concatenate([body.vertices for body in bodies]), faces)
+
+
+def ring(rise=0.3, turns=1.02):
+    """A bar of tets that is bent until its ends are in each other, the last end thicker."""
+    bar = shapes.tet_box(24, 4, 4, size=(12.0, 1.0, 1.0))
+    along, across, up = bar.vertices.T
+    angle, grown = along / 12.0 * 2.0 * np.pi * turns, 1.0 + rise * along / 12.0
+    radius = 12.0 / (2.0 * np.pi) + across * grown
+    bar.update(np.stack([radius * np.cos(angle), radius * np.sin(angle), up * grown], axis=1))
+    return bar
+
+
+@pytest.mark.parametrize("rise", [0.0, 0.3], ids=["sides in one plane", "apart"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_surface_inside_itself(rise, turned):
+    """Find the vertices that tets find, on borders too, whichever way the surface is oriented."""
+    bar = ring(rise)
+    surface = impinge.TriMesh(bar.vertices, bar.surface.faces[:, ::-1] if turned else bar.surface.faces)
+    in_tets = impinge.penetrating_vertices([bar])
+    found = impinge.penetrating_vertices([surface], depth=True)
+
+    np.testing.assert_array_equal(found.vertex, np.intersect1d(in_tets.vertex, surface.faces))
+    assert len(found) >= 30
+    assert found.complete
+    assert found.is_self.all()
+    assert not (found.body | found.in_body).any()
+    assert (found.depth >= 0.0).all()
+    assert found.depth.max() > 0.2
+    np.testing.assert_allclose(np.linalg.norm(found.direction, axis=1), 1.0, rtol=1e-12)
+
+
+def test_parts_of_a_surface_in_each_other():
+    """Find the vertices, and their depths below a flat side, as if the parts were two bodies."""
+    parts = [impinge.TriMesh(body.surface.vertices, body.surface.faces) for body in two_boxes()]
+    apart = impinge.penetrating_vertices(parts, depth=True)
+    found = impinge.penetrating_vertices([joined(*parts)], depth=True)
+    upper = found.vertex >= len(parts[0].vertices)
+
+    np.testing.assert_array_equal(found.vertex, apart.vertex + apart.body * len(parts[0].vertices))
+    np.testing.assert_allclose(found.depth[upper], 0.4, rtol=1e-12)
+
+
+def test_surfaces_that_are_not_inside_themselves():
+    """Find nothing in spheres, boxes, a shell with a cavity and a soup whose corners are not joined."""
+    ball = shapes.icosphere(2)
+    cavity = impinge.TriMesh(0.5 * ball.vertices, ball.faces[:, ::-1])
+    soup = impinge.TriMesh(ball.vertices[ball.faces].reshape(-1, 3), np.arange(3 * len(ball)).reshape(-1, 3))
+    for surface in (ball, shapes.box(1.0), joined(ball, cavity), soup):
+        assert len(impinge.penetrating_vertices([surface], depth=True)) == 0
+
+
+def test_self_penetration_needs_an_inside():
+    """Refuse an open and an inconsistently oriented surface alone, for which nothing can be found."""
+    faces = shapes.box(1.0).faces.copy()
+    faces[0] = faces[0, ::-1]
+    for surface, found in (
+        (shapes.cloth_grid(2, 2), "is open"),
+        (impinge.TriMesh(shapes.box(1.0).vertices, faces), "has triangles that disagree"),
+    ):
+        with pytest.raises(impinge.MeshError, match=rf"bodies\[0\] {found}.*use self_pairs"):
+            impinge.penetrating_vertices([surface], depth=True)
+
+
+def test_options_of_self_penetration():
+    """Move the surface, leave parts of it out, scale it, ignore it, and stop."""
+    parts = [impinge.TriMesh(body.surface.vertices, body.surface.faces) for body in two_boxes()]
+    both = joined(*parts)
+    found = impinge.penetrating_vertices([both])
+    turn = np.diag([2.0, 2.0, -2.0, 1.0])
+    stop = threading.Event()
+    stop.set()
+
+    np.testing.assert_array_equal(impinge.penetrating_vertices([both], transforms=[turn]).vertex, found.vertex)
+    for factor in (1e-200, 1e200):
+        scaled = impinge.TriMesh(factor * both.vertices, both.faces)
+        np.testing.assert_array_equal(impinge.penetrating_vertices([scaled]).vertex, found.vertex)
+    assert len(impinge.penetrating_vertices([both], active=[np.arange(len(parts[0]))])) == 0
+    assert len(impinge.penetrating_vertices([both], ignore=[(0, 0)])) == 0
+    assert impinge.penetrating_vertices([both], cancel=stop).reason == "cancelled"

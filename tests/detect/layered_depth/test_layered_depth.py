@@ -283,7 +283,12 @@ def test_touching_and_disjoint_bodies_share_nothing():
     far = LayeredDepth(shapes.box(1.0), shapes.box(1.0, center=(9.0, 0.0, 0.0))).query()
     assert far.volume == far.error == 0.0
     assert np.isnan(far.centroid).all()
+    assert np.isnan(far.region).all()
+    assert far.region.shape == (2, 3)
+    assert [len(rows) for rows in far.changes(far)] == [0, 0, 0]
     assert far.depth_complexity is None
+    touching = LayeredDepth(shapes.box(1.0), shapes.box(1.0, center=(1.0, 0.0, 0.0))).query()
+    np.testing.assert_array_equal(touching.region, [[0.5, -0.5, -0.5], [0.5, 0.5, 0.5]])
     json.dumps(far.to_dict())
 
 

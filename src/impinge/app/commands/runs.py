@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -26,6 +27,21 @@ DEFAULT_SECONDS = 2.0
 SCENE_HELP = "A simulation listed by `impinge scenes`, or a scene file such as scene.toml."
 
 
+def _resumable(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that, after Ctrl-C, says whether the same command goes on."""
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except KeyboardInterrupt as stop:
+            kept = "nothing is kept without --out" if options["target"] is None else "run the same command to go on"
+            raise KeyboardInterrupt(f"stopped; {kept}") from stop
+
+    return run
+
+
+@_resumable
 def sequence(
     a: MeshPath,
     frames: Frames,
@@ -48,13 +64,14 @@ def sequence(
     """
     from impinge.runs import map_frames, reports
 
-    with resumable(html, target, "frames") as progress:
+    with _progress(html, "frames") as progress:
         run = map_frames(
             a, frames, against, against_frames=against_frames, with_self=with_self or None,
             weld="auto" if weld is None else weld, scheduler=scheduler, workers=workers, processes=not threads,
             out=reports.run_folder(target), progress=progress,
         )  # fmt: skip
     bad, worst = reports.bad_rows(run.frames(), "name"), reports.worst_frames(run)
+    nested = reports.nested_count(run.frames())
     if html is not None:
         inputs = [("body", str(a)), ("frames", frames), ("against", str(against or "itself"))]
         reports.frames_report(run, inputs=inputs, command=command_line()).write(html)
@@ -63,11 +80,13 @@ def sequence(
     resumed = f", {run.resumed} of an earlier run" if run.resumed else ""
     rows: Rows = [("frames", f"{len(run)}{resumed}")]
     rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
+    rows += [("one inside the other", counted(nested, "frame"))] if nested else []
     rows += [("worst frame", f"{number} ({name}): {counted(count, 'contact')}") for number, name, count in worst[:1]]
     total = f"of {len(run)} frames"
     _finish(run, rows, worst, bad, [("results", target), ("report", html)], as_json=as_json, total=total)
 
 
+@_resumable
 def clash(
     parts: Annotated[Path, typer.Argument(help="A folder with one mesh file per part, or a scene.toml.")],
     target: Target = None,
@@ -86,7 +105,7 @@ def clash(
     """
     from impinge.runs import map_pairs, reports
 
-    with resumable(html, target, "pairs") as progress:
+    with _progress(html, "pairs") as progress:
         run = map_pairs(
             parts, resolution=resolution, scheduler=scheduler, workers=workers, processes=not threads,
             out=reports.run_folder(target), progress=progress,
@@ -113,11 +132,12 @@ def _simulation_names() -> list[str]:
     return list(simulated.names())
 
 
+@_resumable
 def simulate(
     scene: Annotated[str, typer.Argument(help=SCENE_HELP, autocompletion=_simulation_names)],
     seconds: Annotated[float | None, typer.Option(help="Simulated time; by default that of the scene.")] = None,
     scale: Annotated[float, typer.Option(help="Size of a named scene: triangles, tets or bodies.")] = 1.0,
-    folder: Annotated[Path | None, typer.Option("--out", help="Write frames to this folder, or resume there.")] = None,
+    target: Annotated[Path | None, typer.Option("--out", help="Write frames to this folder, or resume there.")] = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -132,7 +152,7 @@ def simulate(
     from impinge.scenes import simulated
     from impinge.scenes.scene_file import ENDING, read_scene
 
-    with resumable(html, folder, "frames") as progress:
+    with _progress(html, "frames") as progress:
         job: dict[str, Any]
         if scene.lower().endswith(ENDING):
             if scale != 1.0:
@@ -145,7 +165,7 @@ def simulate(
             title, length = named.title, named.seconds
         length = length if seconds is None else seconds
         frames_in(length, simulation.dt)  # raises for invalid times
-        run = run_simulation(simulation, length, job=job, out=folder, progress=progress)
+        run = run_simulation(simulation, length, job=job, out=target, progress=progress)
     if html is not None:
         inputs = [("scene", scene), ("scale", f"{scale:g}"), ("time", f"{length:g} s")]
         inputs.append(("time per frame", f"{simulation.dt:.6g} s"))
@@ -154,24 +174,19 @@ def simulate(
     if as_json:
         console.print_json({"scene": scene, "frames": run.frame_count, "resumed": run.resumed, "found": dict(rows)})
     else:
-        console.print_rows(rows, title=title, files=[("frames in", folder), ("report", html)])
+        console.print_rows(rows, title=title, files=[("frames in", target), ("report", html)])
 
 
 @contextlib.contextmanager
-def resumable(html: Path | None, target: Path | None, unit: str) -> Iterator[Any]:
-    """Check the report path, show a progress bar, and after Ctrl-C say that completed work is kept."""
+def _progress(html: Path | None, unit: str) -> Iterator[Any]:
+    """Check the path of the report and show a progress bar."""
     from impinge.runs import reports
     from impinge.view.report import check_path
 
     if html is not None:
         check_path(html)
-    try:
-        with reports.progress_bar(err, unit) as progress:
-            yield progress
-    except KeyboardInterrupt:
-        if target is not None:
-            err.print("completed work is kept; the same command resumes it")
-        raise
+    with reports.progress_bar(err, unit) as progress:
+        yield progress
 
 
 def _finish(run: Any, rows: Rows, found: list[Any], bad: Rows, files: Files, *, as_json: bool, total: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,11 +58,18 @@ class Distance(_OneDistance, Result):
 
     distance: float
     """Infinite if a body has no triangles, or if the bodies are farther apart than ``upper``."""
+    upper: float = math.inf
+    """The largest distance that the query looked for."""
     point_a: Floats
     """The nearest point of a, NaN if there is none, shape (3,)."""
     point_b: Floats
     triangles: Ints
     """The triangles that these points belong to, -1 if there are none, shape (2,)."""
+
+    def _found(self) -> str:
+        if not self.complete:
+            return "unknown"
+        return f"above {self.upper:.6g}" if self.distance > self.upper else f"{self.distance:.6g}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -78,6 +86,9 @@ class HullDistance(_OneDistance, Result):
     """Upper bound of the penetration depth, 0 if the hulls are disjoint."""
     iterations: int = 0
     """Steps of GJK."""
+
+    def _found(self) -> str:
+        return f"0, penetration at most {self.penetration:.6g}" if self else f"{self.distance:.6g}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -166,6 +177,9 @@ class Curves(Result):
 
     _rows = "segments"
     _identity = ("pairs",)
+
+    def _found(self) -> str:
+        return f"{len(self.loops):,} of {len(self):,} segments and length {self.length:.6g}"
 
     @property
     def length(self) -> float:

@@ -88,7 +88,11 @@ class Result:
     def __str__(self) -> str:
         """One line; ``to_dict`` has the arrays."""
         state = "complete" if self.complete else f"incomplete: {self.reason}"
-        return f"{type(self).__name__}: {len(self):,} by {self.method}, {state}, {self.elapsed_ms:.3g} ms"
+        return f"{type(self).__name__}: {self._found()} by {self.method}, {state}, {self.elapsed_ms:.3g} ms"
+
+    def _found(self) -> str:
+        """What was found: the number of items, or the value of a result that is one."""
+        return f"{len(self):,}"
 
     def _repr_pretty_(self, printer: Printer, _: bool) -> None:
         """What a notebook shows."""

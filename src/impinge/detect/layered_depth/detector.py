@@ -305,7 +305,8 @@ class LayeredDepth:
         if not looks:
             error = float(np.prod(np.maximum(box[1] - box[0], 0.0)))
             none, no_pixel = np.zeros((0, 2)), np.zeros((0, 2), dtype=np.int32)
-            return result(volume=0.0, error=error, spans=none, pixel=no_pixel, region=box, centroid=centroid)
+            region = box if (box[0] <= box[1]).all() else np.full((2, 3), np.nan)
+            return result(volume=0.0, error=error, spans=none, pixel=no_pixel, region=region, centroid=centroid)
         for look in looks:
             volumes[look.view.axis] = look.volume
         volume = float(np.mean(volumes[np.isfinite(volumes)]))

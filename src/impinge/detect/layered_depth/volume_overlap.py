@@ -27,7 +27,7 @@ class VolumeOverlap(Result):
     pixel: Ints
     """Column and row of the ray that each span lies on, shape (k, 2)."""
     region: Floats
-    """Lowest and highest corner of the sampled box, shape (2, 3)."""
+    """Lowest and highest corner of the sampled box, NaN if the boxes of the bodies are apart, shape (2, 3)."""
     centroid: Floats
     """Centre of the overlap, NaN if there is none, shape (3,)."""
     axis: int = 2
@@ -59,6 +59,9 @@ class VolumeOverlap(Result):
     _rows = "spans"
     _identity = ("pixel",)
 
+    def _found(self) -> str:
+        return f"volume {self.volume:.6g} ± {self.error:.1g}"
+
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the result without the bodies."""
         return {**self.__dict__, "bodies": ()}
@@ -78,7 +81,7 @@ class VolumeOverlap(Result):
         """Rays that gained, kept and lost a span; refused for results of different rays."""
         if isinstance(previous, VolumeOverlap):
             same = (self.axis, self.resolution) == (previous.axis, previous.resolution)
-            if not same or not np.array_equal(self.region, previous.region):
+            if not same or not np.array_equal(self.region, previous.region, equal_nan=True):
                 raise OptionError(
                     "the overlaps were sampled along different rays, which cannot be compared; compare their "
                     "penetrating_a and penetrating_b"

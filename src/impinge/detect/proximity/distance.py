@@ -94,6 +94,7 @@ def distance(
     nearest, stats, reason = _find(as_surface(a, name="a"), as_surface(b, name="b"), options, limit)
     return Distance(
         distance=nearest.distance,
+        upper=limit,
         point_a=nearest.point_a,
         point_b=nearest.point_b,
         triangles=np.array(nearest.triangles, dtype=np.int32),

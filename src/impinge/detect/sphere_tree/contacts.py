@@ -59,6 +59,9 @@ class SphereContacts(Result):
         """Whether they may meet: anything certain or possible."""
         return len(self.certain) + len(self.possible) > 0
 
+    def _found(self) -> str:
+        return f"{len(self.certain):,} certain, {len(self.possible):,} possible"
+
     @property
     def mean_normals(self) -> tuple[MeanNormals, ...]:
         """Mean normals of the surfaces below the spheres of either body."""

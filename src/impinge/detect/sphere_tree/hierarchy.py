@@ -141,7 +141,7 @@ class SphereHierarchy:
             write_whole(target, lambda file: np.savez_compressed(file, version=VERSION, **arrays))
         except OSError as error:
             raise FileError(
-                f"the sphere tree could not be written to {target} ({error}); choose another path"
+                f"the sphere tree could not be written to {target} ({error.strerror}); choose another path"
             ) from error
         return target
 
