@@ -94,6 +94,28 @@ def test_objects_that_refuse_to_be_arrays():
         impinge.TriMesh(Refusing(), A.faces)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_positions_that_are_not_finite(value):
+    """Refuse positions that ``update(check=False)`` let in, where a search would not end; never crash elsewhere."""
+    a, b = shapes.icosphere(3), shapes.icosphere(3, center=(1.0, 0.0, 0.0))
+    detectors = [impinge.BoxTree(a, b), impinge.BreadthFirst(a, b)]
+    x = a.vertices.copy()
+    x[::2, 1] = value
+    a.update(x, check=False)
+
+    for find in (
+        lambda: impinge.GjkCut(a, b).query(),
+        lambda: impinge.BruteForce(a, b).query(),
+        lambda: impinge.triangle_pairs(a, b, method="spatial_hash"),
+        lambda: gjk_cut.recursive_check(a, b),
+        lambda: impinge.SphereTree(a, b).query(),
+    ):
+        with pytest.raises(MeshError, match=r"vertices.*\[0\] is .* all coordinates must be finite"):
+            find()
+    for detector in detectors:
+        detector.query()
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -38,15 +38,13 @@ MOST_SUBSTEPS = 1_000_000
 """Sub-steps of one call: minutes of work."""
 
 
-def count_substeps(left: float, bound: float) -> int:
-    """Number of equal sub-steps of at most ``bound`` in the time ``left``; an error above ``MOST_SUBSTEPS``."""
-    count = left / bound * (1.0 - ROUNDING)
-    if not count <= MOST_SUBSTEPS:
+def check_duration(duration: float, bound: float) -> None:
+    """Refuse more than ``MOST_SUBSTEPS`` sub-steps of the length ``bound``."""
+    if bound > 0.0 and duration / bound > MOST_SUBSTEPS:
         raise OptionError(
-            f"a step of {left:g} s needs {count:.3g} sub-steps of {bound:.3g} s, expected at most {MOST_SUBSTEPS:,}; "
-            "step for a shorter time, or use a softer material or a coarser mesh"
+            f"a step of {duration:g} s needs {duration / bound:.3g} sub-steps of {bound:.3g} s, expected at most "
+            f"{MOST_SUBSTEPS:,}; step for a shorter time, or use a softer material or a coarser mesh"
         )
-    return max(math.ceil(count), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +131,7 @@ class Integrator:
         v[held] = velocity
         left, taken, rejected, shortest = duration, 0, 0, math.inf
         bound = min(self.model.stable_step(x, v), longest)
+        check_duration(duration, min(self._rest_step, longest))
         too_short = SHORTEST * min(self._rest_step, longest, duration)
         while left > 0.0:
             if not bound > too_short:
@@ -145,7 +144,7 @@ class Integrator:
                     f"{pull[hardest]:.3g} m/s², would not stay finite however short the step; weaken the external "
                     "forces or the prescribed motion, or start nearer to rest"
                 )
-            count = count_substeps(left, bound)
+            count = max(math.ceil(left / bound * (1.0 - ROUNDING)), 1)
             step = left / count
             next_bound = self._try(x, v, step, inverse_mass, base)
             if step > LENIENCE * next_bound:

@@ -57,7 +57,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.jit import compiled
-from impinge.checks import Floats, Ints, as_direction, as_ids
+from impinge.checks import Floats, Ints, as_direction, as_ids, check_finite
 from impinge.errors import OptionError
 from impinge.exact.kinds import NONE
 from impinge.exact.triangle_triangle import cross, dot, minus, triangle_triangle
@@ -568,6 +568,7 @@ def _bodies(a: Any, b: Any, active_a: Any, active_b: Any) -> list[Body]:
     bodies = []
     for given, active, letter in ((a, active_a, "a"), (b, active_b, "b")):
         snapshot = as_surface(given, name=letter).snapshot()
+        check_finite(snapshot.vertices, f"vertices of {letter}")
         TL = snapshot.live.copy()
         if active is not None:
             chosen = as_ids(active, name=f"active_{letter}", count=len(snapshot.elements))

@@ -24,7 +24,7 @@ import numpy as np
 
 from impinge.checks import Floats, Ints, as_positions
 from impinge.deform.batch import ModelBatch, can_batch
-from impinge.deform.integrate import count_substeps
+from impinge.deform.integrate import ROUNDING, check_duration
 from impinge.errors import ImpingeError
 from impinge.respond.contact_forces import ContactForces
 from impinge.simulate import substeps_kernels as kernels
@@ -67,17 +67,20 @@ class Substeps:
         models: list[Any] = [body.source.model for body in self._batched]
         self._batch = ModelBatch(models, [body.start for body in self._batched], len(x)) if models else None
         self._bound = min(self._stable_steps(x, v), default=math.inf)
-        self._too_short = SHORTEST * min((body.rest_step for body in bodies), default=0.0)
+        self._rest_step = min((body.rest_step for body in bodies), default=0.0)
+        self._too_short = SHORTEST * self._rest_step
 
     def step(self, left: float, contacts: ContactForces, dx: Floats, since: float) -> float:
         """Advance all bodies by one sub-step of at most ``left``, ``since`` after the search; return its length."""
         for body, fixed, moved, motion in self._prescribed:
             body.v[fixed], body.v[moved] = 0.0, motion
         self._update_forces()
+        check_duration(left, self._rest_step)
         free_velocities = kernels.free_velocities.over(len(self._x))
         advance = kernels.advance.over(len(self._x))
         while True:
-            h = left / (count_substeps(left, SHARE * self._bound) if self._bound > 0.0 else 1)
+            count = math.ceil(left / (SHARE * self._bound) * (1.0 - ROUNDING)) if self._bound > 0.0 else 1
+            h = left / max(count, 1)
             free_velocities(h, self._v, self._force, self._inverse_mass, self._gravity, self._free)
             contact = contacts.solve(h, dx, self._free, since)
             advance(h, self._x, self._free, contact, self._inverse_mass, self._moves, self._new_x, self._new_v)

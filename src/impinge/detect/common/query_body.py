@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, Ints, as_ids
+from impinge.checks import Floats, Ints, as_ids, check_finite
 from impinge.errors import OptionError
 from impinge.mesh.transform import transform_points
 from impinge.mesh.tri_mesh import TriMesh
@@ -27,8 +27,12 @@ class QueryBody(NamedTuple):
 def query_body(
     body: TriMesh, transform: Floats | None = None, active: ArrayLike | None = None, letter: str = "a"
 ) -> QueryBody:
-    """Snapshot of a body, moved by ``transform`` and narrowed to ``active`` triangles (ids or mask)."""
+    """Snapshot of a body, moved by ``transform`` and narrowed to ``active`` triangles (ids or mask).
+
+    Positions that ``update(check=False)`` let in are checked here: splits by their order would never end.
+    """
     snapshot = body.snapshot()
+    check_finite(snapshot.vertices, f"vertices of {letter}")
     vertices = snapshot.vertices if transform is None else moved(transform, snapshot.vertices, f"transform_{letter}")
     ids = snapshot.live
     if active is not None:

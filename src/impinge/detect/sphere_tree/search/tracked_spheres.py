@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from impinge.backend.raw_arrays import address_of
 from impinge.backend.references import is_shared
 from impinge.budget import NEVER
-from impinge.checks import Floats, Ints, as_choice
+from impinge.checks import Floats, Ints, as_choice, check_finite
 from impinge.deform.rigid_links import RigidLinks
 from impinge.detect.common.pair_query import moved
 from impinge.detect.sphere_tree.build.build import build_spheres
@@ -69,6 +69,7 @@ class TrackedSpheres:
         self.elements, self.mark, self.faces = body.surface.elements, state.mark, state.faces
         """The triangles have changed once ``elements.mark`` is another than ``mark``."""
         self._positions, self._driver = body.surface.positions, body.driver
+        check_finite(state.vertices, "vertices")
         self.x: Floats = state.vertices
         """Positions of the surface before the transform."""
         self.matrix: Floats | None = None
