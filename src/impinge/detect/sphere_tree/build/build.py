@@ -27,7 +27,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from impinge.checks import NONE, Floats, Ints, as_choice, as_number, as_whole
+from impinge.checks import NONE, Floats, Ints, as_choice, as_number, as_whole, check_finite
 from impinge.detect.sphere_tree.build import clusters_kernels as kernels
 from impinge.detect.sphere_tree.build.clusters import draft_by_clusters, radii_around
 from impinge.detect.sphere_tree.build.medial import draft_by_medial_axis
@@ -112,6 +112,7 @@ def build_spheres(
     vertices, faces, live, _ = body.snapshot()
     if not len(live):
         raise MeshError("the mesh has no live triangles, so there is nothing to put spheres around; add some first")
+    check_finite(vertices, "vertices")
 
     # positions of moderate size, near the origin
     size = float(np.abs(vertices[faces[live]]).max())
