@@ -39,6 +39,8 @@ for line in sys.stdin:
             for stream, (name, mode) in enumerate(zip(job["streams"], (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY))):
                 os.dup2(os.open(name, mode), stream)
             if job["file_limit"]:
+                sys.dont_write_bytecode = True  # Python would keep truncated files of bytecode
+                os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
                 resource.setrlimit(resource.RLIMIT_FSIZE, (job["file_limit"],) * 2)
             if job["powerless"] and os.geteuid() == 0:  # root without capabilities obeys permissions
                 header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
