@@ -169,7 +169,8 @@ class Elements:
         self._relaxation_time = max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
         """Smallest τ such that viscous stress is at most τ times the elastic stress of the same strain."""
         self._lock = threading.Lock()
-        self._order = _morton_order(self.rest[self.tets].mean(axis=1))
+        self.order = _morton_order(self.rest[self.tets].mean(axis=1))
+        """Ids of the tets in the order of blocks."""
         self.blocks = self._cut_into_blocks(volumes)
         self._scratch = self.blocks.scratch()
 
@@ -201,7 +202,7 @@ class Elements:
     def inverted(self, x: Floats) -> Ints:
         """Ids of the tets that are flat or inside out (det F ≤ 0), rising."""
         determinant = self._measure(x, np.zeros_like(self.rest))[1]
-        found = self._order[np.flatnonzero(~(determinant[: len(self.tets)] > 0.0))]
+        found = self.order[np.flatnonzero(~(determinant[: len(self.tets)] > 0.0))]
         return np.sort(found).astype(np.int32)
 
     def _measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
@@ -221,7 +222,7 @@ class Elements:
         per_block = min(BLOCK_GROUPS, -(-group_count // BLOCKS_OF_SMALL))
         starts = np.minimum(np.arange(0, group_count + per_block, per_block), group_count)
         # The last group is padded with copies of the last tet of volume 0, which have no force.
-        padded = np.concatenate([self._order, np.repeat(self._order[-1:], group_count * group - count)])
+        padded = np.concatenate([self.order, np.repeat(self.order[-1:], group_count * group - count)])
         rows = self.tets[padded]
         inverse: Floats = np.linalg.inv(_edges(self.rest, rows)).astype(np.float64, copy=False)
         sizes = np.where(np.arange(len(padded)) < count, volumes[padded], 0.0)

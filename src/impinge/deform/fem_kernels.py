@@ -23,7 +23,7 @@ GROUP = 64
 """Tets per group: enough for vectors, few enough for the first-level cache."""
 SHAPE_ROWS = 10
 SCRATCH_ROWS = 28
-GREEN, COROTATED = 0, 1
+GREEN, COROTATED, STABLE_NEO_HOOKEAN = 0, 1, 2
 PARALLEL_FROM = 2048
 """Tets from which threads pay: each takes some 35 ns."""
 LEAST_GAP = 1e-3
@@ -34,7 +34,7 @@ LEAST_GAP = 1e-3
 
 
 @contracted
-def _gradient(w, row, shape, i):
+def gradient(w, row, shape, i):
     """Edges in scratch from ``row`` times the inverse of the rest edges: F = D B, or its rate."""
     b0, b1, b2 = shape[i], shape[64 + i], shape[128 + i]
     b3, b4, b5 = shape[192 + i], shape[256 + i], shape[320 + i]
@@ -67,7 +67,7 @@ def _put_forces(w, shape, i, p):
 
 
 @contracted
-def _hooke(strain, lam, mu):
+def hooke(strain, lam, mu):
     """λ tr(ε) I + 2 μ ε."""
     t = lam * (strain[0] + strain[1] + strain[2])
     m = 2.0 * mu
@@ -77,20 +77,20 @@ def _hooke(strain, lam, mu):
 
 
 @contracted
-def _green_strain(f):
+def green_strain(f):
     """(Fᵀ F - I) / 2."""
     c = mat.products(f, f)
     return 0.5 * (c[0] - 1.0), 0.5 * (c[1] - 1.0), 0.5 * (c[2] - 1.0), 0.5 * c[3], 0.5 * c[4], 0.5 * c[5]
 
 
-# the two models: stress of one tet -------------------------------------------------------------------------
+# the models: stress of one tet -----------------------------------------------------------------------------
 
 
 @contracted
 def _green_stress(f, rate, lam, mu, phi, psi, barrier, barrier_from):
     """P = F (λ tr(E) I + 2 μ E + φ tr(Ė) I + 2 ψ Ė), and the barrier against det F below ``barrier_from``."""
-    s = _hooke(_green_strain(f), lam, mu)
-    d = _hooke(mat.products(f, rate), phi, psi)
+    s = hooke(green_strain(f), lam, mu)
+    d = hooke(mat.products(f, rate), phi, psi)
     p = mat.times_symmetric(f, (s[0] + d[0], s[1] + d[1], s[2] + d[2], s[3] + d[3], s[4] + d[4], s[5] + d[5]))
     c = mat.cofactors(f)
     q = barrier * min(mat.determinant(f, c) - barrier_from, 0.0)
@@ -101,8 +101,28 @@ def _green_stress(f, rate, lam, mu, phi, psi, barrier, barrier_from):
 def _corotated_stress(f, rate, r, lam, mu, phi, psi):
     """P = 2 μ (F - R) + λ tr(Rᵀ F - I) R + F (φ tr(Ė) I + 2 ψ Ė)."""
     u = mat.combined(1.0, f, -1.0, r)
-    viscous = mat.times_symmetric(f, _hooke(mat.products(f, rate), phi, psi))
+    viscous = mat.times_symmetric(f, hooke(mat.products(f, rate), phi, psi))
     return mat.combined(1.0, mat.combined(2.0 * mu, u, lam * mat.dot(u, r), r), 1.0, viscous)
+
+
+@contracted
+def neo_hookean(square, j, lam, mu):
+    """Energy density, and a, b of P = a F + b cof F, from ‖F‖² and det F."""
+    shear, bulk = 4.0 / 3.0 * mu, lam + 5.0 / 6.0 * mu
+    beyond = j - 1.0 - 0.75 * shear / bulk
+    at_rest = 0.75 * shear / bulk
+    energy = 0.5 * shear * (square - 3.0 - math.log(0.25 * (square + 1.0)))
+    energy += 0.5 * bulk * (beyond * beyond - at_rest * at_rest)
+    return energy, shear * (1.0 - 1.0 / (square + 1.0)), bulk * beyond
+
+
+@contracted
+def _neo_hookean_stress(f, rate, lam, mu, phi, psi):
+    """P = a F + b cof F + F (φ tr(Ė) I + 2 ψ Ė)."""
+    c = mat.cofactors(f)
+    _, linear, volumetric = neo_hookean(mat.sum_of_squares(f), mat.determinant(f, c), lam, mu)
+    viscous = mat.times_symmetric(f, hooke(mat.products(f, rate), phi, psi))
+    return mat.combined(1.0, mat.combined(linear, f, volumetric, c), 1.0, viscous)
 
 
 # groups of tets ------------------------------------------------------------------------------------------------
@@ -111,27 +131,27 @@ def _corotated_stress(f, rate, r, lam, mu, phi, psi):
 @compiled
 def _green_forces(w, shape, lam, mu, phi, psi, barrier, barrier_from):
     for i in range(GROUP):
-        f, rate = _gradient(w, 0, shape, i), _gradient(w, 9, shape, i)
+        f, rate = gradient(w, 0, shape, i), gradient(w, 9, shape, i)
         _put_forces(w, shape, i, _green_stress(f, rate, lam, mu, phi, psi, barrier, barrier_from))
 
 
 @compiled
 def _corotated_forces(w, shape, lam, mu, phi, psi):
     for i in range(GROUP):
-        f, rate = _gradient(w, 0, shape, i), _gradient(w, 9, shape, i)
+        f, rate = gradient(w, 0, shape, i), gradient(w, 9, shape, i)
         r, t, d = mat.rotation(f, mat.cofactors(f))
         w[1728 + i] = d - mat.AMBIGUOUS * t * t * t
         _put_forces(w, shape, i, _corotated_stress(f, rate, r, lam, mu, phi, psi))
     for i in range(GROUP):
         if not w[1728 + i] > 0.0:
-            f, rate = _gradient(w, 0, shape, i), _gradient(w, 9, shape, i)
+            f, rate = gradient(w, 0, shape, i), gradient(w, 9, shape, i)
             _put_forces(w, shape, i, _corotated_stress(f, rate, mat.nearest_rotation(f), lam, mu, phi, psi))
 
 
 @contracted
 def _green_measures(w, i, f, lam, mu, barrier, barrier_from):
     """Energy density, and a bound of stiffness relative to that at rest; see ``fem`` for its derivation."""
-    e = _green_strain(f)
+    e = green_strain(f)
     trace = e[0] + e[1] + e[2]
     square = e[0] * e[0] + e[1] * e[1] + e[2] * e[2] + 2.0 * (e[3] * e[3] + e[4] * e[4] + e[5] * e[5])
     c = mat.cofactors(f)
@@ -163,19 +183,19 @@ def _corotated_measures(w, i, f, r, d, lam, mu):
 def _measure_group(model, w, shape, lam, mu, barrier, barrier_from):
     if model == GREEN:
         for i in range(GROUP):
-            _green_measures(w, i, _gradient(w, 0, shape, i), lam, mu, barrier, barrier_from)
+            _green_measures(w, i, gradient(w, 0, shape, i), lam, mu, barrier, barrier_from)
     else:
         for i in range(GROUP):
-            f = _gradient(w, 0, shape, i)
+            f = gradient(w, 0, shape, i)
             r, t, d = mat.rotation(f, mat.cofactors(f))
             w[1728 + i] = d - mat.AMBIGUOUS * t * t * t
             _corotated_measures(w, i, f, r, d, lam, mu)
         for i in range(GROUP):
             if not w[1728 + i] > 0.0:
-                f = _gradient(w, 0, shape, i)
+                f = gradient(w, 0, shape, i)
                 _corotated_measures(w, i, f, mat.nearest_rotation(f), 0.0, lam, mu)
     for i in range(GROUP):
-        w[1408 + i] = mat.sum_of_squares(_gradient(w, 9, shape, i))
+        w[1408 + i] = mat.sum_of_squares(gradient(w, 9, shape, i))
 
 
 # blocks of groups ----------------------------------------------------------------------------------------------

@@ -78,36 +78,37 @@ class SpringSheet:
         inner = np.flatnonzero(np.bincount(edge, minlength=len(edges)) == 2)
         across = np.stack([opposite[order[place[inner]]], opposite[order[place[inner] + 1]]], axis=1)
         apart = across[:, 0] != across[:, 1]
-        self._ends = np.concatenate([edges, np.sort(across[apart], axis=1)])
-        self._k: Floats = np.concatenate([k, bending * k[inner[apart]]])
-        self._length = np.linalg.norm(self.rest[self._ends[:, 1]] - self.rest[self._ends[:, 0]], axis=1)
-        at_vertex = np.bincount(self._ends.reshape(-1), np.repeat(self._k, 2), len(self.rest))
+        self.ends = np.concatenate([edges, np.sort(across[apart], axis=1)])
+        self.stiffness: Floats = np.concatenate([k, bending * k[inner[apart]]])
+        self.lengths = np.linalg.norm(self.rest[self.ends[:, 1]] - self.rest[self.ends[:, 0]], axis=1)
+        at_vertex = np.bincount(self.ends.reshape(-1), np.repeat(self.stiffness, 2), len(self.rest))
         fastest_sq = float((2.0 * at_vertex / self.masses).max())
         relax = 2.0 * damping / math.sqrt(fastest_sq)
         self._step = SAFETY * STABLE_RADIUS / max(math.sqrt(fastest_sq), fastest_sq * relax + drag)
-        self._drag: Floats = drag * self.masses
+        self.drag: Floats = drag * self.masses
         # Each spring from both ends, in the order of vertices.
-        first, second = np.concatenate([self._ends, self._ends[:, ::-1]]).T
+        first, second = np.concatenate([self.ends, self.ends[:, ::-1]]).T
         order = np.argsort(first, kind="stable")
-        each = np.concatenate([np.arange(len(self._k))] * 2)[order]
+        each = np.concatenate([np.arange(len(self.stiffness))] * 2)[order]
         self._other = second[order].astype(np.int32)
         self._start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=len(self.rest)))]).astype(np.int64)
-        self._spring_length, self._spring_k = self._length[each], self._k[each]
+        self._spring_length, self._spring_k = self.lengths[each], self.stiffness[each]
         self._spring_damping = relax * self._spring_k
+        self.damping: Floats = relax * self.stiffness
 
     def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
         """Forces on vertices at ``x`` that move with ``v``, shape (n, 3)."""
         out = np.zeros_like(self.rest) if out is None else out
         kernels.spring_forces.over(len(self._other))(
             np.ascontiguousarray(x), np.ascontiguousarray(v), self._start, self._other, self._spring_length,
-            self._spring_k, self._spring_damping, self._drag, out,
+            self._spring_k, self._spring_damping, self.drag, out,
         )  # fmt: skip
         return out
 
     def energy(self, x: Floats) -> float:
         """Energy of all springs [J]."""
-        now = np.linalg.norm(x[self._ends[:, 1]] - x[self._ends[:, 0]], axis=1)
-        return 0.5 * float((self._k * (now - self._length) ** 2).sum())
+        now = np.linalg.norm(x[self.ends[:, 1]] - x[self.ends[:, 0]], axis=1)
+        return 0.5 * float((self.stiffness * (now - self.lengths) ** 2).sum())
 
     def stable_step(self, x: Floats | None = None, v: Floats | None = None) -> float:  # noqa: ARG002
         """Longest stable step of the classical Runge-Kutta method [s], the same in every state."""

@@ -1,0 +1,248 @@
+"""Gradients and matrices of an island, for ``newton_kernels``: sums over element records, one owner per sum.
+
+Elements write records: forces on their corners, and blocks of second derivatives for pairs of vertices. A vertex sums
+the forces of its records, a pair of vertices the blocks of theirs, in the order of elements: results do not depend on
+threads. The matrix has 3x3 blocks in compressed rows without the diagonal, both (i, j) and (j, i). Elastic energies do
+not change under translations, hence a diagonal block is minus the sum of its row; inertia, drag and constraints are
+added.
+
+``t`` is the topology, ``q`` the step, ``s`` the scratch memory (``system``). Leaves are runs of vertices.
+"""
+
+# mypy: ignore-errors
+
+import math
+
+import numpy as np
+
+from impinge.backend.jit import compiled, kernel, prange
+from impinge.deform.fem_kernels import GROUP, SHAPE_ROWS
+from impinge.deform.implicit import elements_kernels as elements
+
+THREADED = 1 << 62
+"""Kernels of this room are chosen by their caller, never by the amount of work."""
+
+
+@compiled
+def _spring_group(t, q, s, lo, hi, with_blocks):
+    """Energy of springs: k/2 (l - L)², and their dissipation c (l - l0)² / (2 h); records as for tets."""
+    energy = 0.0
+    forces, blocks = 12 * GROUP * len(t.group_model), 54 * GROUP * len(t.group_model)
+    h = q.numbers[0]
+    for e in range(lo, hi):
+        i, j = 3 * t.spring_end[2 * e], 3 * t.spring_end[2 * e + 1]
+        dx, dy, dz = s.x[j] - s.x[i], s.x[j + 1] - s.x[i + 1], s.x[j + 2] - s.x[i + 2]
+        ex, ey, ez = s.x0[j] - s.x0[i], s.x0[j + 1] - s.x0[i + 1], s.x0[j + 2] - s.x0[i + 2]
+        now, before = math.sqrt(dx * dx + dy * dy + dz * dz), math.sqrt(ex * ex + ey * ey + ez * ez)
+        k, c = t.spring_stiffness[e], t.spring_damping[e] / h
+        longer, stretch = now - t.spring_length[e], now - before
+        energy += 0.5 * k * longer * longer + 0.5 * c * stretch * stretch
+        inverse = 1.0 / now if now > 0.0 else 0.0
+        nx, ny, nz = dx * inverse, dy * inverse, dz * inverse
+        pull = k * longer + c * stretch
+        at = forces + 6 * e
+        s.force[at], s.force[at + 1], s.force[at + 2] = pull * nx, pull * ny, pull * nz
+        s.force[at + 3], s.force[at + 4], s.force[at + 5] = -pull * nx, -pull * ny, -pull * nz
+        if with_blocks:
+            across = max(pull, 0.0) * inverse
+            along = k + c - across
+            at = blocks + 9 * e
+            s.block[at], s.block[at + 4] = -(along * nx * nx + across), -(along * ny * ny + across)
+            s.block[at + 8] = -(along * nz * nz + across)
+            s.block[at + 1] = s.block[at + 3] = -along * nx * ny
+            s.block[at + 2] = s.block[at + 6] = -along * nx * nz
+            s.block[at + 5] = s.block[at + 7] = -along * ny * nz
+    return energy
+
+
+@compiled
+def _tet_group(t, q, s, g, with_blocks):
+    w = np.empty(elements.ROWS * GROUP)
+    h = q.numbers[0]
+    corner = t.corner[4 * GROUP * g : 4 * GROUP * (g + 1)]
+    shape = t.shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
+    metric = s.metric[6 * GROUP * g : 6 * GROUP * (g + 1)]
+    elements.load(corner, s.x, w)
+    elements.stresses(t.group_model[g], t.constants[g], h, shape, metric, with_blocks, w)
+    elements.store_forces(w, s.force[12 * GROUP * g : 12 * GROUP * (g + 1)])
+    energy = 0.0
+    for i in range(GROUP):
+        energy += w[4224 + i]
+        s.determinant[GROUP * g + i] = w[4288 + i]
+    if with_blocks:
+        block = s.block[54 * GROUP * g : 54 * GROUP * (g + 1)]
+        elements.store_hessians(t.group_model[g], t.constants[g], h, shape, w, block)
+    return energy
+
+
+@kernel(parallel_from=THREADED)
+def start_elements(t, q, s, lo, hi):
+    """Record the metric of each tet at the start of the step."""
+    for k in prange(lo, hi):
+        g = q.task[k]
+        if g < len(t.group_model):
+            w = np.empty(9 * GROUP)
+            elements.load(t.corner[4 * GROUP * g : 4 * GROUP * (g + 1)], s.x0, w)
+            shape = t.shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
+            elements.start_metric(w, shape, s.metric[6 * GROUP * g : 6 * GROUP * (g + 1)])
+
+
+@kernel(parallel_from=THREADED)
+def evaluate_elements(t, q, s, lo, hi, with_blocks):
+    """Write the records and the energy of tasks: groups of tets, then groups of springs."""
+    for k in prange(lo, hi):
+        g = q.task[k]
+        groups = len(t.group_model)
+        if g < groups:
+            s.task_energy[g] = _tet_group(t, q, s, g, with_blocks)
+        else:
+            lo_spring, hi_spring = t.spring_group[g - groups], t.spring_group[g - groups + 1]
+            s.task_energy[g] = _spring_group(t, q, s, lo_spring, hi_spring, with_blocks)
+
+
+# gradient and incremental energy -----------------------------------------------------------------------------------
+
+
+@compiled
+def _leaf_gradient(t, q, s, leaf):
+    """Inertia, drag and element forces; returns the energy of inertia and drag."""
+    h = q.numbers[0]
+    energy = 0.0
+    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+        inertia, drag = t.mass[i] / (h * h), t.drag[i] / h
+        fx, fy, fz = 0.0, 0.0, 0.0
+        for k in range(t.force_start[i], t.force_start[i + 1]):
+            at = 3 * t.force_source[k]
+            fx, fy, fz = fx + s.force[at], fy + s.force[at + 1], fz + s.force[at + 2]
+        at = 3 * i
+        if q.held[i]:
+            s.gradient[at], s.gradient[at + 1], s.gradient[at + 2] = 0.0, 0.0, 0.0
+        else:
+            for c in range(3):
+                away, moved = s.x[at + c] - s.target[at + c], s.x[at + c] - s.x0[at + c]
+                energy += 0.5 * inertia * away * away + 0.5 * drag * moved * moved
+                f = fx if c == 0 else (fy if c == 1 else fz)
+                s.gradient[at + c] = inertia * away + drag * moved - f
+    return energy
+
+
+@kernel(parallel_from=THREADED)
+def gather_gradient(t, q, s, lo, hi):
+    """Gradient of the incremental energy at each vertex, without constraints; the energy of inertia of each leaf."""
+    for k in prange(lo, hi):
+        leaf = q.leaf[k]
+        s.leaf_sum[leaf] = _leaf_gradient(t, q, s, leaf)
+
+
+@compiled
+def constraint_value(q, s, row):
+    """d0 + w·(x - x0)."""
+    d = q.row_offset[row]
+    for k in range(q.row_start[row], q.row_start[row + 1]):
+        at = 3 * q.row_vertex[k]
+        for c in range(3):
+            d += q.row_weight[3 * k + c] * (s.x[at + c] - s.x0[at + c])
+    return d
+
+
+@compiled
+def add_constraints(q, s, lo, hi):
+    """Add the forces of constraints to the gradient; ``row_active`` holds their stiffness where they act, else 0."""
+    energy = 0.0
+    for row in range(lo, hi):
+        d = constraint_value(q, s, row)
+        k = 0.0 if q.row_one_sided[row] and d <= 0.0 else q.row_stiffness[row]
+        s.row_active[row] = k
+        energy += 0.5 * k * d * d
+        for e in range(q.row_start[row], q.row_start[row + 1]):
+            i = q.row_vertex[e]
+            if not q.held[i]:
+                for c in range(3):
+                    s.gradient[3 * i + c] += k * d * q.row_weight[3 * e + c]
+    return energy
+
+
+# matrix --------------------------------------------------------------------------------------------------------------
+
+
+@kernel(parallel_from=THREADED)
+def assemble_pairs(t, q, s, lo, hi):
+    """Sum the blocks of each pair of vertices and write them at (i, j) and, transposed, at (j, i)."""
+    for k in prange(lo, hi):
+        leaf = q.leaf[k]
+        for pair in range(t.leaf_pair[leaf], t.leaf_pair[leaf + 1]):
+            b0, b1, b2, b3, b4, b5, b6, b7, b8 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            for e in range(t.pair_source_start[pair], t.pair_source_start[pair + 1]):
+                source = t.pair_source[e]
+                at = 9 * (source >> 1)
+                b0, b4, b8 = b0 + s.block[at], b4 + s.block[at + 4], b8 + s.block[at + 8]
+                if source & 1:
+                    b1, b2, b3 = b1 + s.block[at + 3], b2 + s.block[at + 6], b3 + s.block[at + 1]
+                    b5, b6, b7 = b5 + s.block[at + 7], b6 + s.block[at + 2], b7 + s.block[at + 5]
+                else:
+                    b1, b2, b3 = b1 + s.block[at + 1], b2 + s.block[at + 2], b3 + s.block[at + 3]
+                    b5, b6, b7 = b5 + s.block[at + 5], b6 + s.block[at + 6], b7 + s.block[at + 7]
+            at = 9 * t.pair_upper[pair]
+            s.value[at], s.value[at + 1], s.value[at + 2] = b0, b1, b2
+            s.value[at + 3], s.value[at + 4], s.value[at + 5] = b3, b4, b5
+            s.value[at + 6], s.value[at + 7], s.value[at + 8] = b6, b7, b8
+            at = 9 * t.pair_lower[pair]
+            s.value[at], s.value[at + 1], s.value[at + 2] = b0, b3, b6
+            s.value[at + 3], s.value[at + 4], s.value[at + 5] = b1, b4, b7
+            s.value[at + 6], s.value[at + 7], s.value[at + 8] = b2, b5, b8
+
+
+@kernel(parallel_from=THREADED)
+def assemble_diagonal(t, q, s, lo, hi):
+    """Inertia and drag minus the sum of the row, six numbers: 00, 11, 22, 01, 02, 12; ``inverse`` starts as a copy."""
+    for k in prange(lo, hi):
+        leaf = q.leaf[k]
+        h = q.numbers[0]
+        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+            base = t.mass[i] / (h * h) + t.drag[i] / h
+            xx, yy, zz, xy, xz, yz = base, base, base, 0.0, 0.0, 0.0
+            for e in range(t.row_start[i], t.row_start[i + 1]):
+                at = 9 * e
+                xx, yy, zz = xx - s.value[at], yy - s.value[at + 4], zz - s.value[at + 8]
+                xy -= 0.5 * (s.value[at + 1] + s.value[at + 3])
+                xz -= 0.5 * (s.value[at + 2] + s.value[at + 6])
+                yz -= 0.5 * (s.value[at + 5] + s.value[at + 7])
+            at = 6 * i
+            s.diagonal[at], s.diagonal[at + 1], s.diagonal[at + 2] = xx, yy, zz
+            s.diagonal[at + 3], s.diagonal[at + 4], s.diagonal[at + 5] = xy, xz, yz
+            for c in range(6):
+                s.inverse[at + c] = s.diagonal[at + c]
+
+
+@compiled
+def add_constraint_diagonals(q, s, lo, hi):
+    """Add k w wᵀ to the blocks that will be inverted; the matrix itself has constraints apart."""
+    for row in range(lo, hi):
+        k = s.row_active[row]
+        if k > 0.0:
+            for e in range(q.row_start[row], q.row_start[row + 1]):
+                x, y, z = q.row_weight[3 * e], q.row_weight[3 * e + 1], q.row_weight[3 * e + 2]
+                at = 6 * q.row_vertex[e]
+                s.inverse[at] += k * x * x
+                s.inverse[at + 1] += k * y * y
+                s.inverse[at + 2] += k * z * z
+                s.inverse[at + 3] += k * x * y
+                s.inverse[at + 4] += k * x * z
+                s.inverse[at + 5] += k * y * z
+
+
+@kernel(parallel_from=THREADED)
+def invert_diagonals(t, q, s, lo, hi):
+    """Invert the diagonal blocks by cofactors; those of held vertices become 0."""
+    for k in prange(lo, hi):
+        leaf = q.leaf[k]
+        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+            at = 6 * i
+            xx, yy, zz = s.inverse[at], s.inverse[at + 1], s.inverse[at + 2]
+            xy, xz, yz = s.inverse[at + 3], s.inverse[at + 4], s.inverse[at + 5]
+            a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+            scale = 0.0 if q.held[i] else 1.0 / (xx * a + xy * b + xz * c)
+            s.inverse[at], s.inverse[at + 1], s.inverse[at + 2] = (
+                scale * a, scale * (xx * zz - xz * xz), scale * (xx * yy - xy * xy),
+            )  # fmt: skip
+            s.inverse[at + 3], s.inverse[at + 4], s.inverse[at + 5] = scale * b, scale * c, scale * (xy * xz - xx * yz)

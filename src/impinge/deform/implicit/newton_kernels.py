@@ -1,0 +1,440 @@
+"""Newton's method on the incremental energy of islands, for ``system``.
+
+A step of backward Euler minimises  Σ m |x - x̂|² / (2 h²) + Ψ(x) + dissipation + constraints,  x̂ = x0 + h v0 + h² a,
+a the external acceleration; the velocity is then (x - x0) / h.
+
+1. Start   at x0. The first direction starts from x̂ - x0 if that solves the linear system (free fall), else from h v0.
+2. Solve   A d = -gradient by conjugate gradients, A the positive-definite matrix of ``assembly_kernels``.
+3. Search  along d, halving, until the energy falls by ``ARMIJO`` of what its slope promises. Near the minimum, where
+           energies differ by rounding, the slope decides instead. Held vertices jump in the first step, whose
+           energy cannot be compared.
+4. Stop    if the estimated error of velocities, √(r·B r / Σ m) with the residual r and the preconditioner B, is at most
+           ``tolerance`` times the velocity that forces change in a step, or that of the internal motion; or after a
+           number of steps, reported as not converged.
+5. Finish  Free bodies get the exact linear momentum. Their velocities get the rotation ω × d that restores the angular
+           momentum, which backward Euler loses by h Σ v × m v0; scaled down where energy would exceed that of the
+           start plus the work of external forces. The implicit midpoint rule is a step of half the length whose
+           change is doubled.
+"""
+
+# mypy: ignore-errors
+
+import math
+
+from impinge.backend.jit import compiled, kernel, prange
+from impinge.deform.implicit import assembly_kernels as assembly
+from impinge.deform.implicit import cg_kernels as cg
+from impinge.deform.implicit import coarse_kernels as coarse
+
+ARMIJO = 1e-4
+"""Share of the decrease predicted by the slope that a step must reach."""
+ROUNDING = 1e-12
+"""Energies that differ by less, relative, are equal."""
+SLOPE = 0.5
+"""Where energies are equal, the slope must shrink to this share."""
+MOST_HALVINGS = 30
+
+start_serial, start_threaded = assembly.start_elements.serial, assembly.start_elements.parallel
+evaluate_serial, evaluate_threaded = assembly.evaluate_elements.serial, assembly.evaluate_elements.parallel
+gather_serial, gather_threaded = assembly.gather_gradient.serial, assembly.gather_gradient.parallel
+pairs_serial, pairs_threaded = assembly.assemble_pairs.serial, assembly.assemble_pairs.parallel
+diagonal_serial, diagonal_threaded = assembly.assemble_diagonal.serial, assembly.assemble_diagonal.parallel
+invert_serial, invert_threaded = assembly.invert_diagonals.serial, assembly.invert_diagonals.parallel
+coarse_serial, coarse_threaded = coarse.coarse_rows.serial, coarse.coarse_rows.parallel
+
+
+@compiled
+def _evaluate(threaded, t, q, s, island, with_blocks):
+    """Records, gradient and energy at x; returns the energy."""
+    lo, hi = q.task_range[island], q.task_range[island + 1]
+    first, last = q.leaf_range[island], q.leaf_range[island + 1]
+    if threaded:
+        evaluate_threaded(t, q, s, lo, hi, with_blocks)
+        gather_threaded(t, q, s, first, last)
+    else:
+        evaluate_serial(t, q, s, lo, hi, with_blocks)
+        gather_serial(t, q, s, first, last)
+    energy = 0.0
+    for k in range(first, last):
+        energy += s.leaf_sum[q.leaf[k]]
+    for k in range(lo, hi):
+        energy += s.task_energy[q.task[k]]
+    return energy + assembly.add_constraints(q, s, q.row_range[island], q.row_range[island + 1])
+
+
+@compiled
+def _assemble(threaded, t, q, s, island):
+    """The matrix, the inverses of its diagonal blocks, and the factorised coarse matrix."""
+    lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
+    row, last_row = q.row_range[island], q.row_range[island + 1]
+    if threaded:
+        pairs_threaded(t, q, s, lo, hi)
+        diagonal_threaded(t, q, s, lo, hi)
+        assembly.add_constraint_diagonals(q, s, row, last_row)
+        invert_threaded(t, q, s, lo, hi)
+        coarse.place_clusters(t, q, s, island)
+        coarse_threaded(t, q, s, island)
+    else:
+        pairs_serial(t, q, s, lo, hi)
+        diagonal_serial(t, q, s, lo, hi)
+        assembly.add_constraint_diagonals(q, s, row, last_row)
+        invert_serial(t, q, s, lo, hi)
+        coarse.place_clusters(t, q, s, island)
+        coarse_serial(t, q, s, island)
+    coarse.add_constraint_modes(q, s, island, row, last_row)
+    first, last = q.cluster_start[island], q.cluster_start[island + 1]
+    size, base = 6 * (last - first), q.coarse_start[island]
+    coarse.factorise(s.coarse[base : base + size * size], size, s.pivot[6 * first : 6 * last])
+
+
+@compiled
+def _error_of(threaded, t, q, s, island, inertia):
+    """√(r·B r) of the gradient; with ``inertia`` false, of the gradient at x0 without inertia."""
+    h = q.numbers[0]
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+            for at in range(3 * i, 3 * i + 3):
+                r = s.gradient[at]
+                if not inertia and not q.held[i]:
+                    r -= t.mass[i] / (h * h) * (s.x0[at] - s.target[at])
+                s.r[at], s.p[at], s.q[at] = r, 0.0, 0.0
+    _, rz = cg.precondition(threaded, t, q, s, island, 0.0)
+    return math.sqrt(rz)
+
+
+@compiled
+def _velocity_scale(t, q, s, island):
+    """Σ m and the momentum-like scale: √Σ m |h a|² and √Σ m |v0 - v̄0|², the greater."""
+    h = q.numbers[0]
+    mass, pushed, inner = 0.0, 0.0, 0.0
+    for k in range(q.body_range[island], q.body_range[island + 1]):
+        b = q.body[k]
+        lo, hi = t.body_start[b], t.body_start[b + 1]
+        own = 0.0
+        for i in range(lo, hi):
+            own += t.mass[i]
+        mass += own
+        for c in range(3):
+            mean = 0.0
+            for i in range(lo, hi):
+                mean += t.mass[i] * s.v0[3 * i + c]
+            mean /= own
+            for i in range(lo, hi):
+                at = 3 * i + c
+                if not q.held[i]:
+                    push = (s.target[at] - s.x0[at]) / h - s.v0[at]
+                    pushed += t.mass[i] * push * push
+                inner += t.mass[i] * (s.v0[at] - mean) * (s.v0[at] - mean)
+    return mass, math.sqrt(max(pushed, inner))
+
+
+@compiled
+def _set_residual(t, q, s, island, start):
+    """Choose d and p = d, r = -gradient: ``start`` 0: d = 0; 1: h v0; 2: x̂ - x0; 3: motion of held vertices alone.
+
+    Returns ‖gradient‖².
+    """
+    h = q.numbers[0]
+    square = 0.0
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+            for at in range(3 * i, 3 * i + 3):
+                d = 0.0
+                if start > 0 and q.held[i]:
+                    d = h * s.v0[at]
+                elif start == 1:
+                    d = h * s.v0[at]
+                elif start == 2:
+                    d = s.target[at] - s.x0[at]
+                g = s.gradient[at]
+                s.d[at], s.p[at], s.r[at] = d, d, -g
+                square += g * g
+    return square
+
+
+@compiled
+def _subtract_product(t, q, s, island):
+    """Subtract q from r; returns ‖r‖²."""
+    square = 0.0
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
+            r = s.r[at] - s.q[at]
+            s.r[at] = r
+            square += r * r
+    return square
+
+
+@compiled
+def _clear_direction(t, q, s, island):
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
+            s.p[at], s.q[at] = 0.0, 0.0
+
+
+@compiled
+def _direction(threaded, t, q, s, island, first):
+    """Solve for d; returns iterations and the residual relative to the right-hand side."""
+    tolerance, most = q.numbers[1], int(q.numbers[4])
+    norm = math.sqrt(_set_residual(t, q, s, island, 0))
+    if first:
+        if q.moving[island]:
+            _set_residual(t, q, s, island, 3)
+            cg.product(threaded, t, q, s, island)
+            norm = max(norm, math.sqrt(_subtract_product(t, q, s, island)))
+        _set_residual(t, q, s, island, 2)
+        cg.product(threaded, t, q, s, island)
+        left = math.sqrt(_subtract_product(t, q, s, island))
+        if left <= tolerance * norm:
+            return 0, left / norm if norm > 0.0 else 0.0
+        _set_residual(t, q, s, island, 1)
+        cg.product(threaded, t, q, s, island)
+        _subtract_product(t, q, s, island)
+    _clear_direction(t, q, s, island)
+    count, left = cg.conjugate_gradients(threaded, t, q, s, island, tolerance * norm, most)
+    return count, left / norm if norm > 0.0 else 0.0
+
+
+@compiled
+def _slope(t, q, s, island):
+    """Derivative of the energy along d."""
+    total = 0.0
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
+            total += s.gradient[at] * s.d[at]
+    return total
+
+
+@compiled
+def _keep_base(t, q, s, island):
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
+            s.base[at] = s.x[at]
+
+
+@compiled
+def _move(t, q, s, island, fraction):
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
+            s.x[at] = s.base[at] + fraction * s.d[at]
+
+
+@compiled
+def _search(threaded, t, q, s, island, energy, free):
+    """Move along d; returns the fraction, 0 if no step lowers the energy, and the new energy."""
+    slope = _slope(t, q, s, island)
+    _keep_base(t, q, s, island)
+    fraction = 1.0
+    for _ in range(MOST_HALVINGS):
+        _move(t, q, s, island, fraction)
+        new = _evaluate(threaded, t, q, s, island, False)
+        if not free and math.isfinite(new):
+            return 1.0, new
+        if new <= energy + ARMIJO * fraction * slope:
+            return fraction, new
+        if new <= energy + ROUNDING * abs(energy) and abs(_slope(t, q, s, island)) <= SLOPE * abs(slope):
+            return fraction, new
+        fraction *= 0.5
+    _move(t, q, s, island, 0.0)
+    return 0.0, _evaluate(threaded, t, q, s, island, False)
+
+
+@compiled
+def _body_energies(t, q, s, island, out):
+    for k in range(q.body_range[island], q.body_range[island + 1]):
+        b = q.body[k]
+        energy = 0.0
+        for g in range(t.body_group[b], t.body_group[b + 1]):
+            energy += s.task_energy[g]
+        for g in range(t.body_spring_group[b], t.body_spring_group[b + 1]):
+            energy += s.task_energy[len(t.group_model) + g]
+        out[b] = energy
+
+
+@compiled
+def solve_island(threaded, t, q, s, island):
+    """Positions and velocities at the end of the step, and the report of an island."""
+    lo, hi = q.task_range[island], q.task_range[island + 1]
+    tolerance, most = q.numbers[2], int(q.numbers[3])
+    if threaded:
+        start_threaded(t, q, s, lo, hi)
+    else:
+        start_serial(t, q, s, lo, hi)
+    energy = _evaluate(threaded, t, q, s, island, True)
+    _body_energies(t, q, s, island, s.body_energy)
+    mass, scale = _velocity_scale(t, q, s, island)
+    steps, iterations, left, shortest, converged = 0, 0, 0.0, 1.0, False
+    error = math.inf
+    while steps < most and math.isfinite(energy):
+        _assemble(threaded, t, q, s, island)
+        if steps == 0:
+            scale = max(scale, _error_of(threaded, t, q, s, island, False))
+        count, relative = _direction(threaded, t, q, s, island, steps == 0)
+        iterations, left = iterations + count, max(left, relative)
+        free = steps > 0 or not q.moving[island]
+        fraction, energy = _search(threaded, t, q, s, island, energy, free)
+        steps += 1
+        shortest = min(shortest, fraction)
+        error = _error_of(threaded, t, q, s, island, True)
+        converged = error <= tolerance * scale
+        if converged or fraction == 0.0:
+            break
+        if steps < most:
+            energy = _evaluate(threaded, t, q, s, island, True)
+    worst, most_pull = -1, -1.0
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+            x, y, z = s.gradient[3 * i], s.gradient[3 * i + 1], s.gradient[3 * i + 2]
+            pull = (x * x + y * y + z * z) / (t.mass[i] * t.mass[i])
+            if pull > most_pull:
+                worst, most_pull = i, pull
+    r = s.report[island]
+    r[0], r[1], r[2], r[3], r[4], r[5] = steps, iterations, 1.0 if converged else 0.0, left, shortest, worst
+    r[6] = error / math.sqrt(mass)
+    r[7] = scale / math.sqrt(mass)
+    r[8] = energy
+    for k in range(q.body_range[island], q.body_range[island + 1]):
+        _finish(t, q, s, q.body[k])
+
+
+# velocities and momenta --------------------------------------------------------------------------------------------
+
+
+@compiled
+def _mean(t, values, lo, hi):
+    mass, x, y, z = 0.0, 0.0, 0.0, 0.0
+    for i in range(lo, hi):
+        m = t.mass[i]
+        mass, x, y, z = mass + m, x + m * values[3 * i], y + m * values[3 * i + 1], z + m * values[3 * i + 2]
+    return x / mass, y / mass, z / mass
+
+
+@compiled
+def _finish(t, q, s, b):
+    """Write v; correct momenta of free bodies; extrapolate for the midpoint rule."""
+    h, is_midpoint = q.numbers[0], q.numbers[5] > 0.0
+    lo, hi = t.body_start[b], t.body_start[b + 1]
+    for at in range(3 * lo, 3 * hi):
+        s.v[at] = (s.x[at] - s.x0[at]) / h
+    free = q.body_free[b]
+    if free:
+        _restore_linear(t, s, lo, hi, h)
+    tx, ty, tz = _torque(t, s, lo, hi, h)
+    if is_midpoint:
+        tx, ty, tz = 2.0 * tx, 2.0 * ty, 2.0 * tz
+        for i in range(lo, hi):
+            for at in range(3 * i, 3 * i + 3):
+                s.x[at] = 2.0 * s.x[at] - s.x0[at]
+                s.v[at] = s.v[at] if q.held[i] else 2.0 * s.v[at] - s.v0[at]
+    if free:
+        budget = math.inf if is_midpoint else _budget(t, q, s, b)
+        _restore_angular(t, s, lo, hi, tx, ty, tz, budget)
+
+
+@compiled
+def _restore_linear(t, s, lo, hi, h):
+    """Shift positions and velocities to the exact mean velocity: internal forces sum to zero."""
+    now, wanted = _mean(t, s.x, lo, hi), _mean(t, s.target, lo, hi)
+    for i in range(lo, hi):
+        for c in range(3):
+            off = wanted[c] - now[c]
+            s.x[3 * i + c] += off
+            s.v[3 * i + c] += off / h
+
+
+@compiled
+def _torque(t, s, lo, hi, h):
+    """H Σ d × m a about the centre of mass."""
+    cx, cy, cz = _mean(t, s.x, lo, hi)
+    x, y, z = 0.0, 0.0, 0.0
+    for i in range(lo, hi):
+        at, m = 3 * i, t.mass[i] / h
+        ax = m * (s.target[at] - s.x0[at] - h * s.v0[at])
+        ay = m * (s.target[at + 1] - s.x0[at + 1] - h * s.v0[at + 1])
+        az = m * (s.target[at + 2] - s.x0[at + 2] - h * s.v0[at + 2])
+        dx, dy, dz = s.x[at] - cx, s.x[at + 1] - cy, s.x[at + 2] - cz
+        x, y, z = x + (dy * az - dz * ay), y + (dz * ax - dx * az), z + (dx * ay - dy * ax)
+    return x, y, z
+
+
+@compiled
+def _budget(t, q, s, b):
+    """Kinetic energy that leaves the total at most that of the start plus the work of external forces."""
+    h = q.numbers[0]
+    budget = s.body_energy[b]
+    for g in range(t.body_group[b], t.body_group[b + 1]):
+        budget -= s.task_energy[g]
+    for g in range(t.body_spring_group[b], t.body_spring_group[b + 1]):
+        budget -= s.task_energy[len(t.group_model) + g]
+    for i in range(t.body_start[b], t.body_start[b + 1]):
+        for at in range(3 * i, 3 * i + 3):
+            push = (s.target[at] - s.x0[at] - h * s.v0[at]) / (h * h)
+            budget += t.mass[i] * (0.5 * s.v0[at] * s.v0[at] + push * (s.x[at] - s.x0[at]))
+    return budget
+
+
+@compiled
+def _angular(t, x, v, lo, hi):
+    """Angular momentum about the centre of mass."""
+    cx, cy, cz = _mean(t, x, lo, hi)
+    lx, ly, lz = 0.0, 0.0, 0.0
+    for i in range(lo, hi):
+        at, m = 3 * i, t.mass[i]
+        dx, dy, dz = m * (x[at] - cx), m * (x[at + 1] - cy), m * (x[at + 2] - cz)
+        lx += dy * v[at + 2] - dz * v[at + 1]
+        ly += dz * v[at] - dx * v[at + 2]
+        lz += dx * v[at + 1] - dy * v[at]
+    return lx, ly, lz
+
+
+@compiled
+def _restore_angular(t, s, lo, hi, tx, ty, tz, budget):
+    """Add ω × d with I ω = what is missing, scaled down where the kinetic energy would exceed ``budget``."""
+    before, now = _angular(t, s.x0, s.v0, lo, hi), _angular(t, s.x, s.v, lo, hi)
+    cx, cy, cz = _mean(t, s.x, lo, hi)
+    xx, yy, zz, xy, xz, yz, kinetic = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(lo, hi):
+        at, m = 3 * i, t.mass[i]
+        dx, dy, dz = s.x[at] - cx, s.x[at + 1] - cy, s.x[at + 2] - cz
+        xx, yy, zz = xx + m * (dy * dy + dz * dz), yy + m * (dx * dx + dz * dz), zz + m * (dx * dx + dy * dy)
+        xy, xz, yz = xy - m * dx * dy, xz - m * dx * dz, yz - m * dy * dz
+        kinetic += 0.5 * m * (s.v[at] * s.v[at] + s.v[at + 1] * s.v[at + 1] + s.v[at + 2] * s.v[at + 2])
+    lx, ly, lz = before[0] + tx - now[0], before[1] + ty - now[1], before[2] + tz - now[2]
+    a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+    determinant = xx * a + xy * b + xz * c
+    if not determinant > coarse.SINGULAR * xx * yy * zz:
+        return  # vertices on a line
+    wx = (a * lx + b * ly + c * lz) / determinant
+    wy = (b * lx + (xx * zz - xz * xz) * ly + (xy * xz - xx * yz) * lz) / determinant
+    wz = (c * lx + (xy * xz - xx * yz) * ly + (xx * yy - xy * xy) * lz) / determinant
+    linear = wx * now[0] + wy * now[1] + wz * now[2]
+    square = 0.5 * (wx * lx + wy * ly + wz * lz)
+    room = budget - kinetic
+    share = 1.0
+    if linear + square > room:
+        # the larger root of square s² + linear s = room, if there is room
+        share = 0.0
+        if room > 0.0 and square > 0.0:
+            share = 2.0 * room / (linear + math.sqrt(linear * linear + 4.0 * square * room))
+            share = min(max(share, 0.0), 1.0)
+    wx, wy, wz = share * wx, share * wy, share * wz
+    for i in range(lo, hi):
+        at = 3 * i
+        dx, dy, dz = s.x[at] - cx, s.x[at + 1] - cy, s.x[at + 2] - cz
+        s.v[at] += wy * dz - wz * dy
+        s.v[at + 1] += wz * dx - wx * dz
+        s.v[at + 2] += wx * dy - wy * dx
+
+
+@kernel(parallel_from=2)
+def solve_islands(t, q, s, islands):
+    """Solve islands side by side, each on one thread."""
+    for k in prange(len(islands)):
+        solve_island(False, t, q, s, islands[k])
