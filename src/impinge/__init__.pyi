@@ -20,6 +20,7 @@ from impinge.contact.volume_gradient import volume_gradient as volume_gradient
 from impinge.deform.barycentric import Barycentric as Barycentric
 from impinge.deform.fem import Corotated as Corotated
 from impinge.deform.fem import GreenStrain as GreenStrain
+from impinge.deform.fem import StableNeoHookean as StableNeoHookean
 from impinge.deform.materials import Material as Material
 from impinge.deform.rigid_links import RigidLinks as RigidLinks
 from impinge.detect.box_tree.detector import BoxTree as BoxTree

@@ -13,7 +13,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.spatial.transform import Rotation
 
 from impinge.backend import jit
-from impinge.deform.fem import BARRIER_FROM, SAFETY, STABLE_RADIUS, SYMMETRIC, Corotated, GreenStrain, _eigenvalues
+from impinge.deform.fem import (
+    BARRIER_FROM, SAFETY, STABLE_RADIUS, SYMMETRIC, Corotated, GreenStrain, StableNeoHookean, _eigenvalues,
+)  # fmt: skip
 from impinge.deform.materials import Material
 from impinge.deform.matrices_kernels import nearest_rotation
 from impinge.errors import MeshError, OptionError
@@ -21,7 +23,7 @@ from impinge.mesh import shapes
 
 SOFT = Material(1e4, 0.35, 1000.0)
 STILL = Material(1e4, 0.35, 1000.0, 0.0, 0.0)
-MODELS = pytest.mark.parametrize("kind", [GreenStrain, Corotated])
+MODELS = pytest.mark.parametrize("kind", [GreenStrain, Corotated, StableNeoHookean])
 
 
 def block(kind=GreenStrain, material=SOFT, cells=(3, 2, 2), **options):
@@ -76,7 +78,7 @@ def test_rigid_motion_has_no_force(rng, kind):
         v = np.ascontiguousarray(np.cross(rng.normal(size=3), x) + rng.normal(size=3))
 
         assert np.abs(model.forces(x, v)).max() < 1e-12 * stress
-        assert model.energy(x) < 1e-20 * stress
+        assert abs(model.energy(x)) < (1e-16 if kind is StableNeoHookean else 1e-20) * stress  # rounding of two terms
         assert len(model.inverted(x)) == 0
 
 
@@ -159,7 +161,7 @@ def test_stable_step_is_a_bound_and_not_idle(rng, kind, amount):
     bound = SAFETY * STABLE_RADIUS / model.stable_step(x)
 
     assert highest <= bound * (1.0 + 1e-6)
-    assert bound < highest * (1.6 if amount == 0.0 else 6.0)
+    assert bound < highest * (1.7 if amount == 0.0 else 6.0)
 
 
 def test_damping_and_speed_shorten_the_step(rng):

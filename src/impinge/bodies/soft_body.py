@@ -27,7 +27,7 @@ from impinge.bodies.soft_body_meshes import DrivingTets, SteeredSurface
 from impinge.checks import Bools, Floats, Ints, as_choice, as_ids, as_numbers, as_positions, check_finite, shown
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
-from impinge.deform.fem import Corotated, GreenStrain, ReducedModel
+from impinge.deform.fem import Corotated, GreenStrain, ReducedModel, StableNeoHookean
 from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
 from impinge.deform.materials import Material, material_of
 from impinge.deform.rigid_links import RigidLinks
@@ -42,7 +42,9 @@ from impinge.mesh.tri_mesh import TriMesh
 EARTH = (0.0, 0.0, -9.81)
 """Gravity on Earth, z pointing upwards [m / s²]."""
 
-MODELS: dict[str, type[GreenStrain | Corotated]] = {"green_strain": GreenStrain, "corotated": Corotated}
+MODELS: dict[str, type[GreenStrain | Corotated | StableNeoHookean]] = {
+    "green_strain": GreenStrain, "corotated": Corotated, "stable_neo_hookean": StableNeoHookean,
+}  # fmt: skip
 MODEL_PARTS = ("rest", "tets", "masses", "forces", "energy", "stable_step", "inverted")
 """Attributes of a ``ReducedModel``."""
 EMBEDDINGS = ("rigid_links", "barycentric")
@@ -88,7 +90,7 @@ class SoftBody:
     material
         A preset ("rubber", "liver", "jelly") or a ``Material``.
     model
-        "green_strain", "corotated", or a ``ReducedModel`` of the coarse mesh, which has its own material.
+        "green_strain", "corotated", "stable_neo_hookean", or a ``ReducedModel`` of the coarse mesh, which has its own material.
     embedding
         "rigid_links" or "barycentric".
     fixed

@@ -33,7 +33,7 @@ def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
     material = getattr(body.model, "material", None)
     if body.model_name is None or not isinstance(material, Material):
         raise OptionError(
-            "a soft body with a custom model cannot be saved; pass model='green_strain' or 'corotated', or save "
+            "a soft body with a custom model cannot be saved; pass the name of a model, or save "
             "coarse.vertices and velocities instead"
         )
     content: dict[str, Any] = {

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Floats
-from impinge.deform.fem import Blocks, Corotated, Elements, GreenStrain
+from impinge.deform.fem import Blocks, Corotated, Elements, GreenStrain, StableNeoHookean
 
 JOINED = ("model", "constants", "corner", "shape", "square")
 """Arrays of ``Blocks`` that hold no numbers of vertices or slots of the whole body."""
@@ -22,7 +22,7 @@ JOINED = ("model", "constants", "corner", "shape", "square")
 
 def can_batch(model: Any) -> bool:
     """Whether a model is exactly one of ours; subclasses and patched instances may compute other forces."""
-    return type(model) in (GreenStrain, Corotated) and vars(model).keys().isdisjoint(("forces", "stable_step"))
+    return type(model) in (GreenStrain, Corotated, StableNeoHookean) and vars(model).keys().isdisjoint(("forces", "stable_step"))
 
 
 class ModelBatch:

@@ -18,6 +18,10 @@ keeps angular momentum): P = 2 μ (F - R) + λ tr(Rᵀ F - I) R, and the same vi
 to F (a proper one: an inverted tet recovers the shortest way); it is computed in closed form from the invariants
 of F, and from an eigenvector where that form is ill-conditioned.
 
+``StableNeoHookean`` ([Smith2018]): Ψ = μ'/2 (‖F‖² - 3) + λ'/2 (det F - α)² - μ'/2 log(‖F‖² + 1), less its
+value at rest, μ' = 4/3 μ, λ' = λ + 5/6 μ, α = 1 + 3/4 μ'/λ', and the same viscous stress. It keeps volume under large
+strain, is defined for inverted tets, which recover, and is free of stress at rest.
+
 Parallel    Tets are sorted along a Morton curve and cut into blocks, whose size depends on the number of tets alone. A
             block sums the forces of its tets on its own vertices, in order; then each vertex sums the forces of its
             blocks, in order. The result does not depend on threads.
@@ -28,8 +32,9 @@ Stable step An explicit step h needs h ω ≤ R, and h d ≤ R with damping, whe
             weights, s = √γ; (λ + 2 μ) max γ never exceeds it. Deformed, stiffness grows at most by the
             factor C + (S + κ (‖cof F‖² + 2 √C |det F - 1/√3|)) / (λ + 2 μ), where C and S bound the eigenvalues of Fᵀ F
             and of the elastic stress (0 under compression), the barrier counting where it acts; corotated, by
-            1 + 2 λ (t - 3) / ((s2 + s3)(λ + 2 μ)), t = s1 + s2 + s3, if t > 3. A step also changes no F by more than
-            ``LARGEST_CHANGE``.
+            1 + 2 λ (t - 3) / ((s2 + s3)(λ + 2 μ)), t = s1 + s2 + s3, if t > 3; neo-Hookean, by
+            λ' Q / (λ + 2/3 μ) + (a + 2 μ' ‖F‖² / (‖F‖² + 1)² + |b| √(4/3) ‖F‖) / (λ + 2 μ), P = a F + b cof F, where Q bounds
+            the eigenvalues of (cof F)ᵀ cof F: rank-one and other terms of the second derivative, each by its norm. A step also changes no F by more than ``LARGEST_CHANGE``.
 Guarantee   Forces sum to zero, and so do their moments; elastic forces are minus the gradient of ``energy``; damping
             never adds energy. Up to rounding.
 """
@@ -133,7 +138,7 @@ class Blocks(NamedTuple):
 
 
 class Elements:
-    """Base of both models: blocks of tets, masses, bounds. NaN in a state gives NaN forces."""
+    """Base of all models: blocks of tets, masses, bounds. NaN in a state gives NaN forces."""
 
     _model: ClassVar[int]
     _barrier: float = 0.0
@@ -285,6 +290,22 @@ class Corotated(Elements):
     """
 
     _model = kernels.COROTATED
+
+
+class StableNeoHookean(Elements):
+    """Stable neo-Hookean elasticity: keeps volume under large strain and recovers from inversion.
+
+    Parameters
+    ----------
+    rest
+        Positions at rest, shape (n, 3) [m].
+    tets
+        Vertices of each tet, shape (m, 4), of positive volume.
+    material
+        A ``Material`` or the name of a preset.
+    """
+
+    _model = kernels.STABLE_NEO_HOOKEAN
 
 
 FLAT = 1e-12

@@ -109,11 +109,9 @@ def _corotated_stress(f, rate, r, lam, mu, phi, psi):
 def neo_hookean(square, j, lam, mu):
     """Energy density, and a, b of P = a F + b cof F, from ‖F‖² and det F."""
     shear, bulk = 4.0 / 3.0 * mu, lam + 5.0 / 6.0 * mu
-    beyond = j - 1.0 - 0.75 * shear / bulk
-    at_rest = 0.75 * shear / bulk
-    energy = 0.5 * shear * (square - 3.0 - math.log(0.25 * (square + 1.0)))
-    energy += 0.5 * bulk * (beyond * beyond - at_rest * at_rest)
-    return energy, shear * (1.0 - 1.0 / (square + 1.0)), bulk * beyond
+    larger, longer = j - 1.0, square - 3.0
+    energy = 0.5 * bulk * larger * larger - 0.75 * shear * larger + 0.5 * shear * (longer - math.log1p(0.25 * longer))
+    return energy, shear * (1.0 - 1.0 / (square + 1.0)), bulk * larger - 0.75 * shear
 
 
 @contracted
@@ -148,6 +146,13 @@ def _corotated_forces(w, shape, lam, mu, phi, psi):
             _put_forces(w, shape, i, _corotated_stress(f, rate, mat.nearest_rotation(f), lam, mu, phi, psi))
 
 
+@compiled
+def _neo_hookean_forces(w, shape, lam, mu, phi, psi):
+    for i in range(GROUP):
+        f, rate = gradient(w, 0, shape, i), gradient(w, 9, shape, i)
+        _put_forces(w, shape, i, _neo_hookean_stress(f, rate, lam, mu, phi, psi))
+
+
 @contracted
 def _green_measures(w, i, f, lam, mu, barrier, barrier_from):
     """Energy density, and a bound of stiffness relative to that at rest; see ``fem`` for its derivation."""
@@ -179,11 +184,28 @@ def _corotated_measures(w, i, f, r, d, lam, mu):
     w[1344 + i] = mat.determinant(f, mat.cofactors(f))
 
 
+@contracted
+def _neo_hookean_measures(w, i, f, lam, mu):
+    """As for the other models; see ``fem``."""
+    c = mat.cofactors(f)
+    j, square = mat.determinant(f, c), mat.sum_of_squares(f)
+    energy, linear, volumetric = neo_hookean(square, j, lam, mu)
+    softer = 8.0 / 3.0 * mu * square / ((square + 1.0) * (square + 1.0))
+    bulk = (lam + 5.0 / 6.0 * mu) / (lam + 2.0 / 3.0 * mu) * mat.largest_eigenvalue_bound(mat.products(c, c))
+    w[1152 + i] = energy
+    w[1216 + i] = bulk + (linear + softer + abs(volumetric) * math.sqrt(4.0 / 3.0 * square)) / (lam + 2.0 * mu)
+    w[1280 + i] = mat.largest_eigenvalue_bound(mat.products(f, f))
+    w[1344 + i] = j
+
+
 @compiled
 def _measure_group(model, w, shape, lam, mu, barrier, barrier_from):
     if model == GREEN:
         for i in range(GROUP):
             _green_measures(w, i, gradient(w, 0, shape, i), lam, mu, barrier, barrier_from)
+    elif model == STABLE_NEO_HOOKEAN:
+        for i in range(GROUP):
+            _neo_hookean_measures(w, i, gradient(w, 0, shape, i), lam, mu)
     else:
         for i in range(GROUP):
             f = gradient(w, 0, shape, i)
@@ -255,6 +277,8 @@ def _block_forces(model, constants, groups, slots, corner, shape, slot_vertex, x
         _load_group(corners, local, w)
         if model == GREEN:
             _green_forces(w, shapes, lam, mu, phi, psi, constants[4], constants[5])
+        elif model == STABLE_NEO_HOOKEAN:
+            _neo_hookean_forces(w, shapes, lam, mu, phi, psi)
         else:
             _corotated_forces(w, shapes, lam, mu, phi, psi)
         _add_group(corners, w, force)

@@ -134,10 +134,10 @@ redirect_serial, redirect_threaded = redirect.serial, redirect.parallel
 def product(threaded, t, q, s, island):
     """Write q = A p; returns p·q."""
     lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
-    if threaded:
-        multiply_threaded(t, q, s, lo, hi)
-    else:
+    if threaded is None:
         multiply_serial(t, q, s, lo, hi)
+    else:
+        multiply_threaded(t, q, s, lo, hi)
     total = 0.0
     for k in range(lo, hi):
         total += s.leaf_sum[q.leaf[k]]
@@ -148,10 +148,10 @@ def product(threaded, t, q, s, island):
 def precondition(threaded, t, q, s, island, alpha):
     """Move by α along p; leaves D⁻¹ r in z and the coarse solution in ``mode``; returns r·r and r·z."""
     lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
-    if threaded:
-        update_threaded(t, q, s, lo, hi, alpha)
-    else:
+    if threaded is None:
         update_serial(t, q, s, lo, hi, alpha)
+    else:
+        update_threaded(t, q, s, lo, hi, alpha)
     rr, rz = 0.0, 0.0
     first, last = q.cluster_start[island], q.cluster_start[island + 1]
     for k in range(6 * first, 6 * last):
@@ -184,10 +184,10 @@ def conjugate_gradients(threaded, t, q, s, island, tolerance, most):
     rr, rz = precondition(threaded, t, q, s, island, 0.0)
     count, beta = 0, 0.0
     while math.sqrt(rr) > tolerance and count < most:
-        if threaded:
-            redirect_threaded(t, q, s, lo, hi, beta)
-        else:
+        if threaded is None:
             redirect_serial(t, q, s, lo, hi, beta)
+        else:
+            redirect_threaded(t, q, s, lo, hi, beta)
         curvature = product(threaded, t, q, s, island)
         if not curvature > 0.0:  # rounding, or numbers beyond the range of doubles
             break

@@ -48,12 +48,12 @@ def _evaluate(threaded, t, q, s, island, with_blocks):
     """Records, gradient and energy at x; returns the energy."""
     lo, hi = q.task_range[island], q.task_range[island + 1]
     first, last = q.leaf_range[island], q.leaf_range[island + 1]
-    if threaded:
-        evaluate_threaded(t, q, s, lo, hi, with_blocks)
-        gather_threaded(t, q, s, first, last)
-    else:
+    if threaded is None:
         evaluate_serial(t, q, s, lo, hi, with_blocks)
         gather_serial(t, q, s, first, last)
+    else:
+        evaluate_threaded(t, q, s, lo, hi, with_blocks)
+        gather_threaded(t, q, s, first, last)
     energy = 0.0
     for k in range(first, last):
         energy += s.leaf_sum[q.leaf[k]]
@@ -67,20 +67,20 @@ def _assemble(threaded, t, q, s, island):
     """The matrix, the inverses of its diagonal blocks, and the factorised coarse matrix."""
     lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
     row, last_row = q.row_range[island], q.row_range[island + 1]
-    if threaded:
-        pairs_threaded(t, q, s, lo, hi)
-        diagonal_threaded(t, q, s, lo, hi)
-        assembly.add_constraint_diagonals(q, s, row, last_row)
-        invert_threaded(t, q, s, lo, hi)
-        coarse.place_clusters(t, q, s, island)
-        coarse_threaded(t, q, s, island)
-    else:
+    if threaded is None:
         pairs_serial(t, q, s, lo, hi)
         diagonal_serial(t, q, s, lo, hi)
         assembly.add_constraint_diagonals(q, s, row, last_row)
         invert_serial(t, q, s, lo, hi)
         coarse.place_clusters(t, q, s, island)
         coarse_serial(t, q, s, island)
+    else:
+        pairs_threaded(t, q, s, lo, hi)
+        diagonal_threaded(t, q, s, lo, hi)
+        assembly.add_constraint_diagonals(q, s, row, last_row)
+        invert_threaded(t, q, s, lo, hi)
+        coarse.place_clusters(t, q, s, island)
+        coarse_threaded(t, q, s, island)
     coarse.add_constraint_modes(q, s, island, row, last_row)
     first, last = q.cluster_start[island], q.cluster_start[island + 1]
     size, base = 6 * (last - first), q.coarse_start[island]
@@ -262,10 +262,10 @@ def solve_island(threaded, t, q, s, island):
     """Positions and velocities at the end of the step, and the report of an island."""
     lo, hi = q.task_range[island], q.task_range[island + 1]
     tolerance, most = q.numbers[2], int(q.numbers[3])
-    if threaded:
-        start_threaded(t, q, s, lo, hi)
-    else:
+    if threaded is None:
         start_serial(t, q, s, lo, hi)
+    else:
+        start_threaded(t, q, s, lo, hi)
     energy = _evaluate(threaded, t, q, s, island, True)
     _body_energies(t, q, s, island, s.body_energy)
     mass, scale = _velocity_scale(t, q, s, island)
@@ -437,4 +437,4 @@ def _restore_angular(t, s, lo, hi, tx, ty, tz, budget):
 def solve_islands(t, q, s, islands):
     """Solve islands side by side, each on one thread."""
     for k in prange(len(islands)):
-        solve_island(False, t, q, s, islands[k])
+        solve_island(None, t, q, s, islands[k])

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.checks import Floats, Ints, as_buffer, as_choice, as_number, as_numbers, as_positions, check_finite, shown
-from impinge.deform.fem import Corotated, Elements, GreenStrain
+from impinge.deform.fem import Corotated, Elements, GreenStrain, StableNeoHookean
 from impinge.deform.fem_kernels import GROUP
 from impinge.deform.implicit import cg_kernels, newton_kernels
 from impinge.deform.implicit.topology import Longs, build, starts_of
@@ -159,7 +159,7 @@ class _Scratch(NamedTuple):
 
 def has_hessian(model: Any) -> bool:
     """Whether a model is exactly one of ours; subclasses and patched instances may have other energies."""
-    return type(model) in (GreenStrain, Corotated, SpringSheet) and "forces" not in vars(model)
+    return type(model) in (GreenStrain, Corotated, StableNeoHookean, SpringSheet) and "forces" not in vars(model)
 
 
 class ImplicitSystem:
@@ -294,7 +294,7 @@ class ImplicitSystem:
         for island in large:
             kernel = cg_kernels.multiply
             threaded = thread_count() > 1 and kernel.over(kernel.parallel_from) is kernel.parallel
-            newton_kernels.solve_island(threaded, t, q, s, island)
+            newton_kernels.solve_island(True if threaded else None, t, q, s, island)
         if not np.isfinite(s.report[:, 8]).all():
             raise OptionError("the energy of the state is beyond the range of doubles; start nearer to rest")
         x[vertex], v[vertex] = s.x.reshape(-1, 3), s.v.reshape(-1, 3)
