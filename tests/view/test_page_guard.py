@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import socket
 import urllib.error
 import urllib.request
+from functools import partial
 
 import pytest
 
@@ -19,10 +21,10 @@ from page_client import CAMERA, client, open_client, port_of, send, update
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from browser import wait_for
+from browser import PATIENCE_S, wait_for
 from impinge.errors import ImpingeError
 from impinge.view.live import LivePage
-from impinge.view.page_guard import LINES, MESSAGE_BYTES, guarded
+from impinge.view.page_guard import LINES, MESSAGE_BYTES, PageGuard, guarded
 from impinge.view.session import Session
 
 encode = msgspec.msgpack.encode
@@ -120,8 +122,8 @@ def test_requests_that_are_not_http(page, caplog):
     for request in (b"\x16\x03\x01\xff\x00\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", port_of(page))) as sock:
             sock.sendall(request)
-            while sock.recv(4096):
-                pass
+            with contextlib.suppress(ConnectionResetError):
+                list(iter(lambda: sock.recv(4096), b""))
     wait_for(lambda: len(refusals(caplog)) == 3, "a line of each")
     assert status_of(page) == 200
     assert len(refusals(caplog)) == 3
@@ -272,16 +274,25 @@ def test_valid_forms_are_accepted(page, caplog):
 
 
 def test_repeated_keys_carry_nothing_past_the_check(page, caplog):
-    """Give viser the keys that were checked, and not a second one of the same name."""
+    """Give viser each key once, with the value that was checked."""
+    start = "TransformControlsDragStartMessage"
+    twice = _map(("type", start), ("name", "/first"), ("name", "/drag"), ("owner", ""))
+    assert PageGuard().checked(twice) == _map(("type", start), ("name", "/drag"), ("owner", ""))
+
     uuid = page._deformation._impl.uuid
     pairs = [("type", "GuiUpdateMessage"), ("uuid", uuid), ("updates", {"removed": True}), ("updates", {"value": 2.0})]
-    for order in (pairs, [*pairs[:2], pairs[3], pairs[2]]):
-        raw = bytes([0x80 + len(order)]) + b"".join(encode(key) + encode(value) for key, value in order)
-        with client(page) as hostile:
-            hostile.send(raw)
-            settle(page, hostile)
-        assert not page._deformation._impl.removed
-    assert len(refusals(caplog)) == 2
+    with client(page) as hostile:
+        for order in (pairs, [*pairs[:2], pairs[3], pairs[2]], [*pairs, ("type", "ShareUrlRequest")]):
+            hostile.send(_map(*order))
+        settle(page, hostile)
+
+    assert not page._deformation._impl.removed
+    assert len(refusals(caplog)) == 3
+
+
+def _map(*pairs: tuple[str, object]) -> bytes:
+    """A map of these pairs in this order, whose keys may repeat."""
+    return bytes([0x80 + len(pairs)]) + b"".join(encode(key) + encode(value) for key, value in pairs)
 
 
 def test_long_messages_close_their_connection(page, caplog):
@@ -289,13 +300,35 @@ def test_long_messages_close_their_connection(page, caplog):
     with client(page) as hostile, client(page) as other:
         hostile.send(bytes(MESSAGE_BYTES + 1))
         with pytest.raises(ConnectionClosedError) as closed:
-            list(iter(hostile.recv, None))
+            list(iter(partial(hostile.recv, PATIENCE_S), None))
         assert closed.value.rcvd.code == 1009
         settle(page, other)
     wait_for(lambda: refusals(caplog), "the line")
 
     assert len(refusals(caplog)) == 1
     assert str(MESSAGE_BYTES) in refusals(caplog)[0]
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (b"\xff\xff\xff\xff\xff\xff", 1002),
+        (b"\x82\x01\x00", 1002),  # not masked
+        (b"\x81\x82\x00\x00\x00\x00\xff\xfe", 1007),  # text that is not UTF-8
+        (b"\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", 1009),  # announces 2^63 bytes
+    ],
+)
+def test_broken_frames_close_their_connection(page, caplog, frame, code):
+    """Close the connection of a client that breaks the protocol, with one line; others go on."""
+    with client(page) as hostile, client(page) as other:
+        hostile.socket.sendall(frame)
+        with pytest.raises(ConnectionClosedError) as closed:
+            list(iter(partial(hostile.recv, PATIENCE_S), None))
+        assert closed.value.rcvd.code == code
+        settle(page, other)
+    wait_for(lambda: refusals(caplog), "the line")
+
+    assert len(refusals(caplog)) == 1
 
 
 def test_floods_of_garbage_fill_no_log(page, caplog):
