@@ -119,14 +119,21 @@ def test_requests_that_are_not_http(page, caplog):
     """Refuse bytes that are no request with one line, and say nothing of connections without a request."""
     with socket.create_connection(("127.0.0.1", port_of(page))):
         pass
-    for request in (b"\x16\x03\x01\xff\x00\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"):
+    own = f"Host: 127.0.0.1:{port_of(page)}\r\n".encode()
+    requests = (
+        b"\x16\x03\x01\xff\x00\r\n\r\n",
+        b"POST / HTTP/1.1\r\n" + own + b"\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + own + b"Upgrade: websocket\r\n\r\n",
+    )
+    for request in requests:
         with socket.create_connection(("127.0.0.1", port_of(page))) as sock:
             sock.sendall(request)
             with contextlib.suppress(ConnectionResetError):
                 list(iter(lambda: sock.recv(4096), b""))
-    wait_for(lambda: len(refusals(caplog)) == 3, "a line of each")
+    wait_for(lambda: len(refusals(caplog)) == len(requests), "a line of each")
     assert status_of(page) == 200
-    assert len(refusals(caplog)) == 3
+    assert len(refusals(caplog)) == len(requests)
 
 
 @pytest.mark.parametrize("path", ["/%00", "/" + 5000 * "a", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"])

@@ -32,6 +32,7 @@ import msgspec
 import viser  # noqa: TID253 - view.live imports this module when it serves a page
 import websockets.asyncio.server
 from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import InvalidStatus
 from websockets.http11 import Request, Response
 
 from impinge.errors import ImpingeError
@@ -206,7 +207,9 @@ class OneLine(logging.Filter):
         """Replace the traceback of a failed handshake by its reason."""
         if record.msg == "opening handshake failed" and record.exc_info:
             error = record.exc_info[1]
-            if isinstance(error, EOFError | OSError) or isinstance(getattr(error, "__cause__", None), EOFError):
+            if isinstance(error, EOFError | OSError | InvalidStatus):  # websockets 13 raises where a file is sent
+                return False
+            if isinstance(getattr(error, "__cause__", None), EOFError):
                 return False
             record.msg, record.args, record.exc_info = "the page refused a request: %s", (_one_line(str(error)),), None
         return True
