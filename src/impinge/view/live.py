@@ -1,10 +1,9 @@
 """The live page: a scene in the browser, a collision query per frame, and controls for both.
 
 The page is served to this computer alone unless another host is given, and ``view.page_guard`` checks what its clients
-send. ``LivePage`` connects a ``Session``, which
-computes, with a ``ViserViewer``, which draws, and with the controls and charts beside it. Slow browsers skip frames and
-never lag. Without a connected browser nothing is computed. One lock serialises frames and user events, which arrive on
-different threads.
+send. ``LivePage`` connects a ``Session``, which computes, with a ``ViserViewer``, which draws, and with the controls
+and charts beside it. Slow browsers skip frames and never lag. Without a connected browser nothing is computed. One lock
+serialises frames and user events, which arrive on different threads.
 
     page = LivePage(Session("two_livers"))
     print(page.url)
