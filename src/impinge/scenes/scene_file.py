@@ -61,7 +61,7 @@ __all__ = ["SceneFile", "SceneBody", "SceneMotion", "read_scene"]
 ENDING = ".toml"
 MOST_BODIES = 10_000
 REFERRING_ENDINGS = (".gltf",)
-"""Formats that name further files, which may be anywhere."""
+"""Formats that name further files, which the digest of a scene would miss."""
 
 _ROUNDS = count(0, 8)
 """Subdivisions of a sphere: 20 · 4^8 is more than a million triangles."""
@@ -274,11 +274,14 @@ def read_scene(path: str | os.PathLike[str]) -> SceneFile:
     path = Path(path)
     keys = Keys.read(path)
     title = keys.take("title", TEXT, path.stem)
+    tables = list(keys.tables("body"))
+    if not 1 <= len(tables) <= MOST_BODIES:
+        raise OptionError(f"{path}: there are {len(tables)} tables [[body]], expected 1 to {MOST_BODIES:,}")
     bodies: list[SceneBody] = []
-    for each in keys.tables("body"):
-        bodies.append(_body(each, path, len(bodies), {body.name for body in bodies}))
-    if not 1 <= len(bodies) <= MOST_BODIES:
-        raise OptionError(f"{path}: there are {len(bodies)} tables [[body]], expected 1 to {MOST_BODIES:,}")
+    taken: set[str] = set()
+    for each in tables:
+        bodies.append(_body(each, path, len(bodies), taken))
+        taken.add(bodies[-1].name)
     ignored = keys.pairs("ignore", [body.name for body in bodies])
     options = _simulation(keys.table("simulation"))
     keys.end()
