@@ -3,7 +3,7 @@
 1. File.    Only a regular file is opened: a pipe would block.
 2. Archive. Members are stored or deflated; the sum of their unpacked sizes is limited (``packed``).
 3. Arrays.  The shape and type in a member's header must take exactly as many bytes as the member holds. Pickled objects
-            are refused.
+            are refused, and so is text with numbers that are no characters, on which Python fails later.
 
 ``numpy.load`` was tried: it allocates what a header declares, and unpacks without limit.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import zipfile
 from pathlib import Path
 from typing import IO, Any
@@ -59,14 +60,18 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     opened: Any = archive.open(member)
     with opened as file:
         shape, is_column_major, dtype = _header(file)
-        if dtype.hasobject:
-            raise ValueError(f"{member.filename[:80]} holds pickled objects")
+        if dtype.hasobject or dtype.kind == "V":
+            raise ValueError(f"{member.filename[:80]} holds pickled objects or records")
         if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
             raise ValueError(f"{member.filename[:80]} has {member.file_size} bytes, but declares {shape} of {dtype}")
         array: NDArray[Any] = np.empty(shape[::-1] if is_column_major else shape, dtype)
         if array.nbytes:
             file.readinto(array.reshape(-1).view(np.uint8).data)
         file.read(1)  # the end of the member, where its checksum is compared
+    if dtype.kind == "U" and array.size and dtype.itemsize:
+        codes = array.reshape(-1).view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        if codes.max() > sys.maxunicode:
+            raise ValueError(f"{member.filename[:80]} holds text that is not Unicode")
     return array.T if is_column_major else array
 
 

@@ -36,6 +36,8 @@ _CODES = {
 _TEXT_CODES = dict.fromkeys(_CODES, "d")
 _ORDERS = {b"ascii": "=", b"binary_little_endian": "<", b"binary_big_endian": ">"}
 _POSITION_BYTES = 24
+LONGEST_NAME = 80
+"""Characters of the name of an element, which messages repeat."""
 _HEADER = re.compile(rb"ply[ \t]*(?:\r\n|\n|\r)(.*?)(?<=[\r\n])end_header[ \t]*(?:\r\n|\n|\r|$)", re.DOTALL)
 _FORMAT = re.compile(rb"(?:^|[\r\n])format[ \t]+(ascii|binary_little_endian|binary_big_endian)[ \t]+\S+[ \t]*[\r\n]")
 
@@ -137,7 +139,7 @@ def _header_and_body(data: bytes, path: Path) -> tuple[list[_Element], bytes | m
     codes, elements = _TEXT_CODES if is_text else _CODES, list[_Element]()
     for line in (line.decode("latin-1") for line in head[1].splitlines()):
         match line.split():
-            case ["element", what, count] if count.isdecimal():
+            case ["element", what, count] if count.isdecimal() and len(what) <= LONGEST_NAME:
                 elements.append(_Element(what, int(count), _ORDERS[form[1]], []))
             case ["property", "list", count_type, value_type, what] if elements:
                 elements[-1].properties.append(_Property(what, codes[value_type], codes[count_type]))
