@@ -305,7 +305,7 @@ def test_vtu_entities(tmp_path):
 def test_limit_of_unpacking(monkeypatch):
     """Grow by ratio and absolute size, always a little, never less than the file itself; the variable replaces all."""
     assert unpack_limit(0) == unpack_limit(1000) == 16 * 2**20
-    assert unpack_limit(10**6) == 50 * 10**6
+    assert unpack_limit(10**6) == 20 * 10**6
     assert unpack_limit(10**8) == 2**30
     assert unpack_limit(10**10) == 10**10
     monkeypatch.setenv(VARIABLE, "5000")

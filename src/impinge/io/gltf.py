@@ -31,10 +31,13 @@ from impinge.errors import FileError
 from impinge.io.content import CUT_SHORT, FileContent, as_float32, content_of, refuse_kind
 from impinge.io.packed import check_unpacked
 
+MOST_OBJECTS = 1_000_000
+"""Objects and lists of a tree: they need a hundred times the memory of their text."""
 _POINT_BYTES, _ID_BYTES = 24, 8
 _COMPONENTS = {5120: "i1", 5121: "u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC3": 3}
 _TRIANGLES, _STRIP, _FAN = 4, 5, 6
+_TRANSFORMS = {"matrix", "translation", "rotation", "scale"}
 _JSON, _BINARY = 0x4E4F534A, 0x004E4942
 _UNSUPPORTED = (
     "compressed, sparse or normalised positions or ids, which are not supported; export it without compression"
@@ -47,6 +50,8 @@ def decode(data: bytes, path: Path, *, kind: str) -> FileContent:
     tree_bytes = data
     if kind == "glb":
         tree_bytes, chunk = _chunks(data, path)
+    if tree_bytes.count(b"{") + tree_bytes.count(b"[") > MOST_OBJECTS:
+        raise FileError(f"{path} has a tree of more than {MOST_OBJECTS:,} objects and lists; split the scene")
     tree = json.loads(tree_bytes)
     if not isinstance(tree, dict) or not str(tree.get("asset", {}).get("version", "")).startswith("2."):
         refuse_kind(kind, path, "a tree with an asset of version 2")
@@ -133,7 +138,7 @@ class _File:
             if i in seen:
                 raise FileError(f"{self._path} has a node {i} with two parents, expected a tree; export it again")
             seen.add(i)
-            matrix = parent @ _matrix(node)
+            matrix = parent @ _matrix(node) if node.keys() & _TRANSFORMS else parent
             if "mesh" in node:
                 yield matrix, self._item("meshes", node["mesh"])
             waiting.extend((child, matrix) for child in reversed(node.get("children", [])))

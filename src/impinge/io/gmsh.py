@@ -76,10 +76,15 @@ class _Section:
 
     def counts(self, codes: str) -> list[int]:
         """The next whole numbers, one per letter of ``codes``: i, or s for the type of sizes."""
-        found = [self.take(1, "i4" if code == "i" else self.size_type, "counts")[0, 0] for code in codes]
-        if any(value != int(value) for value in found):
+        if self.order:
+            form = self.order + codes.replace("s", "Q" if self.size_type == "u8" else "I")
+            found = list(struct.unpack_from(form, self.data, self.at))
+            self.at += struct.calcsize(form)
+            return found
+        numbers = self.take(1, "f8", "counts", len(codes))[0].tolist()
+        if any(value != int(value) for value in numbers):
             raise ValueError("a count is a fraction")
-        return [int(value) for value in found]
+        return [int(value) for value in numbers]
 
     def is_at_end(self, what: str) -> bool:
         """Whether binary numbers end here."""

@@ -32,30 +32,32 @@ _CELLS = {
 def decode(data: bytes, path: Path) -> FileContent:
     """Read vertices and cells."""
     text = _IGNORED.sub(b" ", data)
-    keywords = [(match[0], match.start(), match.end()) for match in _KEYWORD.finditer(text)]
-    if not keywords or keywords[0][0] != b"MeshVersionFormatted":
+    keywords = _KEYWORD.finditer(text)
+    keyword = next(keywords, None)
+    if keyword is None or keyword[0] != b"MeshVersionFormatted":
         refuse_kind("mesh", path, "the word MeshVersionFormatted in the first line")
-    if b"End" not in [word for word, _, _ in keywords]:
-        raise FileError(f"{path} has no line End; {CUT_SHORT} (or add that line if the file is whole)")
     version, dimension = 2, 3
     points: Any = None
     cells: list[tuple[str, Any]] = []
-    ends = [start for _, start, _ in keywords[1:]] + [len(text)]
-    for (word, _, start), end in zip(keywords, ends):
-        body = text[start:end]
-        if word == b"End":
-            break
+    while keyword is not None and keyword[0] != b"End":
+        word, start = keyword[0], keyword.end()
+        keyword = next(keywords, None)
+        body = text[start : keyword.start() if keyword else len(text)]
         if word == b"MeshVersionFormatted":
-            version = int(body.split()[0])
+            version = int(body.split(None, 1)[0])
         elif word == b"Dimension":
-            dimension = int(body.split()[0])
+            dimension = int(body.split(None, 1)[0])
         elif word == b"Vertices":
             if dimension not in (2, 3):
                 raise FileError(f"{path} has dimension {dimension}, expected 2 or 3; {CUT_SHORT}")
             points = _rows(body, np.dtype("f4" if version < 2 else "f8"), dimension + 1, path, "vertices")[:, :-1]
         elif word in _CELLS:
             kind, corners = _CELLS[word]
-            cells.append((kind, _rows(body, np.dtype(np.int64), corners + 1, path, word.decode())[:, :-1] - 1))
+            rows = _rows(body, np.dtype(np.int64), corners + 1, path, word.decode())
+            if len(rows):
+                cells.append((kind, rows[:, :-1] - 1))
+    if keyword is None:
+        raise FileError(f"{path} has no line End; {CUT_SHORT} (or add that line if the file is whole)")
     if points is None:
         raise FileError(f"{path} has no Vertices; {CUT_SHORT}")
     return from_cells(points, cells, path)

@@ -20,16 +20,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError
 from impinge.io.content import CUT_SHORT, FileContent, check_count, content_of, fan, refuse_kind
 
+_Longs = NDArray[np.int64]
+
 
 def decode_obj(data: bytes, path: Path) -> FileContent:
     """Read ``v`` and ``f`` lines: positions, and the first id of each corner."""
+    x, corners, counts, seen, line_count = _obj_arrays(data, path)
+    if not len(x) and not len(counts):
+        refuse_kind("obj", path, "lines that begin with v or f")
+    if not corners.all():  # an error even if invalid faces may be dropped: all ids of the file are then off by one
+        face = int(np.repeat(np.arange(len(counts)), counts)[np.argmin(corners != 0)])
+        raise FileError(f"face {face + 1} of {path} refers to vertex 0; OBJ counts from 1, add 1 to every id")
+    corners += np.where(corners < 0, np.repeat(seen, counts), -1)
+    return content_of(x.reshape(-1, 3), fan(counts, corners), path, {"lines": line_count})
+
+
+def _obj_arrays(data: bytes, path: Path) -> tuple[Floats, _Longs, _Longs, _Longs, int]:
+    """Coordinates, ids of corners, corners of each face, vertices before it (for negative ids), number of lines."""
     x, ids = array.array("d"), array.array("q")
-    counts, seen = array.array("q"), array.array("q")  # corners of each face, and vertices before it, for negative ids
+    counts, seen = array.array("q"), array.array("q")
     line_count = 0
     for line in _lines_of(re.sub(rb"\\\r?\n", b" ", data)):
         match line.partition(b"#")[0].split():
@@ -47,15 +62,8 @@ def decode_obj(data: bytes, path: Path) -> FileContent:
                 seen.append(len(x) // 3)
             case [b"l", *_]:
                 line_count += 1
-    if not x and not counts:
-        refuse_kind("obj", path, "lines that begin with v or f")
-    corner_ids = np.array(ids, dtype=np.int64)
-    if not corner_ids.all():  # an error even if invalid faces may be dropped: all ids of the file are then off by one
-        face = int(np.repeat(np.arange(len(counts)), counts)[np.argmin(corner_ids != 0)])
-        raise FileError(f"face {face + 1} of {path} refers to vertex 0; OBJ counts from 1, add 1 to every id")
-    before = np.repeat(np.array(seen, dtype=np.int64), counts)
-    corner_ids = np.where(corner_ids < 0, corner_ids + before, corner_ids - 1)
-    return content_of(np.array(x).reshape(-1, 3), fan(counts, corner_ids), path, {"lines": line_count})
+    longs = [np.array(each, dtype=np.int64) for each in (ids, counts, seen)]
+    return np.array(x, dtype=np.float64), longs[0], longs[1], longs[2], line_count
 
 
 def decode_off(data: bytes, path: Path) -> FileContent:

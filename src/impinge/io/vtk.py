@@ -26,6 +26,8 @@ from impinge.io import vtk_cells
 from impinge.io.content import CUT_SHORT, FileContent, check_count, refuse_kind
 from impinge.io.numbers_in_text import numbers_in
 
+MOST_SECTIONS = 1000
+"""Sections of a file; usual files have three to ten."""
 _HEAD = re.compile(rb"# vtk DataFile Version[^\n]*\n[^\n]*\n[ \t]*(ASCII|BINARY)[ \t]*\r?\n", re.IGNORECASE)
 _WORD = re.compile(rb"^[ \t]*(?!nan|inf)[A-Za-z]", re.MULTILINE | re.IGNORECASE)
 _LINE = re.compile(rb"\s*([^\r\n]{0,400})[^\n]*(?:\n|$)")
@@ -50,12 +52,14 @@ def decode(data: bytes, path: Path) -> FileContent:
     counts: list[Any] = []
     corners: list[Any] = []
     types: list[Any] = []
-    kind = b""
+    section_count = 0
     while words := file.line():
+        section_count += 1
+        if section_count > MOST_SECTIONS:
+            raise FileError(f"{path} has more than {MOST_SECTIONS} sections, expected POINTS, CELLS and CELL_TYPES")
         match [words[0].upper(), *words[1:]]:
             case [b"DATASET", what, *_]:
-                kind = what.upper()
-                if kind not in (b"UNSTRUCTURED_GRID", b"POLYDATA"):
+                if what.upper() not in (b"UNSTRUCTURED_GRID", b"POLYDATA"):
                     name = what.decode("latin-1")[:40]
                     raise FileError(f"{path} holds {name}, expected UNSTRUCTURED_GRID or POLYDATA; convert it")
             case [b"POINTS", count, code, *_]:
