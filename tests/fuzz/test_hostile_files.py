@@ -165,6 +165,15 @@ def test_gltf_that_repeats_a_mesh(folder):
     refused(folder, "a.gltf", data, LIMIT)
 
 
+def test_gltf_that_repeats_nothing(folder):
+    """Limit primitives without a vertex, which cost time."""
+    empty = [{"bufferView": 0, "componentType": 5126, "type": "VEC3", "count": 0}]
+    meshes = [{"primitives": [{"attributes": {"POSITION": 0}}] * 2000}]
+    data = gltf(DATA_URI, nodes=[{"mesh": 0}] * 2000, accessors=empty, meshes=meshes)
+
+    refused(folder, "a.gltf", data, LIMIT)
+
+
 @pytest.mark.parametrize("mode", [4, 5, 6])
 def test_gltf_agrees_with_trimesh(folder, mode):
     """Find the triangles that trimesh finds, moved by nested nodes; trimesh drops fans."""
@@ -369,6 +378,47 @@ def test_vtu_that_grows(tmp_path, name, pack):
     )
 
     refused(tmp_path, "a.vtu", text, LIMIT)
+
+
+def test_vtu_pieces_that_share_their_bytes(tmp_path):
+    """Limit what pieces become that refer to the same appended bytes."""
+    x = np.zeros((20_000, 3)).tobytes()
+    arrays = "".join(
+        f'<DataArray type="{kind}" Name="{name}" format="appended" offset="{at}"/>'
+        for name, kind, at in (
+            ("connectivity", "Int64", len(x) + 4),
+            ("offsets", "Int64", len(x) + 4),
+            ("types", "UInt8", len(x) + 4),
+        )
+    )
+    piece = (
+        '<Piece NumberOfPoints="20000" NumberOfCells="0"><Points><DataArray type="Float64" NumberOfComponents="3" '
+        f'format="appended" offset="0"/></Points><Cells>{arrays}</Cells></Piece>'
+    )
+    appended = struct.pack("<I", len(x)) + x + struct.pack("<I", 0)
+    text = f'<VTKFile type="UnstructuredGrid"><UnstructuredGrid>{piece * 100}</UnstructuredGrid>'.encode()
+    text += b'<AppendedData encoding="raw">_' + appended + b"</AppendedData></VTKFile>"
+
+    refused(tmp_path, "a.vtu", text, LIMIT)
+
+
+def test_npz_without_vertices(tmp_path):
+    """Refuse a trillion frames of nothing, which take no bytes and would be named one by one."""
+    for count in (1, 10**9):
+        header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({count}, 0, 3), }}\n"
+        (tmp_path / "a.npz").write_bytes(npz_with(header.encode()))
+        with pytest.raises(FileError, match=r"long and empty|expected one or more frames"):
+            impinge.Sequence(tmp_path / "a.npz")
+
+
+def test_scene_patterns(tmp_path):
+    """Refuse patterns with several **, which take exponential time in deep folders."""
+    write_mesh(tmp_path / "b.ply", X, FACES)
+    (tmp_path / "/".join("a" * 20)).mkdir(parents=True)
+    scene = tmp_path / "scene.toml"
+    scene.write_text(f'[[body]]\nfile = "b.ply"\nmotion.frames = "{"**/" * 30}x.ply"\n')
+    with pytest.raises(OptionError, match=r"a pattern with one \*\* at most"):
+        impinge.read_scene(scene)
 
 
 def npz_with(header: bytes, body: bytes = b"") -> bytes:

@@ -33,7 +33,7 @@ from impinge.io.packed import check_unpacked
 
 MOST_OBJECTS = 1_000_000
 """Objects and lists of a tree: they need a hundred times the memory of their text."""
-_POINT_BYTES, _ID_BYTES = 24, 8
+_PRIMITIVE_BYTES, _POINT_BYTES, _ID_BYTES = 64, 24, 8
 _COMPONENTS = {5120: "i1", 5121: "u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC3": 3}
 _TRIANGLES, _STRIP, _FAN = 4, 5, 6
@@ -64,7 +64,7 @@ def decode(data: bytes, path: Path, *, kind: str) -> FileContent:
         first_of: dict[int, int] = {}
         for primitive in mesh["primitives"]:
             position = primitive["attributes"]["POSITION"]
-            size += file.count(position) * _POINT_BYTES if position not in first_of else 0
+            size += _PRIMITIVE_BYTES + (file.count(position) * _POINT_BYTES if position not in first_of else 0)
             size += file.count(primitive.get("indices", position)) * _ID_BYTES
             check_unpacked(size, file.size, path)
             if position not in first_of:

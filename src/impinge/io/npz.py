@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from impinge.errors import ImpingeError
 from impinge.io.packed import check_unpacked
 
+LONGEST_EMPTY = 1000
+"""Longest axis of an array without entries, which costs no bytes and would still be iterated over."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -79,6 +81,6 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and type; versions 1 and 2 differ in the length of the header."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     shape, is_column_major, dtype = readers[np.lib.format.read_magic(file)](file)
-    if min(shape, default=0) < 0:
-        raise ValueError(f"the shape {shape} is negative")
+    if min(shape, default=0) < 0 or (0 in shape and max(shape) > LONGEST_EMPTY):
+        raise ValueError(f"the shape {shape} is negative, or long and empty")
     return shape, is_column_major, dtype

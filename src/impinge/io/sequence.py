@@ -181,7 +181,7 @@ def read_archive(path: Path) -> tuple[Any, Ints]:
         held = ", ".join(sorted(arrays))[:200]
         raise FileError(f"{path} holds {held or 'nothing'}, expected V (frames, vertices, 3) and F")
     x, elements = arrays["V"], arrays["F"]
-    if x.ndim != 3 or x.shape[2] != 3 or x.dtype.kind not in "fiu" or not len(x):
+    if x.ndim != 3 or x.shape[2] != 3 or x.dtype.kind not in "fiu" or not x.size:
         raise FileError(
             f"{path}: V has shape {x.shape} and type {x.dtype}, "
             "expected one or more frames (frames, vertices, 3) of real numbers"

@@ -4,7 +4,7 @@
 2. Parse.  One linear pass keeps the attributes of VTKFile and Piece and the arrays in Points and Cells. A document type
            is refused, since its entities can grow without limit, and so is deep nesting.
 3. Arrays. A stream begins with its size, or with the sizes of its compressed blocks; all are compared with the bytes
-           that are left. Unpacking is limited (``packed``).
+           that are left. Unpacking is limited (``packed``), also where many pieces refer to the same bytes.
 4. Pieces. Their points are concatenated; ids beyond those of their piece become -1.
 """
 
@@ -25,7 +25,7 @@ from impinge.errors import FileError
 from impinge.io import vtk_cells
 from impinge.io.content import CUT_SHORT, FileContent, check_count, refuse_kind
 from impinge.io.numbers_in_text import numbers_in
-from impinge.io.packed import inflate
+from impinge.io.packed import check_unpacked, inflate
 
 DEEPEST = 32
 """Levels of nested XML; vtu files have six."""
@@ -103,13 +103,15 @@ def decode(data: bytes, path: Path) -> FileContent:
         refuse_kind("vtu", path, "the element VTKFile of type UnstructuredGrid")
     if stream is not None and target.appended.get("encoding") != "raw":
         stream = stream.translate(None, _BLANKS)
-    points, parts, vertex_count = list[Any](), list[Any](), 0
+    points, parts, vertex_count, unpacked = list[Any](), list[Any](), 0, 0
     for piece in target.pieces:
         arrays = {
             name: _array(attributes, text, target, stream, len(data), path)
             for name, (attributes, text) in piece.arrays.items()
             if name in ("Points", "connectivity", "offsets", "types")
         }
+        unpacked += sum(array.nbytes for name, array in arrays.items() if _is_shared(piece, name, target))
+        check_unpacked(unpacked, len(data), path)
         x = arrays["Points"].reshape(-1, int(piece.arrays["Points"][0].get("NumberOfComponents") or 3))
         check_count(path, piece.point_count, len(x), "points")
         for name in ("offsets", "types"):
@@ -126,6 +128,12 @@ def decode(data: bytes, path: Path) -> FileContent:
     if not points or len({x.shape[1] for x in points}) > 1:
         raise FileError(f"{path} has {len(points)} pieces of points of one dimension, expected 1 or more; {CUT_SHORT}")
     return vtk_cells.from_vtk_cells(path, np.concatenate(points), *map(np.concatenate, zip(*parts)))
+
+
+def _is_shared(piece: _Piece, name: str, target: _Target) -> bool:
+    """Whether an array may take more bytes than its text: it is compressed, or others refer to the same bytes."""
+    form = piece.arrays[name][0].get("format")
+    return form == "appended" or (form == "binary" and "compressor" in target.root)
 
 
 def _array(

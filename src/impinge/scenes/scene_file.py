@@ -376,6 +376,8 @@ def _motion(keys: Keys, position: Floats) -> SceneMotion:
         source = keys.file("frames")
         name = str(source)
         if not source.exists():  # a pattern, but not in the name of the folder
+            if source.relative_to(keys.folder).parts.count("**") > 1:  # would take exponential time in deep folders
+                raise keys.wrong("frames", source.name, "a pattern with one ** at most")
             name = os.path.join(glob.escape(str(keys.folder)), str(source.relative_to(keys.folder)))  # noqa: PTH118
         for file in _frame_files(name):
             keys.inside("frames", str(file.relative_to(keys.folder)))
