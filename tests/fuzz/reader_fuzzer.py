@@ -23,10 +23,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent))
+if __name__ == "__main__":  # before NumPy and Numba are imported, and not for tests that import this module
+    os.environ |= dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    sys.path.insert(0, str(Path(__file__).parent))
 
 from mutations import mutant
 from reader_corpus import BUFFER, X, corpus, simulation
