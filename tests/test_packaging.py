@@ -86,9 +86,7 @@ def test_the_metadata_tells_what_is_needed(wheel):
     assert {re.match(r"[\w-]+", line)[0].lower() for line in needed} <= {
         "numpy", "numba", "scipy", "tbb", "typer", "rich", "tomli",
     }  # fmt: skip
-    assert {"io", "soft", "view", "picture", "cuda", "cluster", "bench", "all"} <= set(
-        metadata.get_all("Provides-Extra")
-    )
+    assert {"soft", "view", "picture", "cuda", "cluster", "bench", "all"} <= set(metadata.get_all("Provides-Extra"))
     assert "impinge = impinge.__main__:main" in archive.read(points).decode()
 
 

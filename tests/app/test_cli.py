@@ -413,7 +413,7 @@ def test_info():
     assert plain.returncode == 0
     assert data["impinge"] == impinge.__version__
     assert data["threads"].startswith(f"{impinge.thread_count()} ")
-    assert data["extras"]["io"] is True
+    assert data["extras"]["view"] is True
     assert data["kernels"].startswith(("shipped for ", "not shipped: "))
     for name, value in data.items():
         if name != "extras":

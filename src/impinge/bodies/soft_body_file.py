@@ -7,7 +7,6 @@ collinear triple keeps its last frame. Copying and pickling use the same content
 from __future__ import annotations
 
 import os
-import zipfile
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from impinge.checks import shown
 from impinge.deform.materials import Material
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError, ImpingeError, OptionError
 from impinge.io.atomic import write_whole
+from impinge.io.npz import read_npz
 
 if TYPE_CHECKING:
     from impinge.bodies.soft_body import SoftBody
@@ -67,17 +68,18 @@ def load(path: str | os.PathLike[str]) -> SoftBody:
     """Read a body."""
     no_body = f"{path} is not a soft body; expected a file that SoftBody.save wrote"
     try:
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            content = {name: file[name] for name in file.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        content = read_npz(path)
+    except FileError:
+        raise
+    except (ValueError, TypeError) as error:
         raise FileError(no_body) from error
     except OSError as error:
         raise FileError(f"{path} cannot be read ({error.strerror or error}); check the path") from error
     if str(content.get("format", "")) != FORMAT:
         raise FileError(no_body)
-    version = content["version"].item() if "version" in content else None
+    version = content["version"].item() if "version" in content and content["version"].size == 1 else None
     if version != VERSION:
-        raise FileError(f"{path} has version {version} of the format, expected {VERSION}; update impinge")
+        raise FileError(f"{path} has version {shown(version)} of the format, expected {VERSION}; update impinge")
     try:
         return restored(content)
     except KeyError as error:

@@ -85,10 +85,16 @@ def fan(counts: Any, corners: Any) -> NDArray[Any]:
     """Split polygons into triangles (first, k, k + 1), in order; ``corners`` has ``counts[i]`` ids for each."""
     counts, corners = np.asarray(counts, dtype=np.int64), np.asarray(corners)
     triangle_count = np.maximum(counts - 2, 0)
-    polygon = np.repeat(np.arange(len(counts)), triangle_count)
-    first = (np.cumsum(counts) - counts)[polygon]
-    k = np.arange(len(polygon)) - (np.cumsum(triangle_count) - triangle_count)[polygon]
-    return np.stack([corners[first], corners[first + k + 1], corners[first + k + 2]], axis=1)
+    first = np.repeat(np.cumsum(counts) - counts, triangle_count)
+    k = np.arange(len(first))
+    k -= np.repeat(np.cumsum(triangle_count) - triangle_count, triangle_count)
+    k += first
+    triangles = np.empty((len(first), 3), dtype=corners.dtype)
+    triangles[:, 0] = corners[first]
+    for column in (1, 2):
+        k += 1
+        triangles[:, column] = corners[k]
+    return triangles
 
 
 def fan_rows(rows: Any) -> NDArray[Any]:

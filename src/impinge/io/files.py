@@ -3,16 +3,20 @@
 Vertices and faces keep the order of the file. Vertices are never merged or split. Polygons become triangle fans around
 their first corner; concave polygons are therefore not triangulated properly.
 
-ply                  ``ply``             NumPy; trimesh 4 was tried and breaks the guarantees
-obj, off             ``text_formats``    NumPy; likewise
-stl                  ``stl``             NumPy
-glb, gltf            ``gltf``            trimesh
-msh, vtk, vtu, mesh  ``meshio_formats``  meshio; Gmsh 1 in ``gmsh``
+ply        ``ply``           stl   ``stl``      vtk   ``vtk``
+obj, off   ``text_formats``  msh   ``gmsh``     vtu   ``vtu``
+glb, gltf  ``gltf``          mesh  ``medit``
+
+trimesh 4 and meshio 5 were tried: trimesh breaks the guarantees, and both read buffers of gltf or allocate memory as a
+file demands.
 
 Guarantee  A truncated file, or one with fewer elements than its header declares, is refused: either all declared
            elements are returned or none. Two truncations cannot be detected: between the lines of an OBJ file, which
            has no counts, and inside the last number of a text file. Data after the declared elements is ignored. Files
            are written atomically.
+Security   Files may come from strangers. A count, tag or size in a file is compared with what the file can hold before
+           memory is allocated; time and memory are linear in the size of the unpacked file, which is limited
+           (``packed``). Only regular files are opened, of gltf buffers only those below the folder of the mesh.
 """
 
 from __future__ import annotations
@@ -28,23 +32,24 @@ import numpy as np
 
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError, ImpingeError
-from impinge.io import gltf, meshio_formats, ply, stl, text_formats
+from impinge.io import gltf, gmsh, medit, ply, stl, text_formats, vtk, vtu
 from impinge.io.atomic import write_whole
 from impinge.io.content import CUT_SHORT, FileContent
+from impinge.io.packed import gunzip
 
 SURFACE_KINDS = ("ply", "obj", "stl", "off", "glb", "gltf")
 """Formats of polygons only."""
 VOLUME_KINDS = ("msh", "vtk", "vtu", "mesh")
-"""Formats of triangles or tetrahedra, read and written by meshio."""
+"""Formats of triangles or tetrahedra."""
 
 _DECODERS: dict[str, Callable[[bytes, Path], FileContent]] = {
     "ply": ply.decode, "obj": text_formats.decode_obj, "off": text_formats.decode_off, "stl": stl.decode,
     **{kind: partial(gltf.decode, kind=kind) for kind in ("glb", "gltf")},
-    **{kind: partial(meshio_formats.decode, kind=kind) for kind in VOLUME_KINDS},
+    "msh": gmsh.decode, "vtk": vtk.decode, "vtu": vtu.decode, "mesh": medit.decode,
 }  # fmt: skip
 _ENCODERS: dict[str, Callable[[Floats, Ints], bytes]] = {
     "ply": ply.encode, "obj": text_formats.encode_obj, "off": text_formats.encode_off, "stl": stl.encode,
-    "glb": gltf.encode, **{kind: partial(meshio_formats.encode, kind=kind) for kind in VOLUME_KINDS},
+    "glb": gltf.encode, "msh": gmsh.encode, "vtk": vtk.encode, "vtu": vtu.encode, "mesh": medit.encode,
 }  # fmt: skip
 
 
@@ -61,12 +66,14 @@ def read_bytes(path: Path) -> tuple[bytes, str]:
         data = path.read_bytes() if is_file else b""
     except FileNotFoundError as error:
         raise FileError(f"{path} does not exist, expected a .{kind} file; check the path") from error
-    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+    except (OSError, ValueError, MemoryError) as error:  # ValueError: a path with a null byte
         raise FileError(f"{path} cannot be opened ({_reason(error)}); check the path and its permissions") from error
     if not is_file:
         raise FileError(f"{path} is a folder, device or pipe, expected a .{kind} file; name a file")
     try:
-        data = gzip.decompress(data) if packed else data
+        data = gunzip(data, path) if packed else data
+    except ImpingeError:
+        raise
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(f"{path} cannot be unpacked as gzip ({_reason(error)}); {CUT_SHORT}") from error
     if not data:
@@ -80,7 +87,7 @@ def decode_mesh(data: bytes, kind: str, path: Path) -> FileContent:
         return _DECODERS[kind](data, path)
     except ImpingeError:
         raise
-    except Exception as error:  # libraries raise anything on invalid bytes
+    except Exception as error:  # parsers raise anything on invalid bytes
         raise FileError(f"{path} cannot be read as a .{kind} mesh ({_reason(error)}); {CUT_SHORT}") from error
 
 

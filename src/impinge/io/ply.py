@@ -14,8 +14,6 @@ triangles, and rounds text to float32.
 from __future__ import annotations
 
 import array
-import contextlib
-import itertools
 import re
 import struct
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ import numpy as np
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError
 from impinge.io.content import CUT_SHORT, FileContent, content_of, fan, fan_rows, refuse_kind
+from impinge.io.numbers_in_text import leading_numbers
 
 _CODES = {
     "char": "b", "int8": "b", "uchar": "B", "uint8": "B", "short": "h", "int16": "h", "ushort": "H",
@@ -37,6 +36,8 @@ _CODES = {
 _TEXT_CODES = dict.fromkeys(_CODES, "d")
 _ORDERS = {b"ascii": "=", b"binary_little_endian": "<", b"binary_big_endian": ">"}
 _POSITION_BYTES = 24
+LONGEST_NAME = 80
+"""Characters of the name of an element, which messages repeat."""
 _HEADER = re.compile(rb"ply[ \t]*(?:\r\n|\n|\r)(.*?)(?<=[\r\n])end_header[ \t]*(?:\r\n|\n|\r|$)", re.DOTALL)
 _FORMAT = re.compile(rb"(?:^|[\r\n])format[ \t]+(ascii|binary_little_endian|binary_big_endian)[ \t]+\S+[ \t]*[\r\n]")
 
@@ -57,6 +58,14 @@ class _Element:
     order: str
     """Byte order: < little endian, > big endian, = native."""
     properties: list[_Property]
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """A column of lists of several lengths: all values in one array, far smaller than a tuple per row."""
+
+    values: array.array[float]
+    counts: array.array[int]
 
 
 @dataclass(frozen=True)
@@ -96,14 +105,12 @@ def decode(data: bytes, path: Path) -> FileContent:
         columns[element.name], at = _columns(body, element, at, path)
     if not {"x", "y", "z"} <= columns.get("vertex", {}).keys():
         raise FileError(f"{path} has no element vertex with the properties x, y, z; write it again with them")
-    x = np.column_stack([np.asarray(columns["vertex"][axis], dtype=np.float64).reshape(-1) for axis in "xyz"])
+    axes = [columns["vertex"][axis] for axis in "xyz"]
+    x = np.column_stack([np.asarray(getattr(axis, "values", axis), dtype=np.float64).reshape(-1) for axis in axes])
     lists = [p.name for element in elements if element.name == "face" for p in element.properties if p.count_code]
     named = [what for what in ("vertex_indices", "vertex_index") if what in lists] or lists[:1]
-    polygons = columns["face"][named[0]] if named else []
-    if isinstance(polygons, np.ndarray):
-        triangles = fan_rows(polygons)
-    else:
-        triangles = fan([len(polygon) for polygon in polygons], list(itertools.chain.from_iterable(polygons)))
+    polygons = columns["face"][named[0]] if named else np.zeros((0, 3))
+    triangles = fan_rows(polygons) if isinstance(polygons, np.ndarray) else fan(polygons.counts, polygons.values)
     others = {element.name: element.count for element in elements if element.name not in ("vertex", "face")}
     return content_of(x, triangles, path, others)
 
@@ -132,7 +139,7 @@ def _header_and_body(data: bytes, path: Path) -> tuple[list[_Element], bytes | m
     codes, elements = _TEXT_CODES if is_text else _CODES, list[_Element]()
     for line in (line.decode("latin-1") for line in head[1].splitlines()):
         match line.split():
-            case ["element", what, count] if count.isdecimal():
+            case ["element", what, count] if count.isdecimal() and len(what) <= LONGEST_NAME:
                 elements.append(_Element(what, int(count), _ORDERS[form[1]], []))
             case ["property", "list", count_type, value_type, what] if elements:
                 elements[-1].properties.append(_Property(what, codes[value_type], codes[count_type]))
@@ -144,29 +151,30 @@ def _header_and_body(data: bytes, path: Path) -> tuple[list[_Element], bytes | m
                 raise FileError(f"{path} has the header line {line[:80]!r}, which is not PLY; write it again")
     if not is_text:
         return elements, memoryview(data)[head.end() :]
-    numbers = array.array("d")
-    with contextlib.suppress(ValueError):  # the first word that is not a number ends the body: rows are missing
-        for word in data[head.end() :].split():
-            numbers.append(float(word))
-    return elements, numbers.tobytes()
+    # The first word that is not a number ends the body: rows are missing.
+    return elements, leading_numbers(data[head.end() :]).tobytes()
 
 
 def _columns(body: bytes | memoryview, element: _Element, at: int, path: Path) -> tuple[dict[str, Any], int]:
     """Columns of the element that starts at ``at``, by property, and the start of the next element."""
-    rows: list[list[tuple[float, ...]]] = []
+    columns = {p.name: _Lists(array.array("d"), array.array("q")) for p in element.properties}
+    found = 0
     try:
         if element.count:
             first, _ = _row(body, element, at)
             table = _table(body, element, [len(values) for values in first], at)
             if table is not None:
                 return table
-        for _ in range(element.count):
+        while found < element.count:
             row, at = _row(body, element, at)
-            rows.append(row)
+            found += 1
+            for p, values in zip(element.properties, row):
+                columns[p.name].values.extend(values)
+                columns[p.name].counts.append(len(values))
     except struct.error as error:
         what = f"rows of {element.name}"
-        raise FileError(f"{path} declares {element.count} {what}, but holds {len(rows)}; {CUT_SHORT}") from error
-    return {p.name: [row[i] for row in rows] for i, p in enumerate(element.properties)}, at
+        raise FileError(f"{path} declares {element.count} {what}, but holds {found}; {CUT_SHORT}") from error
+    return columns, at
 
 
 def _row(body: bytes | memoryview, element: _Element, at: int) -> tuple[list[tuple[float, ...]], int]:

@@ -21,6 +21,7 @@ from impinge.checks import Floats, Ints, as_indices, as_whole, shown
 from impinge.errors import FileError, MeshError, OptionError
 from impinge.io import ply
 from impinge.io.files import SURFACE_KINDS, VOLUME_KINDS, decode_mesh, mesh_kind, read_bytes, read_mesh
+from impinge.io.npz import read_npz
 
 FRAMES_AHEAD = 3
 """Frames read ahead: enough to hide a slow read, little memory."""
@@ -169,17 +170,18 @@ class FrameReader:
 def read_archive(path: Path) -> tuple[Any, Ints]:
     """Positions of all frames, shape (frames, vertices, 3), and the elements."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            held = sorted(archive.files)
-            arrays = {name: archive[name] for name in ("V", "F") if name in held}
+        arrays = read_npz(path)
     except FileNotFoundError as error:
         raise FileError(f"{path} does not exist, expected an npz archive of frames; check the path") from error
-    except Exception as error:  # zipfile, zlib, pickle and header errors
+    except FileError:
+        raise
+    except (OSError, ValueError) as error:
         raise FileError(f"{path} cannot be read as an npz archive ({error}); copy or write it again") from error
-    if len(arrays) < 2:
-        raise FileError(f"{path} holds {', '.join(held) or 'nothing'}, expected V (frames, vertices, 3) and F")
+    if not {"V", "F"} <= arrays.keys():
+        held = ", ".join(sorted(arrays))[:200]
+        raise FileError(f"{path} holds {held or 'nothing'}, expected V (frames, vertices, 3) and F")
     x, elements = arrays["V"], arrays["F"]
-    if x.ndim != 3 or x.shape[2] != 3 or x.dtype.kind not in "fiu" or not len(x):
+    if x.ndim != 3 or x.shape[2] != 3 or x.dtype.kind not in "fiu" or not x.size:
         raise FileError(
             f"{path}: V has shape {x.shape} and type {x.dtype}, "
             "expected one or more frames (frames, vertices, 3) of real numbers"

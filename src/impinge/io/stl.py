@@ -8,6 +8,7 @@ are ignored, since the order of corners defines them.
 
 from __future__ import annotations
 
+import array
 import re
 import struct
 from pathlib import Path
@@ -29,14 +30,19 @@ def decode(data: bytes, path: Path) -> FileContent:
         x: Floats = np.frombuffer(data, _RECORD, count, 84)["corners"].reshape(-1, 3)
     elif data.lstrip()[:5].lower() == b"solid":
         text = data.lower()
-        corners = re.findall(rb"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)\s", text)
-        facet_count = len(re.findall(rb"\bfacet\s+normal\b", text))
-        check_count(path, facet_count, len(re.findall(rb"\bendfacet\b", text)), "facets")
-        if len(corners) != 3 * facet_count:
-            raise FileError(f"{path} has {len(corners)} corners in {facet_count} facets, expected 3 each; {CUT_SHORT}")
+        corners = array.array("d")
+        for corner in re.finditer(rb"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)\s", text):
+            corners.extend(map(float, corner.groups()))
+        facet_count, end_count = (
+            sum(1 for _ in re.finditer(pattern, text)) for pattern in (rb"\bfacet\s+normal\b", rb"\bendfacet\b")
+        )
+        check_count(path, facet_count, end_count, "facets")
+        if len(corners) != 9 * facet_count:
+            found = len(corners) // 3
+            raise FileError(f"{path} has {found} corners in {facet_count} facets, expected 3 each; {CUT_SHORT}")
         if not re.search(rb"\bendsolid\b", text):
             raise FileError(f"{path} has no endsolid; {CUT_SHORT}")
-        x = np.array(corners, dtype=np.float64).reshape(-1, 3)
+        x = np.array(corners).reshape(-1, 3)
     elif len(data) >= 84:
         raise FileError(f"{path} declares {count} triangles in {size} bytes, but has {len(data)}; {CUT_SHORT}")
     else:

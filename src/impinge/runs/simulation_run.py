@@ -35,6 +35,7 @@ import impinge
 from impinge.checks import Floats, Ints
 from impinge.errors import FileError, OptionError
 from impinge.io.csv_files import csv_bytes
+from impinge.io.npz import read_npz
 from impinge.runs.frames import Progress
 from impinge.runs.store import Store, in_folder, write_bytes, writing
 from impinge.simulate.simulation import Simulation
@@ -88,9 +89,10 @@ class SimulationRun:
     def _read(self, frame: int) -> dict[str, Any]:
         path = self.folder / _name(frame)
         try:
-            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except Exception as error:  # of the zip archive, the header or the disk
+            return read_npz(path)
+        except FileError:
+            raise
+        except (OSError, ValueError) as error:
             raise FileError(f"{path} cannot be read ({error}); remove its folder to start over") from error
 
 

@@ -61,7 +61,7 @@ __all__ = ["SceneFile", "SceneBody", "SceneMotion", "read_scene"]
 ENDING = ".toml"
 MOST_BODIES = 10_000
 REFERRING_ENDINGS = (".gltf",)
-"""Formats that name further files, which may be anywhere."""
+"""Formats that name further files, which the digest of a scene would miss."""
 
 _ROUNDS = count(0, 8)
 """Subdivisions of a sphere: 20 · 4^8 is more than a million triangles."""
@@ -274,11 +274,14 @@ def read_scene(path: str | os.PathLike[str]) -> SceneFile:
     path = Path(path)
     keys = Keys.read(path)
     title = keys.take("title", TEXT, path.stem)
+    tables = list(keys.tables("body"))
+    if not 1 <= len(tables) <= MOST_BODIES:
+        raise OptionError(f"{path}: there are {len(tables)} tables [[body]], expected 1 to {MOST_BODIES:,}")
     bodies: list[SceneBody] = []
-    for each in keys.tables("body"):
-        bodies.append(_body(each, path, len(bodies), {body.name for body in bodies}))
-    if not 1 <= len(bodies) <= MOST_BODIES:
-        raise OptionError(f"{path}: there are {len(bodies)} tables [[body]], expected 1 to {MOST_BODIES:,}")
+    taken: set[str] = set()
+    for each in tables:
+        bodies.append(_body(each, path, len(bodies), taken))
+        taken.add(bodies[-1].name)
     ignored = keys.pairs("ignore", [body.name for body in bodies])
     options = _simulation(keys.table("simulation"))
     keys.end()
@@ -373,6 +376,8 @@ def _motion(keys: Keys, position: Floats) -> SceneMotion:
         source = keys.file("frames")
         name = str(source)
         if not source.exists():  # a pattern, but not in the name of the folder
+            if source.relative_to(keys.folder).parts.count("**") > 1:  # would take exponential time in deep folders
+                raise keys.wrong("frames", source.name, "a pattern with one ** at most")
             name = os.path.join(glob.escape(str(keys.folder)), str(source.relative_to(keys.folder)))  # noqa: PTH118
         for file in _frame_files(name):
             keys.inside("frames", str(file.relative_to(keys.folder)))

@@ -14,6 +14,7 @@ included, and must stay below the folder of the file.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -29,6 +30,8 @@ else:
 
 MOST_BYTES = 4_000_000
 """Size limit of a scene file; meshes are separate files."""
+MOST_PARTS = 16
+"""Parts of a dotted key; keys of scene files have at most four."""
 LARGEST = 1e12
 """Largest number of a scene file, and the inverse of the smallest positive one: powers of lengths stay finite."""
 
@@ -90,6 +93,35 @@ DIRECTION = Value("a direction: 3 numbers, not all zero", lambda x: VECTOR.is_va
 TABLE = Value("a table", lambda value: isinstance(value, dict))
 
 
+_TOKEN = re.compile(
+    r"""\"{3}|'{3}|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\n]*'|#[^\n]*|[A-Za-z0-9_-]+|\.|[ \t]+|.""", re.DOTALL
+)
+_CLOSING = {'"""': re.compile(r'\\.|"""', re.DOTALL), "'''": re.compile("'''")}
+
+
+def deepest_key(text: str) -> int:
+    """The largest number of parts of a dotted key: ``a.b.c`` has three.
+
+    tomllib takes quadratic time in that number. One pass over the tokens of TOML: names, strings and blanks continue a
+    key, dots count, all else ends it. An unclosed string ends the pass, since tomllib stops there as well.
+    """
+    at = dots = most = 0
+    while (found := _TOKEN.match(text, at)) and (token := found[0]) not in ('"', "'"):
+        at = found.end()
+        if token in _CLOSING:
+            closing = next((end for end in _CLOSING[token].finditer(text, at) if end[0] == token), None)
+            if closing is None:
+                break
+            at = closing.end()
+            at += len(text[at : at + 2]) - len(text[at : at + 2].lstrip(token[0]))  # the string may end in two quotes
+        elif token == ".":
+            dots += 1
+            most = max(most, dots)
+        elif not (token[0].isalnum() or token[0] in " \t\"'-_"):
+            dots = 0
+    return most + 1
+
+
 class Keys:
     """A table of the file."""
 
@@ -101,6 +133,8 @@ class Keys:
     def read(cls, path: Path) -> Keys:
         """The whole file as a table."""
         try:
+            if path.exists() and not path.is_file():  # a pipe would block
+                raise ValueError("it is a folder, device or pipe")
             with path.open("rb") as file:
                 data = file.read(MOST_BYTES + 1)
         except (OSError, ValueError) as error:
@@ -109,7 +143,10 @@ class Keys:
         if len(data) > MOST_BYTES:
             raise FileError(f"{path} has more than {MOST_BYTES:,} bytes; expected a scene file, which names its meshes")
         try:
-            return cls(tomllib.loads(data.decode()), path)
+            text = data.decode()
+            if deepest_key(text) > MOST_PARTS:
+                raise ValueError(f"a key has more than {MOST_PARTS} parts")
+            return cls(tomllib.loads(text), path)
         except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers with too many digits
             reason = "tables are nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise FileError(f"{path} is not a TOML file ({reason}); correct it there") from error
@@ -164,10 +201,10 @@ class Keys:
 
     def pairs(self, key: str, known: Collection[str]) -> tuple[tuple[str, str], ...]:
         """Pairs of known names."""
-        pairs = several(None, several(2, TEXT, ""), 'pairs of names of bodies like [["a", "b"]]')
+        pairs, names = several(None, several(2, TEXT, ""), 'pairs of names of bodies like [["a", "b"]]'), set(known)
         found: tuple[tuple[str, str], ...] = self.take(key, pairs, ())
         for name in (each for two in found for each in two):
-            if name not in known:
+            if name not in names:
                 raise self.wrong(key, name, f"names of bodies, which are {', '.join(known)}")
         return found
 
@@ -177,7 +214,7 @@ class Keys:
             if key not in self._known:
                 close = difflib.get_close_matches(key, self._known, n=1)
                 known = f"did you mean {close[0]}?" if close else f"expected any of {', '.join(sorted(self._known))}"
-                raise OptionError(f"{self._path}: {self._place}{key} is not known here; {known}")
+                raise OptionError(f"{self._path}: {self._place}{key[:80]} is not known here; {known}")
 
     def wrong(self, key: str, found: Any, expected: str) -> OptionError:
         """An error that names the key."""

@@ -8,7 +8,6 @@ scripted bodies. Bodies, options and motions are not stored: build the same simu
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from impinge.checks import Floats, shown
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError
 from impinge.io.atomic import write_whole
+from impinge.io.npz import read_npz
 from impinge.respond.contact_forces import COLUMNS, ContactConstraints, SparseRows, WarmStart
 from impinge.simulate.frame import Clock, RestingContacts
 from impinge.simulate.simulated_bodies import DynamicBody, SimulatedBody
@@ -170,20 +170,20 @@ def _check_arrays(state: State, body_count: int, coarse_count: int) -> None:
 def _load(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     no_state = f"{path} is not a simulation state; expected a file from Simulation.save"
     try:
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile) or str(file.get("format", "")) != FORMAT:
-                raise FileError(no_state)
-            version = file["version"].item()
-            if version != VERSION:
-                remedy = "update impinge" if version > VERSION else "run the simulation again from the start"
-                raise FileError(f"{path} has format version {version}, expected {VERSION}; {remedy}")
-            return {name: file[name] for name in file.files}
+        content = read_npz(path)
+        if str(content.get("format", "")) != FORMAT:
+            raise FileError(no_state)
+        version = content["version"].item()
+        if version != VERSION:
+            remedy = "update impinge" if version > VERSION else "run the simulation again from the start"
+            raise FileError(f"{path} has format version {version}, expected {VERSION}; {remedy}")
     except FileError:
         raise
-    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, KeyError) as error:
+    except (ValueError, AttributeError, TypeError, KeyError) as error:
         raise FileError(no_state) from error
     except OSError as error:
         raise FileError(f"{path} cannot be read ({error.strerror or error}); check the path") from error
+    return content
 
 
 def restore_bodies(state: State, bodies: list[SimulatedBody]) -> None:

@@ -17,7 +17,6 @@ import impinge
 from impinge.app.commands.console import AsJson, err, out, print_json, print_rows, print_table
 
 EXTRAS = {
-    "io": ("trimesh", "meshio"),
     "soft": ("netgen", "fast_simplification"),
     "view": ("viser",),
     "picture": ("pyvista", "matplotlib"),

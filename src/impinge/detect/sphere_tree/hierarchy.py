@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,10 +20,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from impinge.checks import NONE, Floats, Ints, as_whole, sorted_unique
+from impinge.checks import NONE, Floats, Ints, as_whole, shown, sorted_unique
 from impinge.detect.sphere_tree.build.pieces import Pieces
 from impinge.errors import FileError, MeshError
 from impinge.io.atomic import write_whole
+from impinge.io.npz import read_npz
 from impinge.mesh.tri_mesh import TriMesh
 
 Kind: TypeAlias = Literal["wrapped", "layered"]
@@ -154,8 +153,6 @@ class SphereHierarchy:
 
 _FIELDS = [each.name for each in fields(SphereHierarchy)]
 _SCALARS = ("faces_digest", "kind", "builder", "branching")
-_NO_ARCHIVE = (ValueError, EOFError, KeyError, RuntimeError, OverflowError, zipfile.BadZipFile, zlib.error)
-"""Errors from reading bytes that are no archive, or a broken one."""
 
 
 def digest_of_faces(faces: Ints, live: Ints, vertex_count: int) -> str:
@@ -168,14 +165,12 @@ def digest_of_faces(faces: Ints, live: Ints, vertex_count: int) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = {}
-        with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:  # numpy leaves broken files open
-            for name in archive.namelist():
-                with archive.open(name) as file:
-                    found[name.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+        found = read_npz(path)
+    except FileError:
+        raise
     except OSError as error:
         raise FileError(f"the sphere tree could not be read from {path} ({error}); check the path") from error
-    except _NO_ARCHIVE as error:
+    except ValueError as error:
         raise FileError(
             f"{path} is no sphere tree ({error}); expected a file that SphereHierarchy.save wrote"
         ) from error
@@ -184,9 +179,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise FileError(
             f"{path} is no sphere tree: it lacks {', '.join(missing)}; expected a file that SphereHierarchy.save wrote"
         )
-    if int(found["version"]) != VERSION:
+    version = found["version"].item() if found["version"].size == 1 else None
+    if version != VERSION:
         raise FileError(
-            f"{path} holds a sphere tree of version {int(found['version'])}, expected version {VERSION}; build it again"
+            f"{path} holds a sphere tree of version {shown(version)}, expected version {VERSION}; build it again"
         )
     tree: dict[str, Any] = {name: found[name] for name in _FIELDS}
     if not all(_checks(tree)):

@@ -563,7 +563,7 @@ def test_files_that_are_no_trees_are_refused(tmp_path):
     with pytest.raises(FileError, match="is no sphere tree"):
         SphereHierarchy.load(path)
     np.savez(path, centre=np.zeros(3))
-    with pytest.raises(FileError, match="is no sphere tree: it lacks radius, first_child"):
+    with pytest.raises(FileError, match="is no sphere tree: it lacks version, radius, first_child"):
         SphereHierarchy.load(path)
     with pytest.raises(FileError, match=r"could not be written to .*; choose another path"):
         build_spheres(shapes.box(), builder="octree", levels=1).save(tmp_path / "no" / "folder.npz")
