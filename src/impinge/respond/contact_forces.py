@@ -164,8 +164,9 @@ class ContactForces:
         )
         """Withheld penetration that may return before the next search, shape (k,)."""
         self._normal_impulse, self._friction_impulse = np.zeros(count), np.zeros((count, 3))
-        self._friction = np.where(self._withheld <= friction_slack * self._unit, float(friction), 0.0)
-        self.friction_force[self._friction == 0.0] = 0.0
+        self.friction = np.where(self._withheld <= friction_slack * self._unit, float(friction), 0.0)
+        """Coefficient of each contact, shape (k,)."""
+        self.friction_force[self.friction == 0.0] = 0.0
 
     def solve(self, h: float, dx: Floats, free: Floats, since: float) -> Floats:
         """Return forces on all coarse vertices over a sub-step ``h`` that starts ``since`` after the search, (n, 3).
@@ -178,13 +179,13 @@ class ContactForces:
         force, normal_force, friction_force = np.zeros_like(free), self.normal_force.copy(), self.friction_force.copy()
         kernels.solve(
             h, since, MAX_SWEEPS, TOLERANCE, rows.normal_jacobian, rows.slip_jacobian, self._inverse_mass, rows.normal,
-            self._released_depth(since), rows.stiffness, rows.relax, self._response_n, self._response_t, rows.scale,
-            self._unit, rows.rate, rows.drive, self._friction, dx, free, normal_force, friction_force, force,
+            self.released_depth(since), rows.stiffness, rows.relax, self._response_n, self._response_t, rows.scale,
+            self._unit, rows.rate, rows.drive, self.friction, dx, free, normal_force, friction_force, force,
         )  # fmt: skip
         self.normal_force, self.friction_force = normal_force, friction_force
         return force
 
-    def _released_depth(self, since: float) -> Floats:
+    def released_depth(self, since: float) -> Floats:
         """Depths at the search without the part that is still withheld ``since`` after it, shape (k,)."""
         released = (1.0 - np.exp(-since * self.constraints.release)) * self._withheld
         return np.asarray(self.constraints.depth - self._withheld + np.minimum(released, self._releasable))
@@ -202,7 +203,7 @@ class ContactForces:
 
     def _spring_depth(self, dx: Floats, since: float) -> Floats:
         """Penetration that the springs act on now, shape (k,)."""
-        return np.asarray(self._released_depth(since) + self._depth_rates(dx) + since * self.constraints.rate)
+        return np.asarray(self.released_depth(since) + self._depth_rates(dx) + since * self.constraints.rate)
 
     def deepest(self, dx: Floats, since: float) -> float:
         """Largest penetration including what is withheld; volumes count by their total divided by the total area."""

@@ -15,6 +15,7 @@ from impinge.errors import ImpingeError, OptionError
 from impinge.respond.contact_forces import ContactConstraints, ContactForces, WarmStart
 from impinge.simulate.cloth_contacts import AHEAD, cloth_constraints
 from impinge.simulate.constraints import concatenate, no_constraints
+from impinge.simulate.implicit_steps import ImplicitSteps
 from impinge.simulate.pair_scheduler import Pair
 from impinge.simulate.report import FrameReport
 from impinge.simulate.searches import Search, SearchContext, ground_constraints
@@ -76,6 +77,10 @@ class FrameInput(NamedTuple):
     gravity: Floats
     ground: tuple[Floats, float] | None
     friction: float
+    implicit: ImplicitSteps | None
+    """Implicit steps of all soft bodies; None steps explicitly."""
+    damps: bool
+    """Whether modal damping acts."""
 
 
 class SimulationFrame:
@@ -101,6 +106,8 @@ class SimulationFrame:
         """On each body; the last entry is the ground, which has index -1."""
         self.searches = self._substeps = 0
         self._incomplete, self._inverted = set[Pair](), dict[str, int]()
+        self._unconverged = dict[str, str]()
+        """Remarks on bodies whose step did not converge, by name."""
         self.stages = Stages()
 
     def plan(self) -> None:
@@ -171,6 +178,8 @@ class SimulationFrame:
 
     def _damp(self, h: float, passed: float) -> None:
         """Apply modal damping ``DAMPING_STEPS`` times per frame, and at its end."""
+        if not self.inputs.damps:
+            return
         self._undamped += h
         if self._undamped >= self._dt / DAMPING_STEPS or passed >= self._dt * (1.0 - 1e-9):
             for body in self._awake:
@@ -277,6 +286,41 @@ class SimulationFrame:
     def _move(self, forces: ContactForces, interval: float, passed: float) -> Floats:
         """Advance soft bodies by ``interval``; return the displacement of their coarse vertices."""
         constraints, begin = forces.constraints, self._x.copy()
+        if self.inputs.implicit is not None:
+            self._step_implicitly(self.inputs.implicit, forces, interval, passed)
+        else:
+            self._step_explicitly(forces, interval, passed, begin)
+        impulse = forces.impulse_on_a()
+        np.add.at(self._impulse, constraints.body_a, impulse)
+        np.add.at(self._impulse, constraints.body_b, -impulse)
+        self.clock.work += forces.work()
+        return self._x - begin
+
+    def _step_implicitly(self, steps: ImplicitSteps, forces: ContactForces, interval: float, passed: float) -> None:
+        """Advance all soft bodies by one step."""
+        awake = {body.number for body in self._awake}
+        asleep = [body for body in self._dynamic if body.number not in awake]
+        if not self._awake:
+            return
+        report = steps.step(self._x, self._v, interval, forces, self.inputs.gravity, asleep)
+        forces.accumulate(interval)
+        self._damp(interval, passed + interval)
+        self._substeps += 1
+        for k, body in enumerate(steps.bodies):
+            if body.number not in awake:
+                continue
+            self._check_finite(body, passed + interval)
+            self._inverted[body.name] = len(report.inverted[k])
+            if not report.converged[k]:
+                self._unconverged[body.name] = (
+                    f"the step of body {body.name!r} ended after {report.newton_steps[k]} Newton steps with an error of "
+                    f"{report.error[k]:.3g} m/s; its most deformed tet is {report.worst_tet[k]} (det F "
+                    f"{report.least_determinant[k]:.3g}), use a shorter dt"
+                )
+
+    def _step_explicitly(self, forces: ContactForces, interval: float, passed: float, begin: Floats) -> None:
+        """Advance soft bodies by sub-steps: those in contact together, the others by Runge-Kutta's method."""
+        constraints = forces.constraints
         touching = set(np.unique(np.concatenate([constraints.body_a, constraints.body_b])).tolist())
         together = [body for body in self._awake if body.number in touching]
         for body in self._awake:
@@ -297,11 +341,6 @@ class SimulationFrame:
         for body in together:
             self._check_finite(body, passed + done)
             self._inverted[body.name] = len(body.source.model.inverted(body.x))
-        impulse = forces.impulse_on_a()
-        np.add.at(self._impulse, constraints.body_a, impulse)
-        np.add.at(self._impulse, constraints.body_b, -impulse)
-        self.clock.work += forces.work()
-        return dx
 
     def _advance_free(self, body: DynamicBody, h: float, passed: float) -> None:
         """Advance a body without contacts by Runge-Kutta's method."""
@@ -338,6 +377,15 @@ class SimulationFrame:
             if scripted.motion is not None:
                 scripted.source.update(self._start[scripted.number] + passed * scripted.velocity)
 
+    def _warnings(self) -> tuple[str, ...]:
+        """What to know about this frame, a sentence each."""
+        flipped = (
+            f"{count} tets of body {name!r} are flat or inverted; use shorter steps or the model 'stable_neo_hookean'"
+            for name, count in self._inverted.items()
+            if count
+        )
+        return (*self._unconverged.values(), *flipped)
+
     def _report(self, found: RestingContacts) -> FrameReport:
         inputs, masses = self.inputs, self.inputs.masses[:, None]
         self.clock.time += self._dt
@@ -365,5 +413,6 @@ class SimulationFrame:
             complete=not self._incomplete,
             incomplete_pairs=tuple((inputs.bodies[a].name, inputs.bodies[b].name) for a, b in sorted(self._incomplete)),
             inverted={name: count for name, count in self._inverted.items() if count},
+            warnings=self._warnings(),
             stats=self.stages.times(),
         )

@@ -51,6 +51,8 @@ class FrameReport:
     """Pairs of bodies whose query was skipped or incomplete; their contacts may be outdated, coarse or missing."""
     inverted: dict[str, int] = field(default_factory=dict)
     """Number of flat or inverted tets by body; bodies without are omitted."""
+    warnings: tuple[str, ...] = ()
+    """Steps that did not converge, and inverted tets, a sentence each."""
     elapsed_ms: float = 0.0
     """Wall-clock time of the frame [ms]."""
     stats: dict[str, float] = field(default_factory=dict)

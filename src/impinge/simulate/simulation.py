@@ -29,24 +29,27 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body import EARTH, SoftBody
 from impinge.checks import Floats, as_choice, shown
+from impinge.deform.implicit.system import Method, has_hessian
 from impinge.deform.integrate import as_seconds
 from impinge.deform.rigid_links import RigidLinks
-from impinge.errors import MeshError, OptionError
+from impinge.errors import MeshError, MeshWarning, OptionError
 from impinge.io.sequence import Sequence
 from impinge.respond.contact_forces import no_warm_start
 from impinge.simulate.constraints import no_constraints
 from impinge.simulate.frame import Clock, FrameInput, RestingContacts, SimulationFrame
 from impinge.simulate.frame_rate import FrameRateController
+from impinge.simulate.implicit_steps import ImplicitSteps
 from impinge.simulate.options import (
     Option,
     as_gravity,
@@ -73,7 +76,17 @@ from impinge.simulate.sleep import Sleep
 from impinge.simulate.state_file import State, read, restore_bodies, write
 from impinge.world.world import World
 
-__all__ = ["Simulation", "SimulationError"]
+__all__ = ["Integrator", "Simulation", "SimulationError"]
+
+Integrator: TypeAlias = Literal["implicit", "midpoint", "explicit"]
+INTEGRATORS: tuple[Integrator, ...] = ("implicit", "midpoint", "explicit")
+METHODS: dict[str, Method] = {"implicit": "backward_euler", "midpoint": "midpoint"}
+MODAL_DAMPING = 0.1
+"""Default damping ratio of slow oscillations with explicit steps."""
+
+
+def _not_negative_or_none(simulation: Simulation, value: Any, name: str) -> float | None:
+    return None if value is None else not_negative(simulation, value, name)
 
 
 class DerivedState(NamedTuple):
@@ -89,6 +102,8 @@ class DerivedState(NamedTuple):
     context: SearchContext
     search: Search
     sleep: Sleep
+    implicit: ImplicitSteps | None
+    """None for explicit steps."""
 
 
 class Simulation:
@@ -105,6 +120,10 @@ class Simulation:
         Acceleration [m / s²], shape (3,).
     dt
         Default length of a frame [s].
+    integrator
+        "implicit": backward Euler, one step between two searches, whatever the stiffness. "midpoint": the implicit
+        midpoint rule, of second order and without numerical damping. "explicit": Runge-Kutta's method and semi-implicit
+        Euler in stable sub-steps. Bodies of a model without second derivatives are stepped explicitly, with a warning.
     response
         Contact detection and response: "vertices", "volume" or "spheres".
     ground
@@ -114,7 +133,8 @@ class Simulation:
     damping
         Damping ratio of a rigid body on its contacts.
     modal_damping
-        Damping ratio of the slowest oscillation of each body, added to its material damping; 0: none.
+        Damping ratio of the slowest oscillation of each body, added to its material damping; 0: none. None: 0.1 with
+        explicit steps, 0 with implicit ones, which damp oscillations by themselves.
     friction
         Coefficient of Coulomb friction; 0: none.
     sleep_after
@@ -142,11 +162,12 @@ class Simulation:
 
     gravity = Option[Floats](lambda _, value, name: as_gravity(value, name))
     dt = Option[float](lambda _, value, name: as_seconds(value, name, zero=False))
+    integrator = Option[Integrator](lambda _, value, name: as_choice(value, name, INTEGRATORS), invalidates=True)
     response = Option[Response](lambda _, value, name: as_choice(value, name, SEARCHES), invalidates=True)
     ground = Option[tuple[Floats, float] | None](lambda sim, value, _: as_ground(value, sim.gravity))
     stiffness = Option[float | None](positive_or_none, invalidates=True)
     damping = Option[float](not_negative, invalidates=True)
-    modal_damping = Option[float](not_negative, invalidates=True)
+    modal_damping = Option[float | None](_not_negative_or_none, invalidates=True)
     friction = Option[float](not_negative)
     sleep_after = Option[float | None](positive_or_none, invalidates=True)
     particles = Option[Particles | None](lambda _, value, __: _as_particles(value))
@@ -158,11 +179,12 @@ class Simulation:
         *,
         gravity: ArrayLike = EARTH,
         dt: float = 1.0 / 60.0,
+        integrator: Integrator = "implicit",
         response: Response = "vertices",
         ground: float | tuple[ArrayLike, ArrayLike] | None = None,
         stiffness: float | None = None,
         damping: float = 1.0,
-        modal_damping: float = 0.1,
+        modal_damping: float | None = None,
         friction: float = 0.5,
         sleep_after: float | None = 0.5,
         budget_ms: float | None = None,
@@ -174,6 +196,7 @@ class Simulation:
         self.world = world
         self._derived: DerivedState | None = None
         self.gravity, self.dt, self.response, self.ground = gravity, dt, response, ground
+        self.integrator = integrator
         self.stiffness, self.damping, self.modal_damping, self.friction = stiffness, damping, modal_damping, friction
         self.sleep_after = sleep_after
         self._scheduler = PairScheduler(as_limits(budget_ms, max_tests, target_ms))
@@ -320,7 +343,7 @@ class Simulation:
         bodies, sleep = derived.bodies, derived.sleep
         inputs = FrameInput(
             bodies, derived.context, derived.search, self._x, self._v, self._masses, self.gravity, self.ground,
-            self.friction,
+            self.friction, derived.implicit, self.integrator == "explicit" or bool(self.modal_damping),
         )  # fmt: skip
         frame = SimulationFrame(inputs, self._clock, self._warm_start, self._last, duration)
         frame.plan()
@@ -387,9 +410,33 @@ class Simulation:
             }
             context = SearchContext(self.world, bodies, hardness, self.damping, self._scheduler, gravity=level)
             search, sleep = SEARCHES[self.response](context), Sleep(len(bodies), self.sleep_after)
-            self._derived = derived = DerivedState(self.world.edits, shapes, level, bodies, context, search, sleep)
+            self._derived = derived = DerivedState(
+                self.world.edits, shapes, level, bodies, context, search, sleep, self._implicit_steps(bodies)
+            )
             self._resting, self._last, self._scheduler.waiting = None, no_constraints(), []
         return derived
+
+    @property
+    def _damping_ratio(self) -> float:
+        if self.modal_damping is None:
+            return MODAL_DAMPING if self.integrator == "explicit" else 0.0
+        return self.modal_damping
+
+    def _implicit_steps(self, bodies: list[SimulatedBody]) -> ImplicitSteps | None:
+        """Implicit steps of all soft bodies, None if there are none or if steps are explicit."""
+        soft = [body for body in bodies if isinstance(body, DynamicBody)]
+        if self.integrator == "explicit" or not soft:
+            return None
+        for body in soft:
+            if not has_hessian(body.source.model):
+                warnings.warn(
+                    f"the model of body {body.name!r}, a {type(body.source.model).__name__}, has no second derivatives; "
+                    'all bodies are stepped explicitly, as with integrator="explicit"',
+                    MeshWarning,
+                    stacklevel=4,
+                )
+                return None
+        return ImplicitSteps(soft, len(self._x), METHODS[self.integrator])
 
     def _drop_replaced(self, sources: dict[str, Any]) -> None:
         """Drop motions and rest positions of removed bodies, and the warm start if a body was replaced."""
@@ -410,7 +457,7 @@ class Simulation:
         for number, (name, source) in enumerate(sources.items()):
             if name in soft:
                 rows = slice(start, start + len(source.velocities))
-                bodies.append(DynamicBody(number, name, source, start, x[rows], v[rows], self.modal_damping))
+                bodies.append(DynamicBody(number, name, source, start, x[rows], v[rows], self._damping_ratio))
                 start = rows.stop
             else:
                 bodies.append(self._scripted_body(number, name, source))

@@ -84,9 +84,7 @@ def coarse_rows(t, q, s, island):
                 same[k] = 0.0
             d = 6 * i
             xy, xz, yz = s.diagonal[d + 3], s.diagonal[d + 4], s.diagonal[d + 5]
-            _add_product(
-                same, s.diagonal[d], xy, xz, xy, s.diagonal[d + 1], yz, xz, yz, s.diagonal[d + 2], x, y, z
-            )
+            _add_product(same, s.diagonal[d], xy, xz, xy, s.diagonal[d + 1], yz, xz, yz, s.diagonal[d + 2], x, y, z)
             for e in range(t.row_start[i], t.row_start[i + 1]):
                 j = t.column[e]
                 if q.held[j]:
