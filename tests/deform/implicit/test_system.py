@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from deform.implicit.incremental import EARTH, KINDS, STILL, block, constraints_of
 
+from deform.implicit.incremental import EARTH, KINDS, STILL, block, constraints_of
 from impinge.backend import jit
 from impinge.deform.fem import Corotated, GreenStrain, StableNeoHookean
 from impinge.deform.implicit.system import ImplicitSystem
@@ -16,6 +16,7 @@ from impinge.deform.springs import SpringSheet
 from impinge.errors import OptionError
 from impinge.mesh.shapes import cloth_grid
 
+UP = np.array([0.0, 0.0, 1.0])
 kinds = pytest.mark.parametrize("kind", KINDS)
 H = 1.0 / 60.0
 
@@ -31,7 +32,7 @@ def momenta(model, x, v):
 
 def spinning(model, rng, turn=5.0, shake=0.3):
     """Rotation, translation and vibration."""
-    v = np.cross([0.0, turn, 0.5 * turn], model.rest) + [1.0, -0.5, 0.2]
+    v = np.cross([0.0, turn, 0.5 * turn], model.rest) + np.array([1.0, -0.5, 0.2])
     return np.ascontiguousarray(v + shake * rng.normal(size=v.shape))
 
 
@@ -289,7 +290,7 @@ def test_scripted_vertices_move_as_told_and_take_the_body_along():
         assert report.converged.all()
 
     np.testing.assert_allclose(x[held], model.rest[held] + [0.0, 1.0, 0.0], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(x, model.rest + [0.0, 1.0, 0.0], atol=0.02)
+    np.testing.assert_allclose(x, model.rest + np.array([0.0, 1.0, 0.0]), atol=0.02)
 
 
 @pytest.mark.small
@@ -345,7 +346,7 @@ def test_constraints_couple_bodies():
     """Stack two bodies: one island, whose lower constraints carry both; bodies apart keep their own."""
     models = [block(GreenStrain, Material(1e5, 0.4, 1000.0), cells=(2, 2, 2), size=0.05) for _ in range(3)]
     n = len(models[0].rest)
-    x = np.concatenate([models[0].rest, models[1].rest + [0.0, 0.0, 0.1], models[2].rest + [1.0, 0.0, 0.0]])
+    x = np.concatenate([models[0].rest, models[1].rest + 0.1 * UP, models[2].rest + np.eye(3)[0]])
     system = ImplicitSystem(models)
     low, stiffness = resting(models[0])
     top = [int(np.argmin(np.linalg.norm(models[0].rest - models[0].rest[i] - [0.0, 0.0, 0.1], axis=1))) for i in low]
@@ -502,7 +503,7 @@ def test_errors_name_the_remedy():
 
     model = block()
     x, v = model.rest.copy(), np.zeros_like(model.rest)
-    with pytest.raises(OptionError, match="Own has no second derivatives, expected GreenStrain.*explicitly"):
+    with pytest.raises(OptionError, match=r"Own has no second derivatives, expected GreenStrain.*explicitly"):
         ImplicitSystem([Own(model.rest, model.tets, "rubber")])
     with pytest.raises(OptionError, match="there are no models"):
         ImplicitSystem([])

@@ -174,7 +174,7 @@ def add_constraints(q, s, lo, hi):
 
 
 @compiled
-def _leaf_pairs(t, q, s, leaf):
+def _leaf_pairs(t, s, leaf):
     for pair in range(t.leaf_pair[leaf], t.leaf_pair[leaf + 1]):
         b0, b1, b2, b3, b4, b5, b6, b7, b8 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for e in range(t.pair_source_start[pair], t.pair_source_start[pair + 1]):
@@ -201,7 +201,7 @@ def _leaf_pairs(t, q, s, leaf):
 def assemble_pairs(t, q, s, lo, hi):
     """Sum the blocks of each pair of vertices and write them at (i, j) and, transposed, at (j, i)."""
     for k in prange(lo, hi):
-        _leaf_pairs(t, q, s, q.leaf[k])
+        _leaf_pairs(t, s, q.leaf[k])
 
 
 @compiled

@@ -72,7 +72,7 @@ def _multiply_constraints(q, s, lo, hi):
 
 @contracted
 def _leaf_update(t, s, leaf, alpha):
-    """d += α p, r -= α q, z = D⁻¹ r and Pᵀ r of a leaf, and r·r and r·D⁻¹r."""
+    """Move d by α p and r by -α q; write z = D⁻¹ r, Pᵀ r, r·r and r·D⁻¹r of a leaf."""
     rr, rz = 0.0, 0.0
     t0, t1, t2, w0, w1, w2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):

@@ -82,9 +82,7 @@ def _cluster_rows(t, q, s, island, cluster):
             same[k] = 0.0
         d = 6 * i
         xy, xz, yz = s.diagonal[d + 3], s.diagonal[d + 4], s.diagonal[d + 5]
-        _add_product(
-            same, s.diagonal[d], xy, xz, xy, s.diagonal[d + 1], yz, xz, yz, s.diagonal[d + 2], x, y, z
-        )
+        _add_product(same, s.diagonal[d], xy, xz, xy, s.diagonal[d + 1], yz, xz, yz, s.diagonal[d + 2], x, y, z)
         for e in range(t.row_start[i], t.row_start[i + 1]):
             j = t.column[e]
             if q.held[j]:
@@ -156,10 +154,10 @@ def add_constraint_modes(q, s, island, lo, hi):
 
 @compiled
 def _appears(q, lo, hi, cluster):
+    found = False
     for e in range(lo, hi):
-        if q.vertex_cluster[q.row_vertex[e]] == cluster:
-            return True
-    return False
+        found = found or q.vertex_cluster[q.row_vertex[e]] == cluster
+    return found
 
 
 @contracted

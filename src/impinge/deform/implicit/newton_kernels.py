@@ -156,9 +156,7 @@ def _set_residual(t, q, s, island, start):
         for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
             for at in range(3 * i, 3 * i + 3):
                 d = 0.0
-                if start > 0 and q.held[i]:
-                    d = h * s.v0[at]
-                elif start == 1:
+                if start == 1 or (start > 0 and q.held[i]):
                     d = h * s.v0[at]
                 elif start == 2:
                     d = s.target[at] - s.x0[at]
