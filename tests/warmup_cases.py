@@ -114,7 +114,7 @@ CASES = {
     """,
     "cloth": """
         cloth = impinge.Cloth(impinge.shapes.cloth_grid(80, 80), fixed=[0])
-        cloth.step(1e-3); cloth.energy(); cloth.momentum()
+        cloth.step(1e-3); cloth.energy(); cloth.momentum(); cloth.step(1e-3, integrator="implicit")
     """,
     "worlds": """
         from impinge.mesh import shapes

@@ -63,6 +63,7 @@ from impinge.errors import MeshError as MeshError
 from impinge.errors import MeshWarning as MeshWarning
 from impinge.errors import MissingExtra as MissingExtra
 from impinge.errors import OptionError as OptionError
+from impinge.errors import SimulationWarning as SimulationWarning
 from impinge.io.sequence import Sequence as Sequence
 from impinge.mesh import shapes as shapes
 from impinge.mesh.body import load as load

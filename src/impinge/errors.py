@@ -41,5 +41,9 @@ class ClusterError(ImpingeError, RuntimeError):
     """Other machines or processes that cannot be reached or used, or that ended; what was done so far is kept."""
 
 
+class SimulationWarning(UserWarning):
+    """A step that did not reach its tolerance, or that was integrated in another way; the message names the remedy."""
+
+
 class MeshWarning(UserWarning):
     """Something was left out or repaired on request; the message names it."""

@@ -13,9 +13,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.spatial.transform import Rotation
 
 from impinge.backend import jit
-from impinge.deform.fem import (
-    BARRIER_FROM, SAFETY, STABLE_RADIUS, SYMMETRIC, Corotated, GreenStrain, StableNeoHookean, _eigenvalues,
-)  # fmt: skip
+from impinge.deform import fem
+from impinge.deform.fem import BARRIER_FROM, SAFETY, STABLE_RADIUS, SYMMETRIC, Corotated, GreenStrain, StableNeoHookean
 from impinge.deform.materials import Material
 from impinge.deform.matrices_kernels import nearest_rotation
 from impinge.errors import MeshError, OptionError
@@ -313,7 +312,7 @@ def test_eigenvalues_in_closed_form(rng, scale):
     values[1::3, 1] = values[1::3, 2]
     values[::30] = 1.0
     matrices = scale * (turns * values[:, None, :]) @ turns.transpose(0, 2, 1)
-    found = _eigenvalues([matrices[:, i, j] for i, j in SYMMETRIC])
+    found = fem._eigenvalues([matrices[:, i, j] for i, j in SYMMETRIC])
 
     np.testing.assert_allclose(found.T / scale, np.sort(values, axis=1), rtol=0.0, atol=1e-7)
 

@@ -98,6 +98,7 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     material = impinge.Material(youngs_modulus=1e5, poisson_ratio=0.3, density=1000.0)
     model = impinge.GreenStrain(vertices, tets, material)
     other = impinge.Corotated(vertices, tets, material)
+    third = impinge.StableNeoHookean(vertices, tets, material)
     links = impinge.RigidLinks
     weights = impinge.Barycentric
     soft: impinge.SoftBody = impinge.SoftBody.from_surface(a, coarse_faces=1000, material="rubber")
@@ -122,7 +123,7 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     particles = impinge.Particles
     names = impinge.scenes.names()
     runs = (impinge.runs.map_frames, impinge.runs.map_pairs)
-    print(model, other, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
+    print(model, other, third, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
     print(names, runs)
 
 
@@ -140,6 +141,7 @@ def machine() -> str:
         impinge.ClusterError,
         impinge.SimulationError,
         impinge.MeshWarning,
+        impinge.SimulationWarning,
     )
     print(count, errors)
     return impinge.__version__

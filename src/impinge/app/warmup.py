@@ -140,12 +140,14 @@ def _soft_bodies() -> None:
     )
     for body in bodies:
         body.step(1e-3)
+        body.step(1e-3, integrator="implicit")
         body.energy()
 
 
 def _cloth() -> None:
     cloth = impinge.Cloth(shapes.cloth_grid(3, 3))
     cloth.step(1e-3)
+    cloth.step(1e-3, integrator="midpoint")
     cloth.energy()
 
 

@@ -1,9 +1,9 @@
 """A soft body: a coarse finite-element model that deforms a dense surface ([MendozaOSullivan2005], section 3).
 
 1. State.  Positions and velocities of the coarse tet mesh.
-2. Step.   The model is integrated in stable sub-steps (``deform/integrate.py``) under elastic and viscous forces,
-           gravity, and external forces, which are constant over the step. Fixed vertices have velocity zero, moved
-           ones their prescribed velocity.
+2. Step.   The model is integrated in stable sub-steps (``deform/integrate.py``) or implicitly
+           (``deform/implicit``) under elastic and viscous forces, gravity, and external forces, which are constant
+           over the step. Fixed vertices have velocity zero, moved ones their prescribed velocity.
 3. Steer.  Once per step the embedding, rigid links or barycentric weights, deforms the dense surface.
 
 ``coarse.update(...)`` deforms the surface too and keeps the velocities. A change waits for a step of another thread:
@@ -13,6 +13,7 @@ has a copy of them.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import warnings
@@ -28,10 +29,11 @@ from impinge.checks import Bools, Floats, Ints, as_choice, as_ids, as_numbers, a
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
 from impinge.deform.fem import Corotated, GreenStrain, ReducedModel, StableNeoHookean
+from impinge.deform.implicit.system import ImplicitSystem, has_hessian
 from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
 from impinge.deform.materials import Material, material_of
 from impinge.deform.rigid_links import RigidLinks
-from impinge.errors import MeshError, MeshWarning, OptionError
+from impinge.errors import MeshError, MeshWarning, OptionError, SimulationWarning
 from impinge.mesh.adjacency import Adjacency
 from impinge.mesh.body import BodyLike, SurfaceLike, as_body
 from impinge.mesh.cubes import sized_surface
@@ -49,6 +51,9 @@ MODEL_PARTS = ("rest", "tets", "masses", "forces", "energy", "stable_step", "inv
 """Attributes of a ``ReducedModel``."""
 EMBEDDINGS = ("rigid_links", "barycentric")
 
+INTEGRATORS = ("explicit", "implicit", "midpoint")
+
+IntegratorName: TypeAlias = Literal["explicit", "implicit", "midpoint"]
 EmbeddingName: TypeAlias = Literal["rigid_links", "barycentric"]
 
 FAR = 0.5
@@ -90,7 +95,8 @@ class SoftBody:
     material
         A preset ("rubber", "liver", "jelly") or a ``Material``.
     model
-        "green_strain", "corotated", "stable_neo_hookean", or a ``ReducedModel`` of the coarse mesh, which has its own material.
+        "green_strain", "corotated", "stable_neo_hookean", or a ``ReducedModel`` of the coarse mesh, which has its
+        own material.
     embedding
         "rigid_links" or "barycentric".
     fixed
@@ -157,6 +163,7 @@ class SoftBody:
         self._lock = threading.RLock()
         self.model: ReducedModel = model
         self._integrator = Integrator(model)
+        self._implicit: ImplicitSystem | None = None
         self.surface: SteeredSurface = SteeredSurface(surface)
         self.rest_surface: Floats = self.surface.vertices
         """Positions of the dense surface at rest, shape (n, 3), read-only."""
@@ -244,8 +251,9 @@ class SoftBody:
         gravity: ArrayLike = EARTH,
         forces: ArrayLike | None = None,
         max_substep: float | None = None,
+        integrator: IntegratorName = "explicit",
     ) -> StepReport:
-        """Advance by ``dt`` [s] in stable sub-steps and deform the surface.
+        """Advance by ``dt`` [s] and deform the surface.
 
         Parameters
         ----------
@@ -257,11 +265,16 @@ class SoftBody:
             External forces on the coarse vertices [N], shape (n, 3), constant over the step.
         max_substep
             Largest sub-step [s].
+        integrator
+            "explicit": stable sub-steps, many for stiff materials and small tets. "implicit": backward Euler in one
+            step, or in equal ones of at most ``max_substep``. "midpoint": the same, of second order, without
+            numerical damping.
 
         Returns
         -------
         StepReport
-            Sub-steps and inverted tets.
+            Sub-steps, inverted tets, and whether implicit steps converged; if not, a ``SimulationWarning`` names the
+            remedy.
 
         Raises
         ------
@@ -278,20 +291,62 @@ class SoftBody:
             forces = as_positions(forces, name="forces")
         with self._lock:
             x, v = self.coarse.vertices.copy(), self._velocities.copy()
-            report = self.advance(x, v, duration, gravity=gravity, forces=forces, max_substep=max_substep)
+            report = self.advance(
+                x, v, duration, gravity=gravity, forces=forces, max_substep=max_substep, integrator=integrator
+            )
             self.take(x, v, duration)
         return report
 
     def advance(
         self, x: Floats, v: Floats, duration: float, *, gravity: ArrayLike, forces: ArrayLike | None,
-        max_substep: float | None = None,
+        max_substep: float | None = None, integrator: IntegratorName = "explicit",
     ) -> StepReport:  # fmt: skip
         """Integrate positions and velocities of the coarse mesh in place; the state of the body is unchanged."""
+        as_choice(integrator, "integrator", INTEGRATORS)
         with self._lock:
+            if integrator != "explicit" and has_hessian(self.model):
+                return self._advance_implicitly(x, v, duration, gravity, forces, max_substep, integrator)
+            if integrator != "explicit":
+                warnings.warn(
+                    f"{type(self.model).__name__} has no second derivatives and is integrated explicitly; pass "
+                    "integrator='explicit', or a model of impinge",
+                    SimulationWarning,
+                    stacklevel=3,
+                )
             return self._integrator.advance(
                 x, v, duration, external=forces, gravity=gravity, fixed=self._fixed, max_substep=max_substep,
                 prescribed=(np.flatnonzero(self._moved), self._motion[self._moved]) if self._moved.any() else None,
             )  # fmt: skip
+
+    def _advance_implicitly(
+        self, x: Floats, v: Floats, duration: float, gravity: ArrayLike, forces: ArrayLike | None,
+        max_substep: float | None, integrator: IntegratorName,
+    ) -> StepReport:  # fmt: skip
+        if self._implicit is None:
+            self._implicit = ImplicitSystem([self.model])  # type: ignore[list-item]
+        longest = math.inf if max_substep is None else as_seconds(max_substep, "max_substep", zero=False)
+        count = max(math.ceil(duration / longest * (1.0 - 1e-9)), 1) if duration > 0.0 else 0
+        held = self._fixed | self._moved
+        self.held_to(v)
+        newton_steps, iterations, converged, inverted = 0, 0, True, self.model.inverted(x)
+        for _ in range(count):
+            done = self._implicit.step(
+                x, v, duration / count, gravity=gravity, forces=forces, held=held,
+                method="midpoint" if integrator == "midpoint" else "backward_euler",
+            )  # fmt: skip
+            newton_steps, iterations = newton_steps + int(done.newton_steps[0]), iterations + int(done.iterations[0])
+            inverted = done.inverted[0]
+            if not done.converged[0]:
+                converged = False
+                warnings.warn(
+                    f"an implicit step of {duration / count:g} s did not converge: velocities are within "
+                    f"{done.error[0]:.2g} m/s after {done.newton_steps[0]} Newton steps, worst at vertex "
+                    f"{done.worst_vertex[0]}; take shorter steps (max_substep=)",
+                    SimulationWarning,
+                    stacklevel=4,
+                )
+        shortest = duration / count if count else math.inf
+        return StepReport(count, 0, shortest, inverted, newton_steps, iterations, converged)
 
     def take(self, x: Floats, v: Floats, duration: float) -> None:
         """Set the state that ``advance`` computed, ``duration`` later, and deform the surface."""

@@ -22,9 +22,8 @@ JOINED = ("model", "constants", "corner", "shape", "square")
 
 def can_batch(model: Any) -> bool:
     """Whether a model is exactly one of ours; subclasses and patched instances may compute other forces."""
-    return type(model) in (GreenStrain, Corotated, StableNeoHookean) and vars(model).keys().isdisjoint(
-        ("forces", "stable_step")
-    )
+    ours = type(model) in (GreenStrain, Corotated, StableNeoHookean)
+    return ours and vars(model).keys().isdisjoint(("forces", "stable_step"))
 
 
 class ModelBatch:

@@ -33,8 +33,9 @@ Stable step An explicit step h needs h ω ≤ R, and h d ≤ R with damping, whe
             factor C + (S + κ (‖cof F‖² + 2 √C |det F - 1/√3|)) / (λ + 2 μ), where C and S bound the eigenvalues of Fᵀ F
             and of the elastic stress (0 under compression), the barrier counting where it acts; corotated, by
             1 + 2 λ (t - 3) / ((s2 + s3)(λ + 2 μ)), t = s1 + s2 + s3, if t > 3; neo-Hookean, by
-            λ' Q / (λ + 2/3 μ) + (a + 2 μ' ‖F‖² / (‖F‖² + 1)² + |b| √(4/3) ‖F‖) / (λ + 2 μ), P = a F + b cof F, where Q bounds
-            the eigenvalues of (cof F)ᵀ cof F: rank-one and other terms of the second derivative, each by its norm. A step also changes no F by more than ``LARGEST_CHANGE``.
+            λ' Q / (λ + 2/3 μ) + (a + 2 μ' ‖F‖² / (‖F‖² + 1)² + |b| √(4/3) ‖F‖) / (λ + 2 μ), P = a F + b cof F, where Q
+            bounds the eigenvalues of (cof F)ᵀ cof F: rank-one and other terms of the second derivative, each by its
+            norm. A step also changes no F by more than ``LARGEST_CHANGE``.
 Guarantee   Forces sum to zero, and so do their moments; elastic forces are minus the gradient of ``energy``; damping
             never adds energy. Up to rounding.
 """

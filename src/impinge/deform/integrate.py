@@ -59,6 +59,12 @@ class StepReport:
     """Length of the shortest step taken [s]; infinite if there was none."""
     inverted: Ints
     """Ids of tets that are flat or inverted at the end, rising."""
+    newton_steps: int = 0
+    """Newton steps of implicit steps."""
+    iterations: int = 0
+    """Iterations of conjugate gradients of implicit steps."""
+    converged: bool = True
+    """Whether all implicit steps reached their tolerance."""
 
 
 class Integrator:

@@ -59,10 +59,12 @@ class Incremental:
         self.s.x[:] = x[self.system._numbering.vertex].reshape(-1)
 
     def energy(self, x) -> float:
+        """The minimised function."""
         self._place(x)
         return newton._evaluate(None, self.t, self.q, self.s, 0, False)
 
     def gradient(self, x) -> np.ndarray:
+        """Its derivative."""
         self.energy(x)
         out = np.empty_like(x)
         out[self.system._numbering.vertex] = self.s.gradient.reshape(-1, 3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deform.implicit.incremental import KINDS, SOFT, STILL, Incremental, block, constraints_of, differences
 
+from deform.implicit.incremental import KINDS, SOFT, STILL, Incremental, block, constraints_of, differences
 from impinge.deform.fem import Corotated, GreenStrain, StableNeoHookean
 from impinge.deform.implicit import principal_kernels
 from impinge.deform.materials import Material

@@ -6,7 +6,8 @@ threads. The matrix has 3x3 blocks in compressed rows without the diagonal, both
 not change under translations, hence a diagonal block is minus the sum of its row; inertia, drag and constraints are
 added.
 
-``t`` is the topology, ``q`` the step, ``s`` the scratch memory (``system``). Leaves are runs of vertices.
+``t`` is the topology, ``q`` the step, ``s`` the scratch memory (``system``). Leaves are runs of vertices. Loops over
+threads call a function for each leaf: Numba loses what the loop itself writes to arrays of a tuple.
 """
 
 # mypy: ignore-errors
@@ -75,29 +76,37 @@ def _tet_group(t, q, s, g, with_blocks):
     return energy
 
 
+@compiled
+def _start_task(t, s, g):
+    if g < len(t.group_model):
+        w = np.empty(9 * GROUP)
+        elements.load(t.corner[4 * GROUP * g : 4 * GROUP * (g + 1)], s.x0, w)
+        shape = t.shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
+        elements.start_metric(w, shape, s.metric[6 * GROUP * g : 6 * GROUP * (g + 1)])
+
+
 @kernel(parallel_from=THREADED)
 def start_elements(t, q, s, lo, hi):
     """Record the metric of each tet at the start of the step."""
     for k in prange(lo, hi):
-        g = q.task[k]
-        if g < len(t.group_model):
-            w = np.empty(9 * GROUP)
-            elements.load(t.corner[4 * GROUP * g : 4 * GROUP * (g + 1)], s.x0, w)
-            shape = t.shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
-            elements.start_metric(w, shape, s.metric[6 * GROUP * g : 6 * GROUP * (g + 1)])
+        _start_task(t, s, q.task[k])
+
+
+@compiled
+def _evaluate_task(t, q, s, g, with_blocks):
+    groups = len(t.group_model)
+    if g < groups:
+        s.task_energy[g] = _tet_group(t, q, s, g, with_blocks)
+    else:
+        lo, hi = t.spring_group[g - groups], t.spring_group[g - groups + 1]
+        s.task_energy[g] = _spring_group(t, q, s, lo, hi, with_blocks)
 
 
 @kernel(parallel_from=THREADED)
 def evaluate_elements(t, q, s, lo, hi, with_blocks):
     """Write the records and the energy of tasks: groups of tets, then groups of springs."""
     for k in prange(lo, hi):
-        g = q.task[k]
-        groups = len(t.group_model)
-        if g < groups:
-            s.task_energy[g] = _tet_group(t, q, s, g, with_blocks)
-        else:
-            lo_spring, hi_spring = t.spring_group[g - groups], t.spring_group[g - groups + 1]
-            s.task_energy[g] = _spring_group(t, q, s, lo_spring, hi_spring, with_blocks)
+        _evaluate_task(t, q, s, q.task[k], with_blocks)
 
 
 # gradient and incremental energy -----------------------------------------------------------------------------------
@@ -105,7 +114,7 @@ def evaluate_elements(t, q, s, lo, hi, with_blocks):
 
 @compiled
 def _leaf_gradient(t, q, s, leaf):
-    """Inertia, drag and element forces; returns the energy of inertia and drag."""
+    """Inertia, drag and element forces, and the energy of inertia and drag."""
     h = q.numbers[0]
     energy = 0.0
     for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
@@ -123,15 +132,14 @@ def _leaf_gradient(t, q, s, leaf):
                 energy += 0.5 * inertia * away * away + 0.5 * drag * moved * moved
                 f = fx if c == 0 else (fy if c == 1 else fz)
                 s.gradient[at + c] = inertia * away + drag * moved - f
-    return energy
+    s.leaf_sum[leaf] = energy
 
 
 @kernel(parallel_from=THREADED)
 def gather_gradient(t, q, s, lo, hi):
     """Gradient of the incremental energy at each vertex, without constraints; the energy of inertia of each leaf."""
     for k in prange(lo, hi):
-        leaf = q.leaf[k]
-        s.leaf_sum[leaf] = _leaf_gradient(t, q, s, leaf)
+        _leaf_gradient(t, q, s, q.leaf[k])
 
 
 @compiled
@@ -165,53 +173,61 @@ def add_constraints(q, s, lo, hi):
 # matrix --------------------------------------------------------------------------------------------------------------
 
 
+@compiled
+def _leaf_pairs(t, s, leaf):
+    for pair in range(t.leaf_pair[leaf], t.leaf_pair[leaf + 1]):
+        b0, b1, b2, b3, b4, b5, b6, b7, b8 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for e in range(t.pair_source_start[pair], t.pair_source_start[pair + 1]):
+            source = t.pair_source[e]
+            at = 9 * (source >> 1)
+            b0, b4, b8 = b0 + s.block[at], b4 + s.block[at + 4], b8 + s.block[at + 8]
+            if source & 1:
+                b1, b2, b3 = b1 + s.block[at + 3], b2 + s.block[at + 6], b3 + s.block[at + 1]
+                b5, b6, b7 = b5 + s.block[at + 7], b6 + s.block[at + 2], b7 + s.block[at + 5]
+            else:
+                b1, b2, b3 = b1 + s.block[at + 1], b2 + s.block[at + 2], b3 + s.block[at + 3]
+                b5, b6, b7 = b5 + s.block[at + 5], b6 + s.block[at + 6], b7 + s.block[at + 7]
+        at = 9 * t.pair_upper[pair]
+        s.value[at], s.value[at + 1], s.value[at + 2] = b0, b1, b2
+        s.value[at + 3], s.value[at + 4], s.value[at + 5] = b3, b4, b5
+        s.value[at + 6], s.value[at + 7], s.value[at + 8] = b6, b7, b8
+        at = 9 * t.pair_lower[pair]
+        s.value[at], s.value[at + 1], s.value[at + 2] = b0, b3, b6
+        s.value[at + 3], s.value[at + 4], s.value[at + 5] = b1, b4, b7
+        s.value[at + 6], s.value[at + 7], s.value[at + 8] = b2, b5, b8
+
+
 @kernel(parallel_from=THREADED)
 def assemble_pairs(t, q, s, lo, hi):
     """Sum the blocks of each pair of vertices and write them at (i, j) and, transposed, at (j, i)."""
     for k in prange(lo, hi):
-        leaf = q.leaf[k]
-        for pair in range(t.leaf_pair[leaf], t.leaf_pair[leaf + 1]):
-            b0, b1, b2, b3, b4, b5, b6, b7, b8 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-            for e in range(t.pair_source_start[pair], t.pair_source_start[pair + 1]):
-                source = t.pair_source[e]
-                at = 9 * (source >> 1)
-                b0, b4, b8 = b0 + s.block[at], b4 + s.block[at + 4], b8 + s.block[at + 8]
-                if source & 1:
-                    b1, b2, b3 = b1 + s.block[at + 3], b2 + s.block[at + 6], b3 + s.block[at + 1]
-                    b5, b6, b7 = b5 + s.block[at + 7], b6 + s.block[at + 2], b7 + s.block[at + 5]
-                else:
-                    b1, b2, b3 = b1 + s.block[at + 1], b2 + s.block[at + 2], b3 + s.block[at + 3]
-                    b5, b6, b7 = b5 + s.block[at + 5], b6 + s.block[at + 6], b7 + s.block[at + 7]
-            at = 9 * t.pair_upper[pair]
-            s.value[at], s.value[at + 1], s.value[at + 2] = b0, b1, b2
-            s.value[at + 3], s.value[at + 4], s.value[at + 5] = b3, b4, b5
-            s.value[at + 6], s.value[at + 7], s.value[at + 8] = b6, b7, b8
-            at = 9 * t.pair_lower[pair]
-            s.value[at], s.value[at + 1], s.value[at + 2] = b0, b3, b6
-            s.value[at + 3], s.value[at + 4], s.value[at + 5] = b1, b4, b7
-            s.value[at + 6], s.value[at + 7], s.value[at + 8] = b2, b5, b8
+        _leaf_pairs(t, s, q.leaf[k])
+
+
+@compiled
+def _leaf_diagonal(t, q, s, leaf):
+    h = q.numbers[0]
+    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+        base = t.mass[i] / (h * h) + t.drag[i] / h
+        xx, yy, zz, xy, xz, yz = base, base, base, 0.0, 0.0, 0.0
+        for e in range(t.row_start[i], t.row_start[i + 1]):
+            at = 9 * e
+            xx, yy, zz = xx - s.value[at], yy - s.value[at + 4], zz - s.value[at + 8]
+            xy -= 0.5 * (s.value[at + 1] + s.value[at + 3])
+            xz -= 0.5 * (s.value[at + 2] + s.value[at + 6])
+            yz -= 0.5 * (s.value[at + 5] + s.value[at + 7])
+        at = 6 * i
+        s.diagonal[at], s.diagonal[at + 1], s.diagonal[at + 2] = xx, yy, zz
+        s.diagonal[at + 3], s.diagonal[at + 4], s.diagonal[at + 5] = xy, xz, yz
+        for c in range(6):
+            s.inverse[at + c] = s.diagonal[at + c]
 
 
 @kernel(parallel_from=THREADED)
 def assemble_diagonal(t, q, s, lo, hi):
     """Inertia and drag minus the sum of the row, six numbers: 00, 11, 22, 01, 02, 12; ``inverse`` starts as a copy."""
     for k in prange(lo, hi):
-        leaf = q.leaf[k]
-        h = q.numbers[0]
-        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
-            base = t.mass[i] / (h * h) + t.drag[i] / h
-            xx, yy, zz, xy, xz, yz = base, base, base, 0.0, 0.0, 0.0
-            for e in range(t.row_start[i], t.row_start[i + 1]):
-                at = 9 * e
-                xx, yy, zz = xx - s.value[at], yy - s.value[at + 4], zz - s.value[at + 8]
-                xy -= 0.5 * (s.value[at + 1] + s.value[at + 3])
-                xz -= 0.5 * (s.value[at + 2] + s.value[at + 6])
-                yz -= 0.5 * (s.value[at + 5] + s.value[at + 7])
-            at = 6 * i
-            s.diagonal[at], s.diagonal[at + 1], s.diagonal[at + 2] = xx, yy, zz
-            s.diagonal[at + 3], s.diagonal[at + 4], s.diagonal[at + 5] = xy, xz, yz
-            for c in range(6):
-                s.inverse[at + c] = s.diagonal[at + c]
+        _leaf_diagonal(t, q, s, q.leaf[k])
 
 
 @compiled
@@ -231,18 +247,22 @@ def add_constraint_diagonals(q, s, lo, hi):
                 s.inverse[at + 5] += k * y * z
 
 
+@compiled
+def _leaf_inverse(t, q, s, leaf):
+    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+        at = 6 * i
+        xx, yy, zz = s.inverse[at], s.inverse[at + 1], s.inverse[at + 2]
+        xy, xz, yz = s.inverse[at + 3], s.inverse[at + 4], s.inverse[at + 5]
+        a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+        scale = 0.0 if q.held[i] else 1.0 / (xx * a + xy * b + xz * c)
+        s.inverse[at], s.inverse[at + 1], s.inverse[at + 2] = (
+            scale * a, scale * (xx * zz - xz * xz), scale * (xx * yy - xy * xy),
+        )  # fmt: skip
+        s.inverse[at + 3], s.inverse[at + 4], s.inverse[at + 5] = scale * b, scale * c, scale * (xy * xz - xx * yz)
+
+
 @kernel(parallel_from=THREADED)
 def invert_diagonals(t, q, s, lo, hi):
     """Invert the diagonal blocks by cofactors; those of held vertices become 0."""
     for k in prange(lo, hi):
-        leaf = q.leaf[k]
-        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
-            at = 6 * i
-            xx, yy, zz = s.inverse[at], s.inverse[at + 1], s.inverse[at + 2]
-            xy, xz, yz = s.inverse[at + 3], s.inverse[at + 4], s.inverse[at + 5]
-            a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
-            scale = 0.0 if q.held[i] else 1.0 / (xx * a + xy * b + xz * c)
-            s.inverse[at], s.inverse[at + 1], s.inverse[at + 2] = (
-                scale * a, scale * (xx * zz - xz * xz), scale * (xx * yy - xy * xy),
-            )  # fmt: skip
-            s.inverse[at + 3], s.inverse[at + 4], s.inverse[at + 5] = scale * b, scale * c, scale * (xy * xz - xx * yz)
+        _leaf_inverse(t, q, s, q.leaf[k])

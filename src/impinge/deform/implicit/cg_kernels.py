@@ -17,7 +17,7 @@ from impinge.deform.implicit.assembly_kernels import THREADED
 
 @contracted
 def _leaf_product(t, q, s, leaf):
-    """The product of the rows of a leaf with ``p``; returns p·Ap."""
+    """The product of the rows of a leaf with ``p``, and p·Ap."""
     total = 0.0
     value, column, p = s.value, t.column, s.p
     for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
@@ -39,15 +39,14 @@ def _leaf_product(t, q, s, leaf):
             z += value[k + 6] * u + value[k + 7] * v + value[k + 8] * w
         s.q[at], s.q[at + 1], s.q[at + 2] = x, y, z
         total += px * x + py * y + pz * z
-    return total
+    s.leaf_sum[leaf] = total
 
 
 @kernel(parallel_from=THREADED)
 def multiply(t, q, s, lo, hi):
     """Write q = A p without constraints, and p·q of each leaf."""
     for k in prange(lo, hi):
-        leaf = q.leaf[k]
-        s.leaf_sum[leaf] = _leaf_product(t, q, s, leaf)
+        _leaf_product(t, q, s, q.leaf[k])
 
 
 @compiled
@@ -73,7 +72,7 @@ def _multiply_constraints(q, s, lo, hi):
 
 @contracted
 def _leaf_update(t, s, leaf, alpha):
-    """d += α p, r -= α q, z = D⁻¹ r and Pᵀ r of a leaf; returns r·r and r·D⁻¹r."""
+    """Move d by α p and r by -α q; write z = D⁻¹ r, Pᵀ r, r·r and r·D⁻¹r of a leaf."""
     rr, rz = 0.0, 0.0
     t0, t1, t2, w0, w1, w2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
@@ -96,33 +95,36 @@ def _leaf_update(t, s, leaf, alpha):
     k = 6 * leaf
     s.leaf_mode[k], s.leaf_mode[k + 1], s.leaf_mode[k + 2] = t0, t1, t2
     s.leaf_mode[k + 3], s.leaf_mode[k + 4], s.leaf_mode[k + 5] = w0, w1, w2
-    return rr, rz
+    s.leaf_sum[2 * leaf], s.leaf_sum[2 * leaf + 1] = rr, rz
 
 
 @kernel(parallel_from=THREADED)
 def update(t, q, s, lo, hi, alpha):
     """Move along p, and precondition the new residual, the coarse solution apart."""
     for k in prange(lo, hi):
-        leaf = q.leaf[k]
-        s.leaf_sum[2 * leaf], s.leaf_sum[2 * leaf + 1] = _leaf_update(t, s, leaf, alpha)
+        _leaf_update(t, s, q.leaf[k], alpha)
+
+
+@contracted
+def _leaf_direction(t, q, s, leaf, beta):
+    m = 6 * q.leaf_cluster[leaf]
+    t0, t1, t2, w0, w1, w2 = s.mode[m], s.mode[m + 1], s.mode[m + 2], s.mode[m + 3], s.mode[m + 4], s.mode[m + 5]
+    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+        at = 3 * i
+        if q.held[i]:
+            s.p[at], s.p[at + 1], s.p[at + 2] = 0.0, 0.0, 0.0
+        else:
+            a, b, c = s.arm[at], s.arm[at + 1], s.arm[at + 2]
+            s.p[at] = s.z[at] + t0 + (w1 * c - w2 * b) + beta * s.p[at]
+            s.p[at + 1] = s.z[at + 1] + t1 + (w2 * a - w0 * c) + beta * s.p[at + 1]
+            s.p[at + 2] = s.z[at + 2] + t2 + (w0 * b - w1 * a) + beta * s.p[at + 2]
 
 
 @kernel(parallel_from=THREADED)
 def redirect(t, q, s, lo, hi, beta):
     """Direction p = D⁻¹ r + P y + β p."""
     for k in prange(lo, hi):
-        leaf = q.leaf[k]
-        m = 6 * q.leaf_cluster[leaf]
-        t0, t1, t2, w0, w1, w2 = s.mode[m], s.mode[m + 1], s.mode[m + 2], s.mode[m + 3], s.mode[m + 4], s.mode[m + 5]
-        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
-            at = 3 * i
-            if q.held[i]:
-                s.p[at], s.p[at + 1], s.p[at + 2] = 0.0, 0.0, 0.0
-            else:
-                a, b, c = s.arm[at], s.arm[at + 1], s.arm[at + 2]
-                s.p[at] = s.z[at] + t0 + (w1 * c - w2 * b) + beta * s.p[at]
-                s.p[at + 1] = s.z[at + 1] + t1 + (w2 * a - w0 * c) + beta * s.p[at + 1]
-                s.p[at + 2] = s.z[at + 2] + t2 + (w0 * b - w1 * a) + beta * s.p[at + 2]
+        _leaf_direction(t, q, s, q.leaf[k], beta)
 
 
 multiply_serial, multiply_threaded = multiply.serial, multiply.parallel

@@ -64,49 +64,54 @@ def _add_restricted(c, at, size, b, x, y, z):
         c[at + 5 * size + j] += x * v - y * u
 
 
+@compiled
+def _cluster_rows(t, q, s, island, cluster):
+    first = q.cluster_start[island]
+    base, size = q.coarse_start[island], 6 * (q.cluster_start[island + 1] - first)
+    own = cluster - first
+    row = base + 6 * own * size
+    for k in range(row, row + 6 * size):
+        s.coarse[k] = 0.0
+    same, other = s.product[36 * cluster : 36 * cluster + 18], s.product[36 * cluster + 18 : 36 * cluster + 36]
+    lo, hi = t.leaf_start[q.cluster_leaf[2 * cluster]], t.leaf_start[q.cluster_leaf[2 * cluster + 1]]
+    for i in range(lo, hi):
+        if q.held[i]:
+            continue
+        x, y, z = s.arm[3 * i], s.arm[3 * i + 1], s.arm[3 * i + 2]
+        for k in range(18):
+            same[k] = 0.0
+        d = 6 * i
+        xy, xz, yz = s.diagonal[d + 3], s.diagonal[d + 4], s.diagonal[d + 5]
+        _add_product(same, s.diagonal[d], xy, xz, xy, s.diagonal[d + 1], yz, xz, yz, s.diagonal[d + 2], x, y, z)
+        for e in range(t.row_start[i], t.row_start[i + 1]):
+            j = t.column[e]
+            if q.held[j]:
+                continue
+            at = 9 * e
+            there = q.vertex_cluster[j]
+            if there == cluster:
+                _add_product(
+                    same, s.value[at], s.value[at + 1], s.value[at + 2], s.value[at + 3], s.value[at + 4],
+                    s.value[at + 5], s.value[at + 6], s.value[at + 7], s.value[at + 8],
+                    s.arm[3 * j], s.arm[3 * j + 1], s.arm[3 * j + 2],
+                )  # fmt: skip
+            elif there > cluster:
+                for k in range(18):
+                    other[k] = 0.0
+                _add_product(
+                    other, s.value[at], s.value[at + 1], s.value[at + 2], s.value[at + 3], s.value[at + 4],
+                    s.value[at + 5], s.value[at + 6], s.value[at + 7], s.value[at + 8],
+                    s.arm[3 * j], s.arm[3 * j + 1], s.arm[3 * j + 2],
+                )  # fmt: skip
+                _add_restricted(s.coarse, row + 6 * (there - first), size, other, x, y, z)
+        _add_restricted(s.coarse, row + 6 * own, size, same, x, y, z)
+
+
 @kernel(parallel_from=THREADED)
 def coarse_rows(t, q, s, island):
     """Write rows of the upper half of Pᵀ A P: one owner per cluster."""
-    first = q.cluster_start[island]
-    for cluster in prange(first, q.cluster_start[island + 1]):
-        base, size = q.coarse_start[island], 6 * (q.cluster_start[island + 1] - first)
-        own = cluster - first
-        row = base + 6 * own * size
-        for k in range(row, row + 6 * size):
-            s.coarse[k] = 0.0
-        same, other = s.product[36 * cluster : 36 * cluster + 18], s.product[36 * cluster + 18 : 36 * cluster + 36]
-        lo, hi = t.leaf_start[q.cluster_leaf[2 * cluster]], t.leaf_start[q.cluster_leaf[2 * cluster + 1]]
-        for i in range(lo, hi):
-            if q.held[i]:
-                continue
-            x, y, z = s.arm[3 * i], s.arm[3 * i + 1], s.arm[3 * i + 2]
-            for k in range(18):
-                same[k] = 0.0
-            d = 6 * i
-            xy, xz, yz = s.diagonal[d + 3], s.diagonal[d + 4], s.diagonal[d + 5]
-            _add_product(same, s.diagonal[d], xy, xz, xy, s.diagonal[d + 1], yz, xz, yz, s.diagonal[d + 2], x, y, z)
-            for e in range(t.row_start[i], t.row_start[i + 1]):
-                j = t.column[e]
-                if q.held[j]:
-                    continue
-                at = 9 * e
-                there = q.vertex_cluster[j]
-                if there == cluster:
-                    _add_product(
-                        same, s.value[at], s.value[at + 1], s.value[at + 2], s.value[at + 3], s.value[at + 4],
-                        s.value[at + 5], s.value[at + 6], s.value[at + 7], s.value[at + 8],
-                        s.arm[3 * j], s.arm[3 * j + 1], s.arm[3 * j + 2],
-                    )  # fmt: skip
-                elif there > cluster:
-                    for k in range(18):
-                        other[k] = 0.0
-                    _add_product(
-                        other, s.value[at], s.value[at + 1], s.value[at + 2], s.value[at + 3], s.value[at + 4],
-                        s.value[at + 5], s.value[at + 6], s.value[at + 7], s.value[at + 8],
-                        s.arm[3 * j], s.arm[3 * j + 1], s.arm[3 * j + 2],
-                    )  # fmt: skip
-                    _add_restricted(s.coarse, row + 6 * (there - first), size, other, x, y, z)
-            _add_restricted(s.coarse, row + 6 * own, size, same, x, y, z)
+    for cluster in prange(q.cluster_start[island], q.cluster_start[island + 1]):
+        _cluster_rows(t, q, s, island, cluster)
 
 
 @compiled
@@ -149,10 +154,10 @@ def add_constraint_modes(q, s, island, lo, hi):
 
 @compiled
 def _appears(q, lo, hi, cluster):
+    found = False
     for e in range(lo, hi):
-        if q.vertex_cluster[q.row_vertex[e]] == cluster:
-            return True
-    return False
+        found = found or q.vertex_cluster[q.row_vertex[e]] == cluster
+    return found
 
 
 @contracted

@@ -9,8 +9,8 @@ a the external acceleration; the velocity is then (x - x0) / h.
            energies differ by rounding, the slope decides instead. Held vertices jump in the first step, whose
            energy cannot be compared.
 4. Stop    if the estimated error of velocities, √(r·B r / Σ m) with the residual r and the preconditioner B, is at most
-           ``tolerance`` times the velocity that forces change in a step, or that of the internal motion; or after a
-           number of steps, reported as not converged.
+           ``tolerance`` times the velocity that forces change in a step, or that of the internal motion, or if it
+           is what rounding of positions causes; or after a number of steps, reported as not converged.
 5. Finish  Free bodies get the exact linear momentum. Their velocities get the rotation ω × d that restores the angular
            momentum, which backward Euler loses by h Σ v × m v0; scaled down where energy would exceed that of the
            start plus the work of external forces. The implicit midpoint rule is a step of half the length whose
@@ -30,6 +30,8 @@ ARMIJO = 1e-4
 """Share of the decrease predicted by the slope that a step must reach."""
 ROUNDING = 1e-12
 """Energies that differ by less, relative, are equal."""
+EPSILON = 4.0 * 2.0**-52
+"""Rounding of positions, relative to the largest."""
 SLOPE = 0.5
 """Where energies are equal, the slope must shrink to this share."""
 MOST_HALVINGS = 30
@@ -130,6 +132,18 @@ def _velocity_scale(t, q, s, island):
 
 
 @compiled
+def _rounding(t, q, s, island):
+    """√(r·B r) and the change of energy that rounded positions cause: ε |x| √tr(D) and ε |x|² tr(D), D the diagonal."""
+    trace, far = 0.0, 0.0
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+            trace += s.diagonal[6 * i] + s.diagonal[6 * i + 1] + s.diagonal[6 * i + 2]
+            far = max(far, abs(s.x[3 * i]), abs(s.x[3 * i + 1]), abs(s.x[3 * i + 2]))
+    return EPSILON * far * math.sqrt(trace), EPSILON * far * far * trace
+
+
+@compiled
 def _set_residual(t, q, s, island, start):
     """Choose d and p = d, r = -gradient: ``start`` 0: d = 0; 1: h v0; 2: x̂ - x0; 3: motion of held vertices alone.
 
@@ -142,9 +156,7 @@ def _set_residual(t, q, s, island, start):
         for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
             for at in range(3 * i, 3 * i + 3):
                 d = 0.0
-                if start > 0 and q.held[i]:
-                    d = h * s.v0[at]
-                elif start == 1:
+                if start == 1 or (start > 0 and q.held[i]):
                     d = h * s.v0[at]
                 elif start == 2:
                     d = s.target[at] - s.x0[at]
@@ -226,7 +238,7 @@ def _move(t, q, s, island, fraction):
 
 
 @compiled
-def _search(threaded, t, q, s, island, energy, free):
+def _search(threaded, t, q, s, island, energy, noise, free):
     """Move along d; returns the fraction, 0 if no step lowers the energy, and the new energy."""
     slope = _slope(t, q, s, island)
     _keep_base(t, q, s, island)
@@ -238,7 +250,7 @@ def _search(threaded, t, q, s, island, energy, free):
             return 1.0, new
         if new <= energy + ARMIJO * fraction * slope:
             return fraction, new
-        if new <= energy + ROUNDING * abs(energy) and abs(_slope(t, q, s, island)) <= SLOPE * abs(slope):
+        if new <= energy + max(ROUNDING * abs(energy), noise) and abs(_slope(t, q, s, island)) <= SLOPE * abs(slope):
             return fraction, new
         fraction *= 0.5
     _move(t, q, s, island, 0.0)
@@ -275,14 +287,15 @@ def solve_island(threaded, t, q, s, island):
         _assemble(threaded, t, q, s, island)
         if steps == 0:
             scale = max(scale, _error_of(threaded, t, q, s, island, False))
+        least, noise = _rounding(t, q, s, island)
         count, relative = _direction(threaded, t, q, s, island, steps == 0)
         iterations, left = iterations + count, max(left, relative)
         free = steps > 0 or not q.moving[island]
-        fraction, energy = _search(threaded, t, q, s, island, energy, free)
+        fraction, energy = _search(threaded, t, q, s, island, energy, noise, free)
         steps += 1
         shortest = min(shortest, fraction)
         error = _error_of(threaded, t, q, s, island, True)
-        converged = error <= tolerance * scale
+        converged = error <= max(tolerance * scale, least)
         if converged or fraction == 0.0:
             break
         if steps < most:
