@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.budget import QUEUE_LIMIT
-from impinge.checks import Bools, Cancel, as_flag, shown
+from impinge.checks import Bools, Cancel, as_choice, as_flag, shown
 from impinge.detect.common.pair_query import PairOptions, QueryBody
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import BodyLike, SurfaceLike, as_surface
@@ -428,6 +428,7 @@ def points_inside(
         from impinge.detect.layered_depth.points import points_inside_sampled
 
         return points_inside_sampled(a, points, resolution, options, rule=rule, device=device)
+    rule, device = as_choice(rule, "rule", ("winding", "parity")), as_choice(device, "device", ("cpu", "cuda"))
     if (rule, device) != ("winding", "cpu"):
         raise OptionError(
             f"rule is {rule!r} and device {device!r}, but exact answers go by winding, on the CPU; pass a resolution"

@@ -79,6 +79,13 @@ class Cloth(SoftBody):
         if fixed is not None:
             self.fix(fixed)
 
+    @classmethod
+    def from_surface(cls, surface: SurfaceLike, **options: NoReturn) -> NoReturn:  # type: ignore[override]  # noqa: ARG003
+        """Refuse: a cloth is the surface itself, without tets."""
+        raise OptionError(
+            "a cloth has no tets to be made from a surface; call Cloth(surface), or SoftBody.from_surface"
+        )
+
     def save(self, path: str | os.PathLike[str]) -> NoReturn:  # noqa: ARG002
         """Refuse: files hold soft bodies with tets."""
         raise OptionError("a cloth cannot be saved by itself; Simulation.save keeps its state")

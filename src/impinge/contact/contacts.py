@@ -29,7 +29,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from impinge.checks import NONE, Bools, Floats, Ints, check_type
 from impinge.contact import contacts_kernels as kernels
 from impinge.contact.volume_gradient import VolumeGradient
-from impinge.detect.common.results import Kind, Result, TrianglePairs, VertexContacts
+from impinge.detect.common.results import Kind, Result, TrianglePairs, VertexContacts, select
 from impinge.detect.proximity.intersection_curves_kernels import cross_pairs
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.errors import OptionError
@@ -115,7 +115,7 @@ class Contacts(Result):
     def rows(self, which: Integers | Bools | Sequence[int] | slice) -> Contacts:
         """A selection of the contacts, by row numbers or mask."""
         columns = ("body_a", "body_b", "point", "normal", "depth", "feature_a", "feature_b", "id", "kind")
-        return replace(self, **{name: getattr(self, name)[which] for name in columns})
+        return select(self, columns, which)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the result without the bodies."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import impinge
-from impinge.checks import as_whole
+from impinge.checks import as_whole, check_callable
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.detect.common.relation import relation_of
@@ -113,6 +113,7 @@ def map_pairs(
     """
     parquet()
     as_whole(resolution, "resolution", most=4096)
+    check_callable(progress, "progress")
     listed = parts_of(parts)
     digest = hashlib.sha256(f"{resolution} {listed.digest()}".encode()).hexdigest()[:32]
     description = {

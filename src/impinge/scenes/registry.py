@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from impinge.checks import Floats
+from impinge.checks import Floats, shown
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
 from impinge.mesh import shapes
@@ -99,15 +99,15 @@ _SCENES: dict[str, Scene] = {}
 def names(tag: str | None = None) -> tuple[str, ...]:
     """Names of all scenes, or of those with a tag, in the order of this file."""
     known = {each for scene in _SCENES.values() for each in scene.tags}
-    if tag is not None and tag not in known:
-        raise OptionError(f"there is no tag {tag!r}; {suggest(tag, known)}")
+    if tag is not None and not (isinstance(tag, str) and tag in known):
+        raise OptionError(f"there is no tag {shown(tag)}; {suggest(shown(tag), known)}")
     return tuple(name for name, scene in _SCENES.items() if tag is None or tag in scene.tags)
 
 
 def get(name: str) -> Scene:
     """The scene of that name, with its own bodies."""
-    if name not in _SCENES:
-        raise OptionError(f"there is no scene {name!r}; {suggest(name, _SCENES)}")
+    if not isinstance(name, str) or name not in _SCENES:
+        raise OptionError(f"there is no scene {shown(name)}; {suggest(shown(name), _SCENES)}")
     return replace(_SCENES[name])
 
 
