@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Floats, Ints, as_choice, as_path, as_positions
+from impinge.checks import Floats, Ints, as_choice, as_path, as_positions, shown
 from impinge.errors import ImpingeError, MeshError, OptionError
 from impinge.io.files import read_mesh
 from impinge.io.sequence import FrameReader, frame_files, read_archive
@@ -165,6 +165,8 @@ def frames_of(source: Any, *, name: str = "frames") -> Frames:
             names = [f"{path.name}[{row}]" for row in range(count)]
             return Frames(names, [replace(archive, row=row) for row in range(count)])
         source = frame_files(path, str(source))
+    if isinstance(source, np.ndarray) and source.ndim == 0:
+        raise OptionError(f"{name} is {shown(source)}, expected positions (frames, vertices, 3)")
     if not isinstance(source, Sequence | np.ndarray):
         raise OptionError(
             f"{name} is a {type(source).__name__}; expected a pattern like 'frames/*.ply', a folder, an npz archive, "

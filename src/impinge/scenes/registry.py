@@ -51,7 +51,7 @@ class Scene:
 
     pairs                 number of intersecting pairs of surface triangles
     kinds                 number of "crossing", "touching" and "coplanar" pairs, by name if any
-    relation              "disjoint", "touching", "crossing", "a in b" or "b in a"
+    relation              "disjoint", "touching", "overlapping", "crossing", "a in b" or "b in a"
     overlap_volume        volume of the intersection
     penetrating_vertices  number of vertices of either tet mesh in the other
     """
@@ -196,7 +196,7 @@ _add(
 _add(
     "boxes_overlapping_by_half", "Two unit boxes overlap by half an edge in each direction.",
     lambda: (shapes.box(center=(0.5, 0.5, 0.5)), shapes.box(center=(1, 1, 1))),
-    "small degenerate", pairs=18, kinds={"crossing": 6, "touching": 12}, relation="crossing", overlap_volume=0.125,
+    "small degenerate", pairs=18, kinds={"crossing": 6, "touching": 12}, relation="overlapping", overlap_volume=0.125,
 )  # fmt: skip
 _add(
     "nested_spheres", "A small sphere is inside a large one without contact.",
@@ -230,11 +230,12 @@ def _poked_tet() -> tuple[TetMesh, TetMesh]:
 
 _add(
     "crossed_tets", "Two tetrahedra cross edge against edge, and no vertex of one is in the other.", _crossed_tets,
-    "small tets", pairs=4, kinds={"crossing": 4}, relation="crossing", overlap_volume=4 / 27, penetrating_vertices=0,
+    "small tets", pairs=4, kinds={"crossing": 4}, relation="overlapping", overlap_volume=4 / 27, penetrating_vertices=0,
 )  # fmt: skip
 _add(
     "poked_tet", "A vertex of one tetrahedron passes through a face of another.", _poked_tet,
-    "small tets", pairs=3, kinds={"crossing": 3}, relation="crossing", overlap_volume=72 / 49, penetrating_vertices=1,
+    "small tets", pairs=3, kinds={"crossing": 3}, relation="overlapping", overlap_volume=72 / 49,
+    penetrating_vertices=1,
 )  # fmt: skip
 
 

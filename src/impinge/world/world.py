@@ -461,8 +461,8 @@ class World:
                 if self_collision:
                     tets = sum(isinstance(body, TetMesh) for body in search.bodies)
                     why += f"; {tets} tet meshes report self-penetration depth, {len(search.bodies) - tets} curves"
-                if chosen == "vertices" and is_limited:
-                    chosen, why = choose_within_budget(search.costs(pairs), budget_ms, max_tests) or (chosen, why)
+                if chosen == "vertices" and budget is not None:
+                    chosen, why = choose_within_budget(search.costs(pairs), budget) or (chosen, why)
             found = search.find(chosen, pairs, budget, stats, ahead)
             stages.done("search")
             # Pairs to be put first next time: those that came first now, in that order, then the others, sorted.

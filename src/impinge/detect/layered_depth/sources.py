@@ -66,7 +66,7 @@ class Sphere:
 
     def __post_init__(self) -> None:
         _check_point("center of a Sphere", self.center)
-        as_number(self.radius, "radius of a Sphere", "a finite number above 0", above=0.0, below=np.inf)
+        as_number(self.radius, "radius of a Sphere", "a number above 0 and below 1e150", above=0.0, below=1e150)
 
     @property
     def bounds(self) -> Floats:
