@@ -1,3 +1,4 @@
+# ruff: noqa: PLW0108 - each entry makes a new value
 """Hostile arguments for every public callable, run in child processes with limits.
 
 1. Targets  ``impinge.__all__`` and the public methods and options of its classes, by introspection. ``VALID`` and
@@ -7,7 +8,8 @@
             generators, objects whose methods raise, and damaged copies of the valid argument.
 3. Verdict  A call may return, or raise ``ImpingeError``. Anything else is a finding, and so is a return where a flag
             got what is neither True nor False, or a word an array.
-4. Limits   Each case has ``CPU_SECONDS`` of processor time, each child ``MEMORY`` bytes of data. A child that dies ends with a finding for its case; the next child goes on behind it.
+4. Limits   Each case has ``CPU_SECONDS`` of processor time, each child ``MEMORY`` bytes of data. A child that dies ends
+            with a finding for its case; the next child goes on behind it.
 
 ``python tests/fuzz/hostile_calls.py SEED FIRST LAST`` runs cases and prints a line for each finding.
 """
@@ -83,7 +85,7 @@ def _hierarchy() -> impinge.SphereHierarchy:
 @functools.cache
 def _files() -> Path:
     """A folder with a mesh, a sequence and a scene."""
-    folder = Path(tempfile.mkdtemp(prefix="hostile", dir=os.getcwd()))
+    folder = Path(tempfile.mkdtemp(prefix="hostile", dir=Path.cwd()))
     impinge.save(_box(), folder / "box.ply")
     (folder / "frames").mkdir()
     for k in range(2):
@@ -105,28 +107,81 @@ def _points() -> np.ndarray:
 
 
 VALID: dict[str, Callable[[], Any]] = {
-    "a": _box, "b": _other, "surface": _box, "mesh": _box, "body": _box, "coarse": _tets, "world": _soft_world,
-    "bodies": lambda: [_tets(), _tets()], "parts": lambda: [_box(), _other()],
-    "points": _points, "positions": _points, "margin": lambda: 0.1, "direction": lambda: (1.0, 0.0, 0.0),
-    "vertices": lambda: np.array(_box().vertices), "faces": lambda: np.array(_box().faces),
-    "tets": lambda: np.array(_tets().tets), "ids": lambda: [0], "material": lambda: "rubber",
-    "rest": lambda: np.array(_tets().vertices), "coarse_rest": lambda: np.array(_tets().vertices),
-    "dense_rest": lambda: np.array(_box().vertices), "surface_vertex_ids": lambda: np.arange(8),
-    "x": lambda: np.array(_tets().vertices), "v": lambda: np.zeros((8, 3)),
-    "matrix": lambda: np.eye(4), "transforms": lambda: np.eye(4)[None].repeat(2, axis=0),
-    "path": lambda: _files() / "box.ply", "source": lambda: str(_files() / "frames" / "*.ply"),
-    "found": lambda: impinge.triangle_pairs(_box(), _other()), "level": lambda: 0, "node": lambda: 0, "edge": lambda: 0.5,
-    "dt": lambda: 1e-3, "duration": lambda: 1e-3, "seconds": lambda: 0.02, "name": lambda: "a", "stiffness": lambda: 10.0,
-    "count": lambda: 2, "axis": lambda: 2, "u": lambda: np.linspace(-1.0, 1.0, 4), "i": lambda: 0, "loop": lambda: 0,
-    "which": lambda: [0], "velocities": lambda: np.zeros((1, 3)), "gravity": lambda: (0.0, 0.0, -9.81),
-    "forces": lambda: None, "budget_ms": lambda: 1.0, "trees": lambda: [impinge.SphereTree(_box(), _other())],
-    "center": lambda: (0.0, 0.0, 0.0), "radius": lambda: 1.0, "heights": lambda: np.zeros((3, 3)),
-    "corner": lambda: (-1.0, -1.0, -1.0), "cell": lambda: 1.0, "nx": lambda: 2, "ny": lambda: 2, "nz": lambda: 2, "nu": lambda: 6,
-    "nv": lambda: 4, "subdivisions": lambda: 1, "youngs_modulus": lambda: 1e5, "poisson_ratio": lambda: 0.3,
-    "density": lambda: 1000.0, "motion": lambda: lambda t: np.array(_other().vertices), "damping": lambda: 1.0,
-    "n_r": lambda: 1, "n_theta": lambda: 4, "n_z": lambda: 2, "p": lambda: 2, "q": lambda: 3, "rings": lambda: 12,
-    "sides": lambda: 4, "rate": lambda: 30.0, "transform_b": lambda: None, "frames": lambda: str(_files() / "frames" / "*.ply"),
-}  # fmt: skip
+    "a": _box,
+    "b": _other,
+    "surface": _box,
+    "mesh": _box,
+    "body": _box,
+    "coarse": _tets,
+    "world": _soft_world,
+    "bodies": lambda: [_tets(), _tets()],
+    "parts": lambda: [_box(), _other()],
+    "points": _points,
+    "positions": _points,
+    "margin": lambda: 0.1,
+    "direction": lambda: (1.0, 0.0, 0.0),
+    "vertices": lambda: np.array(_box().vertices),
+    "faces": lambda: np.array(_box().faces),
+    "tets": lambda: np.array(_tets().tets),
+    "ids": lambda: [0],
+    "material": lambda: "rubber",
+    "rest": lambda: np.array(_tets().vertices),
+    "coarse_rest": lambda: np.array(_tets().vertices),
+    "dense_rest": lambda: np.array(_box().vertices),
+    "surface_vertex_ids": lambda: np.arange(8),
+    "x": lambda: np.array(_tets().vertices),
+    "v": lambda: np.zeros((8, 3)),
+    "matrix": lambda: np.eye(4),
+    "transforms": lambda: np.eye(4)[None].repeat(2, axis=0),
+    "path": lambda: _files() / "box.ply",
+    "source": lambda: str(_files() / "frames" / "*.ply"),
+    "found": lambda: impinge.triangle_pairs(_box(), _other()),
+    "level": lambda: 0,
+    "node": lambda: 0,
+    "edge": lambda: 0.5,
+    "dt": lambda: 1e-3,
+    "duration": lambda: 1e-3,
+    "seconds": lambda: 0.02,
+    "name": lambda: "a",
+    "stiffness": lambda: 10.0,
+    "count": lambda: 2,
+    "axis": lambda: 2,
+    "u": lambda: np.linspace(-1.0, 1.0, 4),
+    "i": lambda: 0,
+    "loop": lambda: 0,
+    "which": lambda: [0],
+    "velocities": lambda: np.zeros((1, 3)),
+    "gravity": lambda: (0.0, 0.0, -9.81),
+    "forces": lambda: None,
+    "budget_ms": lambda: 1.0,
+    "trees": lambda: [impinge.SphereTree(_box(), _other())],
+    "center": lambda: (0.0, 0.0, 0.0),
+    "radius": lambda: 1.0,
+    "heights": lambda: np.zeros((3, 3)),
+    "corner": lambda: (-1.0, -1.0, -1.0),
+    "cell": lambda: 1.0,
+    "nx": lambda: 2,
+    "ny": lambda: 2,
+    "nz": lambda: 2,
+    "nu": lambda: 6,
+    "nv": lambda: 4,
+    "subdivisions": lambda: 1,
+    "youngs_modulus": lambda: 1e5,
+    "poisson_ratio": lambda: 0.3,
+    "density": lambda: 1000.0,
+    "motion": lambda: lambda _: np.array(_other().vertices),
+    "damping": lambda: 1.0,
+    "n_r": lambda: 1,
+    "n_theta": lambda: 4,
+    "n_z": lambda: 2,
+    "p": lambda: 2,
+    "q": lambda: 3,
+    "rings": lambda: 12,
+    "sides": lambda: 4,
+    "rate": lambda: 30.0,
+    "transform_b": lambda: None,
+    "frames": lambda: str(_files() / "frames" / "*.ply"),
+}
 """Valid arguments by the name of the parameter; for parameters without a default, and to damage."""
 
 OVERRIDES: dict[tuple[str, str], Callable[[], Any]] = {
@@ -161,8 +216,10 @@ OVERRIDES: dict[tuple[str, str], Callable[[], Any]] = {
     ("SoftBody.steered_by", "coarse"): lambda: np.array(_tets().vertices),
     ("SoftBody.driven", "coarse"): lambda: np.array(_tets().vertices),
     ("Simulation.dt=", "value"): lambda: 1e-3,
-    ("World.ignore", "a"): lambda: "a", ("World.ignore", "b"): lambda: "b",
-    ("World.ignores", "a"): lambda: "a", ("World.ignores", "b"): lambda: "b",
+    ("World.ignore", "a"): lambda: "a",
+    ("World.ignore", "b"): lambda: "b",
+    ("World.ignores", "a"): lambda: "a",
+    ("World.ignores", "b"): lambda: "b",
     ("World.update", "vertices"): lambda: np.concatenate([_box().vertices, _other().vertices]),
     ("World.add", "name"): lambda: "c",
     ("Sphere.crossings", "v"): lambda: np.linspace(-1.0, 1.0, 4),
@@ -173,8 +230,9 @@ OVERRIDES: dict[tuple[str, str], Callable[[], Any]] = {
     ("RigidLinks.steer", "coarse"): lambda: np.array(_tets().vertices),
     ("GreenStrain.step_within", "stiffness"): lambda: 1.0,
     ("scenes.get", "name"): lambda: "crossed_tets",
-    ("build_spheres", "levels"): lambda: 1, ("build_spheres", "samples"): lambda: 50,
-}  # fmt: skip
+    ("build_spheres", "levels"): lambda: 1,
+    ("build_spheres", "samples"): lambda: 50,
+}
 """Valid arguments of one callable: (name, parameter)."""
 
 
@@ -183,7 +241,8 @@ def _pairs() -> impinge.TrianglePairs:
 
 
 RECEIVERS: dict[str, Callable[[], Any]] = {
-    "Cloth": lambda: impinge.Cloth(impinge.shapes.cloth_grid(2, 2)), "SoftBody": _soft,
+    "Cloth": lambda: impinge.Cloth(impinge.shapes.cloth_grid(2, 2)),
+    "SoftBody": _soft,
     "Contacts": lambda: impinge.contacts_from_pairs(_pairs()),
     "VolumeGradient": lambda: impinge.volume_gradient(_box(), _other(), resolution=8),
     "VolumeGradients": lambda: impinge.VolumeGradients(_box(), _other(), resolution=8),
@@ -191,30 +250,45 @@ RECEIVERS: dict[str, Callable[[], Any]] = {
     "Corotated": lambda: impinge.Corotated(_tets().vertices, _tets().tets, "rubber"),
     "GreenStrain": lambda: impinge.GreenStrain(_tets().vertices, _tets().tets, "rubber"),
     "RigidLinks": lambda: impinge.RigidLinks(_tets().vertices, np.arange(8), _box().vertices),
-    "BoxTree": lambda: impinge.BoxTree(_box(), _other()), "BreadthFirst": lambda: impinge.BreadthFirst(_box(), _other()),
-    "BruteForce": lambda: impinge.BruteForce(_box(), _other()), "GjkCut": lambda: impinge.GjkCut(_box(), _other()),
+    "BoxTree": lambda: impinge.BoxTree(_box(), _other()),
+    "BreadthFirst": lambda: impinge.BreadthFirst(_box(), _other()),
+    "BruteForce": lambda: impinge.BruteForce(_box(), _other()),
+    "GjkCut": lambda: impinge.GjkCut(_box(), _other()),
     "ClosestPoints": lambda: impinge.closest_points(_box(), _points()),
     "Curves": lambda: impinge.intersection_curves(_box(), _other()),
-    "Distance": lambda: impinge.distance(_box(), _other()), "EdgeCrossings": lambda: impinge.edge_crossings(_box(), _other()),
+    "Distance": lambda: impinge.distance(_box(), _other()),
+    "EdgeCrossings": lambda: impinge.edge_crossings(_box(), _other()),
     "HullDistance": lambda: impinge.hull_distance(_box(), _other()),
     "Proximity": lambda: impinge.proximity(_box(), _other(), margin=0.1),
     "EdgeContacts": lambda: impinge.penetrating_vertices([_box(), _other()], edges=True).edges,
-    "TrianglePairs": _pairs, "VertexContacts": lambda: impinge.penetrating_vertices([_box(), _other()], depth=True),
+    "TrianglePairs": _pairs,
+    "VertexContacts": lambda: impinge.penetrating_vertices([_box(), _other()], depth=True),
     "LayeredDepth": lambda: impinge.LayeredDepth(_box(), _other(), resolution=8),
     "HeightField": lambda: impinge.HeightField(np.zeros((3, 3)), (-1.0, -1.0, -1.0), 1.0),
     "Sphere": lambda: impinge.Sphere((0.0, 0.0, 0.0), 1.0),
     "VolumeOverlap": lambda: impinge.overlap_volume(_box(), _other(), resolution=8),
     "SpatialHash": lambda: impinge.SpatialHash([_tets(), _tets()]),
     "SphereContacts": lambda: impinge.sphere_contacts(_box(), _other()),
-    "SphereTree": lambda: impinge.SphereTree(_box(), _other()), "SphereHierarchy": _hierarchy,
-    "Sequence": lambda: impinge.Sequence(str(_files() / "frames" / "*.ply")), "TetMesh": _tets, "TriMesh": _box,
-    "ValidationReport": lambda: impinge.validate(_box()), "Report": lambda: impinge.check(_box(), _other()),
+    "SphereTree": lambda: impinge.SphereTree(_box(), _other()),
+    "SphereHierarchy": _hierarchy,
+    "Sequence": lambda: impinge.Sequence(str(_files() / "frames" / "*.ply")),
+    "TetMesh": _tets,
+    "TriMesh": _box,
+    "ValidationReport": lambda: impinge.validate(_box()),
+    "Report": lambda: impinge.check(_box(), _other()),
     "SceneFile": lambda: impinge.read_scene(_files() / "scene.toml"),
-    "Particles": lambda: impinge.Particles(_points()), "Simulation": lambda: impinge.Simulation(_soft_world()),
-    "World": _world, "WorldPairs": lambda: _world().pairs(), "Penalty": lambda: None, "FrameReport": lambda: None,
-    "Material": lambda: impinge.Material(1e5, 0.3, 1000.0), "ContactKind": lambda: None, "Kind": lambda: None,
-    "Changes": lambda: None, "Crossings": lambda: None,
-}  # fmt: skip
+    "Particles": lambda: impinge.Particles(_points()),
+    "Simulation": lambda: impinge.Simulation(_soft_world()),
+    "World": _world,
+    "WorldPairs": lambda: _world().pairs(),
+    "Penalty": lambda: None,
+    "FrameReport": lambda: None,
+    "Material": lambda: impinge.Material(1e5, 0.3, 1000.0),
+    "ContactKind": lambda: None,
+    "Kind": lambda: None,
+    "Changes": lambda: None,
+    "Crossings": lambda: None,
+}
 """Objects whose methods are called, by class."""
 
 LEFT_OUT = {
@@ -344,29 +418,99 @@ class Liar(list):  # type: ignore[type-arg]
 
 
 HOSTILE: tuple[Callable[[], Any], ...] = (
-    lambda: None, lambda: float("nan"), lambda: float("inf"), lambda: -float("inf"), lambda: 1e300, lambda: -1e300,
-    lambda: 5e-324, lambda: -1, lambda: 0, lambda: 1, lambda: 2**31, lambda: 2**63, lambda: -(2**63), lambda: 10**400,
-    lambda: 0.5, lambda: 1j, lambda: True, lambda: False, lambda: np.bool_(True), lambda: np.float32("nan"),
-    lambda: np.int64(-1), lambda: "", lambda: "x", lambda: "no", lambda: "a\0b", lambda: "x" * 5000, lambda: b"x",
-    lambda: np.str_("x"), lambda: Path("/nonexistent/x.ply"), lambda: Path(), list, lambda: (), dict,
-    lambda: {"x": 1}, lambda: set(), lambda: object(), lambda: int, lambda: print, lambda: (k for k in range(3)),
-    lambda: iter(()), lambda: [[1, 2, 3], [4, 5]], lambda: [None, None], lambda: [[0, 1, "x"]], lambda: ["x", "y"],
-    lambda: Trap(), lambda: Liar([1.0]), lambda: range(3), lambda: slice(None), lambda: Ellipsis,
-    lambda: np.zeros(0), lambda: np.zeros((0, 3)), lambda: np.zeros((3, 0)), lambda: np.zeros((2, 2)),
-    lambda: np.zeros((2, 3, 3)), lambda: np.array(1.0), lambda: np.array("x"), lambda: np.array([True, False]),
-    lambda: np.array(["raise", "x"]), lambda: np.full((8, 3), np.nan), lambda: np.full((8, 3), 1e300),
-    lambda: np.full((8, 3), -1), lambda: np.full((12, 3), 2**40), lambda: np.zeros((8, 3), dtype=complex),
-    lambda: np.zeros((8, 3), dtype=object), lambda: np.ma.masked_all((8, 3)), lambda: np.ma.masked_all(3),
-    lambda: np.zeros(3, dtype="datetime64[s]"), lambda: np.zeros(3, dtype=[("x", "f8")]), lambda: np.zeros((8, 3), dtype="S1"),
-    lambda: np.arange(24.0).reshape(8, 3)[::-1], lambda: np.broadcast_to(np.float64(0.0), (8, 3)),
-    lambda: np.zeros((8, 3), dtype=np.float16), lambda: np.asfortranarray(np.zeros((8, 3))), lambda: memoryview(b"abcdef"),
-    lambda: np.eye(4) * np.nan, lambda: np.eye(4) * 1e300, lambda: [np.eye(4), None], lambda: np.zeros((4, 4)),
-    lambda: _box(), lambda: _tets(), lambda: impinge.TriMesh(np.zeros((0, 3)), np.zeros((0, 3), int)),
-    lambda: impinge.TriMesh(np.full((3, 3), 1e300), [[0, 1, 2]]), lambda: impinge.TriMesh(np.zeros((3, 3)), [[0, 1, 2]]),
-    lambda: (np.full((8, 3), np.nan), _box().faces), lambda: (_box().vertices * 1e300, _box().faces),
-    lambda: (_box().vertices * 1e-300, _box().faces), lambda: _not_finite(_box()), lambda: _not_finite(_tets()),
-    lambda: threading.Event(), lambda: impinge.World(), lambda: _pairs(), lambda: impinge.Sphere((0.0, 0.0, 0.0), 1e300),
-)  # fmt: skip
+    lambda: None,
+    lambda: float("nan"),
+    lambda: float("inf"),
+    lambda: -float("inf"),
+    lambda: 1e300,
+    lambda: -1e300,
+    lambda: 5e-324,
+    lambda: -1,
+    lambda: 0,
+    lambda: 1,
+    lambda: 2**31,
+    lambda: 2**63,
+    lambda: -(2**63),
+    lambda: 10**400,
+    lambda: 0.5,
+    lambda: 1j,
+    lambda: True,
+    lambda: False,
+    lambda: np.bool_(True),
+    lambda: np.float32("nan"),
+    lambda: np.int64(-1),
+    lambda: "",
+    lambda: "x",
+    lambda: "no",
+    lambda: "a\0b",
+    lambda: "x" * 5000,
+    lambda: b"x",
+    lambda: np.str_("x"),
+    lambda: Path("/nonexistent/x.ply"),
+    lambda: Path(),
+    list,
+    lambda: (),
+    dict,
+    lambda: {"x": 1},
+    lambda: set(),
+    lambda: object(),
+    lambda: type,
+    lambda: print,
+    lambda: (k for k in range(3)),
+    lambda: iter(()),
+    lambda: [[1, 2, 3], [4, 5]],
+    lambda: [None, None],
+    lambda: [[0, 1, "x"]],
+    lambda: ["x", "y"],
+    lambda: Trap(),
+    lambda: Liar([1.0]),
+    lambda: range(3),
+    lambda: slice(None),
+    lambda: Ellipsis,
+    lambda: np.zeros(0),
+    lambda: np.zeros((0, 3)),
+    lambda: np.zeros((3, 0)),
+    lambda: np.zeros((2, 2)),
+    lambda: np.zeros((2, 3, 3)),
+    lambda: np.array(1.0),
+    lambda: np.array("x"),
+    lambda: np.array([True, False]),
+    lambda: np.array(["raise", "x"]),
+    lambda: np.full((8, 3), np.nan),
+    lambda: np.full((8, 3), 1e300),
+    lambda: np.full((8, 3), -1),
+    lambda: np.full((12, 3), 2**40),
+    lambda: np.zeros((8, 3), dtype=complex),
+    lambda: np.zeros((8, 3), dtype=object),
+    lambda: np.ma.masked_all((8, 3)),
+    lambda: np.ma.masked_all(3),
+    lambda: np.zeros(3, dtype="datetime64[s]"),
+    lambda: np.zeros(3, dtype=[("x", "f8")]),
+    lambda: np.zeros((8, 3), dtype="S1"),
+    lambda: np.arange(24.0).reshape(8, 3)[::-1],
+    lambda: np.broadcast_to(np.float64(0.0), (8, 3)),
+    lambda: np.zeros((8, 3), dtype=np.float16),
+    lambda: np.asfortranarray(np.zeros((8, 3))),
+    lambda: memoryview(b"abcdef"),
+    lambda: np.eye(4) * np.nan,
+    lambda: np.eye(4) * 1e300,
+    lambda: [np.eye(4), None],
+    lambda: np.zeros((4, 4)),
+    lambda: _box(),
+    lambda: _tets(),
+    lambda: impinge.TriMesh(np.zeros((0, 3)), np.zeros((0, 3), int)),
+    lambda: impinge.TriMesh(np.full((3, 3), 1e300), [[0, 1, 2]]),
+    lambda: impinge.TriMesh(np.zeros((3, 3)), [[0, 1, 2]]),
+    lambda: (np.full((8, 3), np.nan), _box().faces),
+    lambda: (_box().vertices * 1e300, _box().faces),
+    lambda: (_box().vertices * 1e-300, _box().faces),
+    lambda: _not_finite(_box()),
+    lambda: _not_finite(_tets()),
+    lambda: threading.Event(),
+    lambda: impinge.World(),
+    lambda: _pairs(),
+    lambda: impinge.Sphere((0.0, 0.0, 0.0), 1e149),
+)
 
 
 def _not_finite(body: Any) -> Any:
@@ -378,13 +522,33 @@ def _not_finite(body: Any) -> Any:
 
 
 DAMAGE: tuple[Callable[[np.ndarray], Any], ...] = (
-    lambda x: x * 1e300, lambda x: x * 1e-300, lambda x: x[:0], lambda x: x[:-1], lambda x: np.concatenate([x, x]),
-    lambda x: x.T, lambda x: x[::-1], lambda x: x.astype(object), lambda x: x.astype(complex), lambda x: x.astype("S8"),
-    lambda x: np.ma.array(x, mask=np.ones(x.shape, dtype=bool)), lambda x: x.astype(np.float32), lambda x: x.astype(bool),
-    lambda x: np.full(x.shape, np.nan), lambda x: np.zeros(x.shape), lambda x: x + 2.0**40, lambda x: -1 - x, lambda x: x[None],
-    lambda x: x.tolist(), lambda x: iter(x), lambda x: np.broadcast_to(x[:1], x.shape), lambda x: _with_one(x, np.nan),
-    lambda x: _with_one(x, np.inf), lambda x: _with_one(x, -1), lambda x: _with_one(x, 1e308), lambda x: _with_one(x, 2**31),
-)  # fmt: skip
+    lambda x: x * 1e300,
+    lambda x: x * 1e-300,
+    lambda x: x[:0],
+    lambda x: x[:-1],
+    lambda x: np.concatenate([x, x]),
+    lambda x: x.T,
+    lambda x: x[::-1],
+    lambda x: x.astype(object),
+    lambda x: x.astype(complex),
+    lambda x: x.astype("S8"),
+    lambda x: np.ma.array(x, mask=np.ones(x.shape, dtype=bool)),
+    lambda x: x.astype(np.float32),
+    lambda x: x.astype(bool),
+    lambda x: np.full(x.shape, np.nan),
+    lambda x: np.zeros(x.shape),
+    lambda x: x + 2.0**40,
+    lambda x: -1 - x,
+    lambda x: x[None],
+    lambda x: x.tolist(),
+    lambda x: iter(x),
+    lambda x: np.broadcast_to(x[:1], x.shape),
+    lambda x: _with_one(x, np.nan),
+    lambda x: _with_one(x, np.inf),
+    lambda x: _with_one(x, -1),
+    lambda x: _with_one(x, 1e308),
+    lambda x: _with_one(x, 2**31),
+)
 """Copies of a valid array with damage."""
 
 
@@ -449,7 +613,8 @@ def is_wrongly_accepted(attack: Case) -> str | None:
     for parameter in attack.target.parameters:
         if parameter.name in attack.replaced:
             value = attack.arguments[parameter.name]
-            if parameter.annotation == "bool" and not isinstance(value, bool | np.bool_):
+            is_flag = parameter.annotation == "bool" or (parameter.annotation == "bool | None" and value is not None)
+            if is_flag and not isinstance(value, bool | np.bool_):
                 return parameter.name
             if isinstance(parameter.default, str | bool) and isinstance(value, np.ndarray) and value.ndim:
                 return parameter.name
@@ -512,7 +677,7 @@ class Outcome:
 
 
 def run(seed: int, first: int, last: int, folder: Path) -> Outcome:
-    """Run cases in children, one after the other, until all are done; a case that kills a child gets a second try alone.
+    """Run cases in children, one after the other, until all are done; a case that kills a child is tried again, alone.
 
     The first try may have ended in the compiler, which takes seconds for a kernel that no cache holds.
     """

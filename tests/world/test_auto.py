@@ -11,10 +11,10 @@ import pytest
 import impinge
 from benchmarks import auto_fit
 from impinge import queries, scenes
+from impinge.budget import Budget
 from impinge.detect.common.pair_query import PairOptions
 from impinge.errors import ImpingeError, OptionError
 from impinge.mesh import shapes
-from impinge.budget import Budget
 from impinge.world import auto
 
 

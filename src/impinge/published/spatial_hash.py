@@ -55,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.jit import compiled, inlined
-from impinge.checks import Bools, Floats, Ints, check_finite
+from impinge.checks import Bools, Floats, Ints, as_choice, check_finite
 from impinge.errors import MeshError, OptionError
 from impinge.exact.orientation import orient3d, point
 from impinge.exact.triangle_triangle import cross, dot, minus
@@ -158,10 +158,10 @@ class SpatialHashing:
         for b, body in enumerate(self.bodies):
             if not isinstance(body, TetMesh):
                 raise MeshError(f"bodies[{b}] is a {type(body).__name__}, expected a TetMesh")
-        _check_choice("hash", hash, get_args(Hash))
-        _check_choice("storage", storage, get_args(Storage))
-        _check_choice("inside_test", inside_test, get_args(InsideTest))
-        _check_choice("passes", passes, (1, 2))
+        as_choice(hash, "hash", get_args(Hash))
+        as_choice(storage, "storage", get_args(Storage))
+        as_choice(inside_test, "inside_test", get_args(InsideTest))
+        as_choice(passes, "passes", (1, 2))
         if passes == 1 and storage == "counting_sort":
             raise OptionError("storage='counting_sort' sorts vertices, which one pass does not hash; use passes=2")
         self._function, self._storage, self._passes = get_args(Hash).index(hash), storage, passes
@@ -554,11 +554,6 @@ def single_pass(
 
 
 # options ------------------------------------------------------------------------------------------------------
-
-
-def _check_choice(name: str, value: Any, known: tuple[Any, ...]) -> None:
-    if isinstance(value, bool) or value not in known:
-        raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, known))}")
 
 
 def _as_cell_size(cell_size: Any, x: Floats, tets: Ints) -> float:

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import ArrayLike
 
 import impinge
-from impinge.checks import check_callable
+from impinge.checks import as_flag, check_callable
 from impinge.detect.common.results import PathLike, TrianglePairs
 from impinge.errors import OptionError
 from impinge.mesh.body import BodyLike
@@ -174,7 +174,7 @@ def map_frames(
         frames_b = frames_of(against_frames, name="against_frames")
         if len(frames_b) != len(frames_a):
             raise OptionError(f"there are {len(frames_a)} frames, but {len(frames_b)} against_frames; give as many")
-    own = against is None or bool(with_self)
+    own = against is None or (with_self is not None and as_flag(with_self, "with_self"))
     digests = [template_a.digest(), frames_a.digest(), str(own)]
     digests += [each.digest() if each is not None else "none" for each in (template_b, frames_b)]
     digest = hashlib.sha256(" ".join(digests).encode()).hexdigest()[:32]

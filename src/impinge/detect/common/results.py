@@ -214,7 +214,7 @@ class EdgeContacts(Result):
     kind: NDArray[np.int8]
     """``Kind.CROSSING``: the inside of the edge through the inside of the face; ``Kind.TOUCHING``: through an end."""
     sign: NDArray[np.int8]
-    """1 if the edge, from its first vertex on, goes the way of the face's normal, out of its body, else -1."""
+    """1 if the edge, from its first vertex on, goes the way of the face's normal, else -1."""
     parameter: Floats
     """Position on the edge, 0 at its first vertex to 1 at its second."""
     weights: Floats
