@@ -163,6 +163,8 @@ def map_frames(
     """
     parquet()
     check_callable(progress, "progress")
+    if with_self is not None:
+        as_flag(with_self, "with_self")
     if against is None and against_frames is not None:
         raise OptionError("against_frames were given without the body that they move; give it as against")
     if against is None and with_self is False:
@@ -174,7 +176,7 @@ def map_frames(
         frames_b = frames_of(against_frames, name="against_frames")
         if len(frames_b) != len(frames_a):
             raise OptionError(f"there are {len(frames_a)} frames, but {len(frames_b)} against_frames; give as many")
-    own = against is None or (with_self is not None and as_flag(with_self, "with_self"))
+    own = against is None or bool(with_self)
     digests = [template_a.digest(), frames_a.digest(), str(own)]
     digests += [each.digest() if each is not None else "none" for each in (template_b, frames_b)]
     digest = hashlib.sha256(" ".join(digests).encode()).hexdigest()[:32]
