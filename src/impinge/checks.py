@@ -346,13 +346,13 @@ def as_rows(x: Any, name: str, count: int) -> NDArray[np.int64]:
 
 
 def as_names(x: Any, name: str) -> list[str]:
-    """Turn an iterable of strings into a list."""
+    """Turn an iterable of names of bodies into a list."""
     if not isinstance(x, str):
         with contextlib.suppress(Exception):  # iterators of a caller may raise anything
             names = list(x)
             if all(isinstance(each, str) for each in names):
                 return names
-    raise OptionError(f"{name} is {shown(x)}, expected a list of names")
+    raise OptionError(f"{name} is {shown(x)}, expected a list of names of bodies")
 
 
 def check_callable(x: Any, name: str) -> None:

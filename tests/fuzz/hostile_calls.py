@@ -281,13 +281,7 @@ RECEIVERS: dict[str, Callable[[], Any]] = {
     "Simulation": lambda: impinge.Simulation(_soft_world()),
     "World": _world,
     "WorldPairs": lambda: _world().pairs(),
-    "Penalty": lambda: None,
-    "FrameReport": lambda: None,
     "Material": lambda: impinge.Material(1e5, 0.3, 1000.0),
-    "ContactKind": lambda: None,
-    "Kind": lambda: None,
-    "Changes": lambda: None,
-    "Crossings": lambda: None,
 }
 """Objects whose methods are called, by class."""
 

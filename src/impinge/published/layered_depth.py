@@ -47,7 +47,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from impinge.backend.jit import compiled, inlined
-from impinge.checks import Bools, Floats, Ints, as_choice, as_positions
+from impinge.checks import Bools, Floats, Ints, as_choice, as_positions, shown
 from impinge.errors import MeshError, OptionError
 from impinge.exact.orientation import orient2d
 from impinge.mesh.body import as_surface
@@ -632,5 +632,5 @@ def _arrays(body: TriMesh) -> tuple[Floats, Ints]:
 def _resolution(resolution: Any) -> int:
     is_whole = isinstance(resolution, int | np.integer) and not isinstance(resolution, bool)
     if not is_whole or not 1 <= resolution <= MAX_RESOLUTION:
-        raise OptionError(f"resolution is {resolution!r}, expected 1 to {MAX_RESOLUTION} pixels per side")
+        raise OptionError(f"resolution is {shown(resolution)}, expected 1 to {MAX_RESOLUTION} pixels per side")
     return int(resolution)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from impinge.checks import Floats, as_path, shown
 from impinge.deform.rigid_links import RigidLinks
-from impinge.errors import FileError
+from impinge.errors import FileError, OptionError
 from impinge.io.atomic import write_whole
 from impinge.respond.contact_forces import COLUMNS, ContactConstraints, SparseRows, WarmStart
 from impinge.simulate.frame import Clock, RestingContacts
@@ -88,7 +88,7 @@ def write(state: State, bodies: list[SimulatedBody], path: str | os.PathLike[str
     """Write a state atomically: an existing file is replaced only by a complete one."""
     target = as_path(path, "path", "a file name")
     if not target.name:
-        raise FileError(f"path is {shown(path)}, expected a file name")
+        raise OptionError(f"path is {shown(path)}, expected a file name")
     named: dict[str, Any] = {"format": FORMAT, "version": VERSION, **_arrays(state, bodies)}
     try:
         write_whole(target, lambda file: np.savez(file, **named))
