@@ -73,8 +73,9 @@ class Cloth(SoftBody):
         self.thickness: float = most if thickness is None else as_length(thickness) or 0.0
         if not 0.0 < self.thickness <= most:
             raise OptionError(
-                f"thickness is {shown(thickness)}, expected a positive number up to {most:g}: {THICKEST:g} of the smallest "
-                "altitude of a triangle, below which neighbours do not touch; take larger triangles for a thicker cloth"
+                f"thickness is {shown(thickness)}, expected a positive number up to {most:g}: {THICKEST:g} of the "
+                "smallest altitude of a triangle, below which neighbours do not touch; take larger triangles for a "
+                "thicker cloth"
             )
         if fixed is not None:
             self.fix(fixed)

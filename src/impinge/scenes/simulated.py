@@ -92,7 +92,7 @@ def names() -> tuple[str, ...]:
 
 def get(name: str) -> SimulationScene:
     """The simulation scene of that name."""
-    if name not in _SCENES:
+    if not isinstance(name, str) or name not in _SCENES:
         raise OptionError(f"there is no simulation {shown(name)}; {suggest(shown(name), _SCENES)}")
     return _SCENES[name]
 
