@@ -23,6 +23,7 @@ import impinge
 from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
+from impinge.checks import as_flag
 from impinge.contact.volume_gradient import VolumeGradients
 from impinge.deform.integrate import Integrator
 from impinge.errors import ImpingeError
@@ -240,6 +241,7 @@ def warmup(*, threads: bool = False) -> float:
     float
         Elapsed time in seconds.
     """
+    threads = as_flag(threads, "threads")
     began = perf_counter()
     for _ in run_jobs(threads=threads):
         pass

@@ -38,6 +38,7 @@ from impinge.checks import (
     as_choice,
     as_flag,
     as_indices,
+    as_names,
     as_number,
     as_numbers,
     as_positions,
@@ -228,7 +229,7 @@ class World:
 
     def ignores(self, a: str, b: str) -> bool:
         """Whether two bodies, or one with itself, are ignored."""
-        return (a, b) in self._ignored or (b, a) in self._ignored
+        return a in self and b in self and ((a, b) in self._ignored or (b, a) in self._ignored)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -326,9 +327,7 @@ class World:
             If the transforms are not affine and finite, or their number is wrong.
         """
         with self._lock:
-            if isinstance(names, str) or not (names is None or isinstance(names, Iterable)):
-                raise OptionError(f"names is {shown(names)}, expected a list of names of bodies, or None for all")
-            chosen = None if names is None else list(names)
+            chosen = None if names is None else as_names(names, "names")
             expected = (len(self) if chosen is None else len(chosen), 4, 4)
             matrices = np.ascontiguousarray(as_numbers(transforms, "transforms"), dtype=np.float64)
             if matrices.shape != expected:
@@ -462,8 +461,8 @@ class World:
                 if self_collision:
                     tets = sum(isinstance(body, TetMesh) for body in search.bodies)
                     why += f"; {tets} tet meshes report self-penetration depth, {len(search.bodies) - tets} curves"
-                if chosen == "vertices" and is_limited:
-                    chosen, why = choose_within_budget(search.costs(pairs), budget_ms, max_tests) or (chosen, why)
+                if chosen == "vertices" and budget is not None:
+                    chosen, why = choose_within_budget(search.costs(pairs), budget) or (chosen, why)
             found = search.find(chosen, pairs, budget, stats, ahead)
             stages.done("search")
             # Pairs to be put first next time: those that came first now, in that order, then the others, sorted.
