@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import impinge
 from shared_data import FOLDER
@@ -27,6 +28,14 @@ STEPS = {
     "cloth-funnel": ("227.ply", "228.ply", "227"),
 }
 """Folder of ``seq``: first frame, second frame, number in the names of pairs and answers."""
+
+needs_handcrafted = pytest.mark.skipif(
+    not HANDCRAFTED, reason="no folder ccd of queries with answers: set IMPINGE_DATA to the folder that has it"
+)
+needs_steps = pytest.mark.skipif(
+    not all((FOLDER / "seq" / name).is_dir() for name in STEPS),
+    reason="no folder seq of steps with answers: set IMPINGE_DATA to the folder that has it",
+)
 
 
 @dataclass(frozen=True)
