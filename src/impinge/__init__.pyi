@@ -36,6 +36,9 @@ from impinge.detect.common.results import EdgeContacts as EdgeContacts
 from impinge.detect.common.results import Kind as Kind
 from impinge.detect.common.results import TrianglePairs as TrianglePairs
 from impinge.detect.common.results import VertexContacts as VertexContacts
+from impinge.detect.continuous.primitives import PrimitiveImpacts as PrimitiveImpacts
+from impinge.detect.continuous.primitives import edge_edge_impacts as edge_edge_impacts
+from impinge.detect.continuous.primitives import vertex_face_impacts as vertex_face_impacts
 from impinge.detect.gjk_cut.detector import GjkCut as GjkCut
 from impinge.detect.gjk_cut.detector import cut_along_direction as cut_along_direction
 from impinge.detect.gjk_cut.hull_distance import hull_distance as hull_distance

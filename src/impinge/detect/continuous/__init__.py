@@ -1,0 +1,1 @@
+"""Continuous collision detection: when do moving bodies first meet, and how far may they move?"""
