@@ -127,7 +127,7 @@ def test_intervals_are_as_narrow_as_asked_for(edges, width):
 @EACH_CLASS
 def test_order_of_corners_and_direction_of_time(name, edges):
     """Give one answer for all orders of corners, of ends and of edges, and for the motion run backwards."""
-    start, end = make(name, edges, 2000, seed=4)
+    start, end = make(name, edges, 600, seed=4)
     found = find(edges, start, end)
     orders = [(0, *rest) for rest in itertools.permutations((1, 2, 3))]
     if edges:
