@@ -184,6 +184,44 @@ def rounded_touch(rng: np.random.Generator, n: int, edges: bool) -> Query:
     return x - time * velocity, x + (1 - time) * velocity
 
 
+def rounded_border(rng: np.random.Generator, n: int, edges: bool) -> Query:
+    """A corner moves through an edge along an axis, seen along which it stays on the edge but for rounding."""
+    start, end = rng.standard_normal((2, n, 4, 3))
+    axis = np.eye(3)[rng.integers(0, 3, n)]
+    height = rng.random((n, 1)) + 0.1
+    weight = rng.choice([0.0, 0.25, 0.5, 1.0, -1.0], (n, 1))
+    weight = np.where(weight < 0, rng.random((n, 1)), weight)
+    for x, sign in ((start, 1), (end, -1)):
+        x[:, 0] = x[:, 2] + weight * (x[:, 3] - x[:, 2]) + sign * height * axis
+    return start, end
+
+
+def three_crossings(rng: np.random.Generator, n: int, edges: bool) -> Query:
+    """The determinant has three chosen roots, two of them perhaps nearly equal; mostly the features meet at each.
+
+    x and y of all corners are chosen; the determinant is then linear in the z of the corners, at each time.
+    """
+    base = [(-2, 0), (2, 0), (0, -2), (0, 2)] if edges else [(1, 1), (0, 0), (4, 0), (0, 4)]
+    start, end = np.zeros((2, n, 4, 3))
+    for x in (start, end):
+        x[:, :, :2] = np.array(base) + 0.5 * rng.standard_normal((n, 4, 2))
+    root = rng.uniform(-0.2, 1.2, (n, 3))
+    near = rng.choice([0.0, 1e-3, 1e-6, 1e-9], n)
+    root[:, 1] = np.where(rng.random(n) < 0.5, root[:, 0] + near, root[:, 1])
+    times = np.arange(4) / 3
+    equation, value = np.empty((n, 4, 8)), np.empty((n, 4))
+    for m, t in enumerate(times):
+        x = (1 - t) * start + t * end
+        u, v, w = (x[:, k] - x[:, 0] for k in (1, 2, 3))
+        of_z = np.stack([np.cross(v, w)[:, 2], np.cross(w, u)[:, 2], np.cross(u, v)[:, 2]], axis=1)
+        of_z = np.concatenate([-of_z.sum(axis=1, keepdims=True), of_z], axis=1)
+        equation[:, m] = np.concatenate([(1 - t) * of_z, t * of_z], axis=1)
+        value[:, m] = (t - root).prod(axis=1)
+    z = np.einsum("nij,nj->ni", np.linalg.pinv(equation), value)
+    start[:, :, 2], end[:, :, 2] = z[:, :4], z[:, 4:]
+    return start, end
+
+
 PLAIN: dict[str, Maker] = {
     "small integers": small_integers,
     "planar": planar,
@@ -200,6 +238,8 @@ PLAIN: dict[str, Maker] = {
     "axis-aligned": axis_aligned,
     "real numbers": real_numbers,
     "rounded touch": rounded_touch,
+    "rounded border": rounded_border,
+    "three crossings": three_crossings,
 }
 
 

@@ -15,7 +15,8 @@ from impact_queries import CLASSES, PLAIN
 
 FACE = ((0.0, 0.0, 0.0), (4.0, 0.0, 0.0), (0.0, 4.0, 0.0))
 EDGE = ((-1.0, 0.0, 0.0), (1.0, 0.0, 0.0))
-INTEGER_CLASSES = [name for name in PLAIN if name not in ("real numbers", "rounded touch")]
+REAL_CLASSES = ("real numbers", "rounded touch", "rounded border", "three crossings")
+INTEGER_CLASSES = [name for name in PLAIN if name not in REAL_CLASSES]
 KINDS = pytest.mark.parametrize("edges", [False, True], ids=["vertex-face", "edge-edge"])
 
 
@@ -222,6 +223,18 @@ def test_agrees_with_the_oracle_of_fixed_features(name, edges):
             if time is not None and isinstance(time, RationalTime) and t == time.time:
                 assert is_contact
     assert contacts >= 20
+
+
+@KINDS
+def test_crossings_come_in_threes(edges):
+    """Have three distinct roots in [0, 1] in many queries made for that, and contact at each in most of these."""
+    thrice = 0
+    for start, end in queries("three crossings", 200, edges, seed=8):
+        motion = Motion(start, end, edges=edges)
+        triangles = [impact_oracle._Triangle(*corners) for corners in motion.corners]
+        found = list(roots(triangles[0].det))
+        thrice += len(found) == 3 and all(any(t.contains_zero(root) for t in triangles) for root in found)
+    assert thrice > 20
 
 
 @KINDS
