@@ -150,6 +150,32 @@ def grazing(rng: np.random.Generator, n: int, edges: bool) -> Query:
     return middle - velocity, middle + velocity
 
 
+def nearly_grazing(rng: np.random.Generator, n: int, edges: bool) -> Query:
+    """Grazing but for one coordinate, which is 2^-60 to 2^-1000 instead of 0: no root, or two very near ones."""
+    start, end = grazing(rng, n, edges)
+    rows, axis, corner = np.arange(n), rng.integers(0, 3, n), rng.integers(0, 4, n)
+    offset = start[rows, corner, axis]
+    for x in (start, end):
+        x[rows, :, axis] -= offset[:, None]
+    start[rows, corner, axis] = np.ldexp(rng.choice([-1.0, 1.0], n), -rng.choice([60, 100, 200, 500, 1000], n))
+    return start, end
+
+
+def turning(rng: np.random.Generator, n: int, edges: bool) -> Query:
+    """Coplanar at a third of the time, when a quadratic of the test for the inside has its extremum."""
+    then = touching(rng, n, edges)
+    velocity = 3.0 * rng.integers(-2, 3, (n, 4, 3))
+    u, v = then[:, 1] - then[:, 0], then[:, 2] - then[:, 0]
+    du, dv = velocity[:, 1] - velocity[:, 0], velocity[:, 2] - velocity[:, 0]
+    # component z of u × v has the rate du × v + u × dv; x of the velocity of corner 1 cancels it
+    rate = (np.cross(du, v) + np.cross(u, dv))[:, 2]
+    divisor = v[:, 1]
+    velocity *= np.where(divisor == 0, 1, divisor)[:, None, None]
+    velocity[:, 1, 0] -= np.where(divisor == 0, 0, rate)
+    rolled = (np.arange(3) + rng.integers(0, 3, (n, 1)))[:, None] % 3
+    return tuple(np.take_along_axis(x, rolled, axis=2) for x in (then - velocity / 3, then + 2 * velocity / 3))
+
+
 def axis_aligned(rng: np.random.Generator, n: int, edges: bool) -> Query:
     """Edges and right-angled faces along the axes, near each other; each feature moves along the third axis."""
     x = rng.integers(-1, 2, (n, 4, 3))
@@ -235,6 +261,8 @@ PLAIN: dict[str, Maker] = {
     "touching at start": touching_at_start,
     "touching at end": touching_at_end,
     "grazing": grazing,
+    "nearly grazing": nearly_grazing,
+    "turning": turning,
     "axis-aligned": axis_aligned,
     "real numbers": real_numbers,
     "rounded touch": rounded_touch,
