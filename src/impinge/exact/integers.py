@@ -121,8 +121,9 @@ def times(arena, a, b):
         arena[h + i] = 0
     for i in range(m):
         digit, to = arena[a + 1 + i], h + 1 + i
-        for j in range(n):
-            arena[to + j] += digit * arena[b + 1 + j]
+        if digit != 0:  # numbers of very different size have gaps
+            for j in range(n):
+                arena[to + j] += digit * arena[b + 1 + j]
     return _finish(arena, h)
 
 
