@@ -1,0 +1,343 @@
+"""Pairs of moving features that meet: a broad phase over both ends of the motion, and a filter on each candidate.
+
+1. Blocks.   Boxes around the vertices of each block and above at both ends of the motion, apart from the boxes that the
+             tree keeps for its body. Two boxes are discarded if on some axis one is strictly on the same side of the
+             other at both ends: vertices move along straight lines, and what is positive at both ends is positive in
+             between. That is tighter than boxes around the whole motion: common motion does not enlarge it.
+2. Features. Vertices, edges and faces of the blocks that remain (``mesh_features``), with float32 boxes at both ends,
+             relative to a vertex of a at either. Subtraction and rounding preserve the order of numbers: a strict
+             order of rounded numbers is one of the numbers themselves, at any size, and no pair is lost.
+3. Join      each pair of blocks three times: edges with edges, vertices of a with faces of b, vertices of b with faces
+             of a. Features of one body that share a vertex are skipped. Each candidate is decided at once by the filter
+             in doubles (``exact.impact_walk``); only impacts and undecided candidates are kept.
+4. Exact.    ``exact.impact`` decides the undecided ones, and narrows the times of the others.
+
+Margin       Boxes are enlarged by half of the margin and an allowance for rounding, and ``separation_kernels`` decides.
+             Coordinates beyond 2^60 or below 2^-60 are scaled by a power of two.
+Slabs        With a budget, or for the first impact alone, time is cut at 1/16, 1/8, 1/4 and 1/2. A slab has boxes at
+             its own ends, enlarged by an allowance for rounding. A candidate of a slab is decided over the whole
+             motion; one found in two slabs counts once. After a slab, every impact before its end is known.
+Threads      claim ranges of block pairs. A range owns its output, and rows are sorted: the same bits for any number of
+             threads.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from impinge.backend.jit import thread_count
+from impinge.backend.simd.boxes import WIDTH
+from impinge.backend.stages import Stages
+from impinge.budget import NEVER, Budget
+from impinge.checks import Bools, Floats, Ints, as_positions, check_finite
+from impinge.detect.boxes.mesh_features import Features, Layout, features_of
+from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
+from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT, factor_for
+from impinge.detect.common.pair_query import PairOptions, moved
+from impinge.detect.common.results import Reason
+from impinge.detect.continuous import sweep_kernels as kernels
+from impinge.mesh.tri_mesh import TriMesh
+
+TASKS = 64
+"""Ranges of block pairs."""
+LEAST_ROOM = 256
+"""Least number of rows that fit into the output of a range."""
+ROOM = 64
+"""Initial number of rows per block pair; untouched memory costs nothing."""
+SLABS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Ends of the time slabs of a query with a budget, or for the first impact."""
+PORTION = 64
+"""Block pairs between two checks of a budget or of ``cancel``; doubled and halved by time where time decides."""
+CHECK_MS = 5.0
+"""Approximate time between two checks [ms]."""
+NO_LIMIT = 2**62
+WIDTH_OF_TIMES = 2.0**-20
+"""Largest length of the interval around a time of impact, as a share of the time."""
+ROUNDING = 2.0**-46
+"""Generous for a handful of roundings of 2^-53 each."""
+ROUNDING_FEATURES = 2.0**-21
+"""The same for float32, whose roundings are 2^-24."""
+LARGEST_FLOAT32 = 1e37
+"""Size from which enlarged boxes are infinite: float32 would overflow."""
+
+Pair = tuple[Floats, Floats]
+
+
+class Motion(NamedTuple):
+    """A tree whose vertices move along straight lines."""
+
+    posed: PosedTree
+    """The tree at the start of the motion."""
+    end: Floats
+    """Positions at the end, shape (n, 3); those at the start if the body is static."""
+    features: Features
+
+    @property
+    def start(self) -> Floats:
+        """Positions at the start, shape (n, 3)."""
+        return self.posed.x
+
+
+class Found(NamedTuple):
+    """Impacts, in the order of (kind, feature of a, feature of b)."""
+
+    kind: NDArray[np.int8]
+    """0: vertex of a and face of b; 1: face of a and vertex of b; 2: two edges."""
+    feature: Ints
+    """Feature of a, feature of b, shape (k, 2)."""
+    vertices: Ints
+    """The vertices of both features, those of a first, shape (k, 4)."""
+    span: Floats
+    """The times between which they first meet, shape (k, 2)."""
+    at_start: Bools
+
+    def rows(self, which: NDArray[np.int64] | Bools) -> Found:
+        """Some of the rows."""
+        return Found(*(column[which] for column in self))
+
+
+class Progress(NamedTuple):
+    """How far a search came."""
+
+    reason: Reason | None
+    certain_until: float
+    """Every impact before this time is known."""
+    block_pairs: int
+    tests: int
+
+
+def pose_motion(
+    body: TriMesh, tree: TreeOfBoxes, transforms: Pair | None, end: ArrayLike | None, active: ArrayLike | None, letter: str
+) -> Motion:  # fmt: skip
+    """A tree, up to date with edits, at both ends of a motion. Use it under the tree's lock."""
+    before, after = (None, None) if transforms is None else transforms
+    posed = pose_tree(body, tree, before, active, letter)
+    rest = posed.state.vertices
+    check_finite(rest, f"vertices of {letter}")
+    target = rest if end is None else as_positions(end, name=f"end_{letter}", count=len(rest)).view()
+    if after is not None:
+        target = moved(after, target, f"transform_{letter}[1]")
+    posed = with_moved_vertices(posed, letter)
+    target.flags.writeable = False  # as positions of a body are: Numba specialises kernels on that
+    fit_trees(posed)  # rebuilds a tree whose blocks have grown
+    return Motion(posed, target, features_of(posed))
+
+
+def find_impacts(
+    a: Motion, b: Motion, margin: float, first_only: bool, options: PairOptions, budget: Budget, stages: Stages
+) -> tuple[Found, Progress]:  # fmt: skip
+    """All impacts that the budget allows for; the earliest only if ``first_only``. Use it under the trees' locks."""
+    scaled_a, scaled_b, factor = _in_range(a, b) if margin > 0.0 else (a, b, 1.0)
+    is_limited = budget.budget_ms is not None or budget.max_tests is not None
+    cuts = SLABS if is_limited or first_only else (0.0, 1.0)
+    found, until, tests, block_pair_count = _nothing(), 1.0, 0, 0
+    reason: Reason | None = None
+    for begin, end in pairwise(cuts):
+        if options.cancelled or budget.is_over() or tests >= budget.tests:
+            return found, Progress("cancelled" if options.cancelled else "budget", begin, block_pair_count, tests)
+        slab = _Slab(scaled_a, scaled_b, (begin, end), factor * margin, options.is_self)
+        stages.done("fit")
+        block_pairs = slab.block_pairs()
+        stages.done("block_pairs")
+        slab.fit_features(block_pairs)
+        stages.done("features")
+        block_pair_count += len(block_pairs)
+        parts = []
+        first, count = 0, PORTION if is_limited or options.cancel is not None else NO_LIMIT
+        while first < len(block_pairs) and reason is None:
+            began = perf_counter()
+            part, more = slab.join(block_pairs[first : first + count], until, first_only)
+            parts.append(part)
+            first, tests = first + count, tests + more
+            if first_only:
+                until = min([until, *part[2][part[2][:, 1] >= 0.0, 1].tolist()])
+            if first < len(block_pairs):
+                if options.cancelled:
+                    reason = "cancelled"
+                elif budget.is_over() or tests >= budget.tests:
+                    reason = "budget"
+            if budget.tests == NEVER:  # a number of tests decides the same on every machine
+                count = 2 * count if 1e3 * (perf_counter() - began) < CHECK_MS else max(count // 2, 1)
+        stages.done("join")
+        found = _merged(found, _resolved(_rows(parts, a, b, options.is_self), a, b, margin))
+        stages.done("exact")
+        if reason is not None:
+            return found, Progress(reason, begin, block_pair_count, tests)
+        if first_only and len(found.kind):
+            until = min(until, float(found.span[:, 1].min()))
+            if until <= end:
+                break
+    if first_only and len(found.kind):
+        found = found.rows(found.span[:, 0] <= found.span[:, 1].min())
+    return found, Progress(None, 1.0, block_pair_count, tests)
+
+
+class _Slab:
+    """Both bodies between two times, and their boxes."""
+
+    def __init__(self, a: Motion, b: Motion, times: tuple[float, float], margin: float, is_self: bool) -> None:
+        self.a, self.b, self.is_self = a, b, is_self
+        self.margin = margin if margin > 0.0 else None
+        self.x_a = _at(a, times[0]), _at(a, times[1])
+        self.x_b = self.x_a if is_self else (_at(b, times[0]), _at(b, times[1]))
+        self.origins = tuple(x[a.posed.tree.origin_vertex] if len(x) else np.zeros(3) for x in self.x_a)
+        self.pad, self.pad_features = 0.0, np.float32(0.0)
+        if margin > 0.0 or times != (0.0, 1.0):
+            size = max((float(abs(x).max()) for x in (*self.x_a, *self.x_b) if len(x)), default=0.0)
+            self.pad = 0.5 * margin + ROUNDING * (size + margin)
+            with np.errstate(over="ignore"):
+                far = 0.5 * margin + ROUNDING_FEATURES * (2.0 * size + margin)
+            self.pad_features = np.float32(np.inf if size > LARGEST_FLOAT32 else far)
+        for motion, x in ((a, self.x_a), (b, self.x_b))[: 1 if is_self else 2]:
+            tree = motion.posed.tree
+            box, _ = _boxes(motion)
+            kernels.fit_moving_blocks.over(tree.block_count)(
+                tree.block_count, *x, tree.vertex_start, tree.vertex, self.pad, box
+            )
+            kernels.fit_moving_levels(box, tree.level_start)
+
+    def block_pairs(self) -> NDArray[np.int64]:
+        """Pairs of blocks that may meet in this slab."""
+        a, b = self.a.posed.tree, self.b.posed.tree
+        if not len(self.a.features.order) or not len(self.b.features.order):
+            return np.zeros((0, 2), dtype=np.int64)
+        room = 16 * (a.block_count + b.block_count)
+        while True:
+            pairs = np.zeros((room, 2), dtype=np.int64)
+            count = kernels.find_passing_blocks(
+                _boxes(self.a)[0], a.level_start, _boxes(self.b)[0], b.level_start, self.is_self, pairs
+            )
+            if count <= room:
+                return pairs[:count]
+            room = count
+
+    def fit_features(self, block_pairs: NDArray[np.int64]) -> None:
+        """Fit the boxes of the features of these blocks."""
+        columns = ((self.a, self.x_a, block_pairs[:, :1]), (self.b, self.x_b, block_pairs[:, 1:]))
+        for motion, x, blocks in ((self.a, self.x_a, block_pairs),) if self.is_self else columns:
+            is_listed = np.zeros(motion.posed.tree.block_count, dtype=np.bool_)
+            is_listed[blocks] = True
+            listed = np.flatnonzero(is_listed)
+            layouts = _boxes(motion)[1]
+            kernels.fit_moving_features.over(len(listed))(listed, *x, *layouts, self.origins, self.pad_features)
+
+    def join(
+        self, block_pairs: NDArray[np.int64], until: float, first_only: bool
+    ) -> tuple[tuple[NDArray[np.int8], NDArray[np.uint64], Floats], int]:
+        """Kinds, keys and times of the pairs that meet or may meet, and the number of candidates."""
+        layouts = []
+        for motion in (self.a, self.b):
+            vertices, edges, faces = _boxes(motion)[1]
+            layouts += [(motion.start, motion.end, *layout) for layout in (edges, vertices, faces)]
+        room = LEAST_ROOM + ROOM * (len(block_pairs) // TASKS + 1)
+        while True:
+            keys = np.zeros((3 * TASKS, room), dtype=np.uint64)
+            span = np.zeros((3 * TASKS, room, 2))
+            counts = np.zeros((3 * TASKS, 2), dtype=np.int64)
+            kernels.join_passing_blocks.over(len(block_pairs))(
+                block_pairs, *layouts, self.is_self, self.margin, (until, first_only), thread_count(),
+                np.zeros(1, dtype=np.int64), keys, span, counts,
+            )  # fmt: skip
+            if counts[:, 0].max() <= room:
+                break
+            room = int(counts[:, 0].max())
+        kind = np.repeat(np.array([2, 0, 1], dtype=np.int8), counts[:, 0].reshape(3, -1).sum(axis=1))
+        is_used = np.arange(room) < counts[:, :1]
+        return (kind, keys[is_used], span[is_used]), int(counts[:, 1].sum())
+
+
+def _at(motion: Motion, t: float) -> Floats:
+    """Positions at a time; within the motion, off by two roundings."""
+    if t in (0.0, 1.0):
+        return motion.end if t else motion.start
+    x = (1.0 - t) * motion.start + t * motion.end
+    x.flags.writeable = False
+    return x
+
+
+def _boxes(motion: Motion) -> tuple[Floats, list[Layout]]:
+    """Memory for the moving boxes of a tree, kept with it: blocks and above, then vertices, edges and faces."""
+    tree, features = motion.posed.tree, motion.features
+    kept: tuple[Features, Floats, list[Layout]] | None = tree.derived.get("moving_boxes")
+    if kept is None or kept[0] is not features:
+        box = np.zeros((2 * len(tree.box), 6, WIDTH))
+        box[:, :3], box[:, 3:] = np.inf, -np.inf
+        layouts = [
+            layout._replace(box=np.repeat(layout.box, 2, axis=0), top=np.repeat(layout.top, 2, axis=0))
+            for layout in (features.of_vertices, features.of_edges, features.of_faces)
+        ]
+        kept = tree.derived["moving_boxes"] = features, box, layouts
+    return kept[1], kept[2]
+
+
+def _in_range(a: Motion, b: Motion) -> tuple[Motion, Motion, float]:
+    """Both motions, scaled by a power of two where their size needs it, and the factor."""
+    size = max((float(abs(x).max()) for x in (a.start, a.end, b.start, b.end) if len(x)), default=0.0)
+    if size == 0.0 or abs(math.frexp(size)[1]) <= LARGEST_EXPONENT:
+        return a, b, 1.0
+    factor = factor_for(size)
+    scaled = []
+    for motion in (a, b):
+        start, end = factor * motion.start, factor * motion.end
+        start.flags.writeable = end.flags.writeable = False
+        scaled.append(motion._replace(posed=motion.posed._replace(x=start), end=end))
+    return scaled[0], scaled[1], factor
+
+
+def _nothing() -> Found:
+    return Found(
+        np.zeros(0, dtype=np.int8), np.zeros((0, 2), dtype=np.int32), np.zeros((0, 4), dtype=np.int32),
+        np.zeros((0, 2)), np.zeros(0, dtype=np.bool_),
+    )  # fmt: skip
+
+
+def _rows(parts: list[tuple[NDArray[np.int8], NDArray[np.uint64], Floats]], a: Motion, b: Motion, is_self: bool) -> Found:
+    """Rows of all parts, sorted."""
+    if not parts:
+        return _nothing()
+    kind, keys, span = (np.concatenate(columns) for columns in zip(*parts))
+    high, low = (keys >> np.uint64(32)).astype(np.int32), (keys & kernels.LOW_HALF).astype(np.int32)
+    if is_self:
+        kind = np.where(kind == 1, np.int8(0), kind)
+    feature = np.where((kind == 1)[:, None], np.stack([low, high], axis=1), np.stack([high, low], axis=1))
+    order = np.lexsort((feature[:, 1], feature[:, 0], kind))
+    kind, feature, span = kind[order], feature[order], span[order]
+    vertices = np.zeros((len(kind), 4), dtype=np.int32)
+    faces_a, faces_b = a.posed.state.faces, b.posed.state.faces
+    of_face, of_vertex, of_edge = (kind == k for k in range(3))
+    vertices[of_face, 0], vertices[of_face, 1:] = feature[of_face, 0], faces_b[feature[of_face, 1]]
+    vertices[of_vertex, :3], vertices[of_vertex, 3] = faces_a[feature[of_vertex, 0]], feature[of_vertex, 1]
+    vertices[of_edge, :2] = a.features.edges[feature[of_edge, 0]]
+    vertices[of_edge, 2:] = b.features.edges[feature[of_edge, 1]]
+    return Found(kind, feature, vertices, span, np.zeros(len(kind), dtype=np.bool_))
+
+
+def _resolved(found: Found, a: Motion, b: Motion, margin: float) -> Found:
+    """Rows that meet, with narrow times; pairs within a margin have them already."""
+    if margin > 0.0:
+        return found._replace(at_start=found.span[:, 1] == 0.0)
+    lo, hi = found.span.T
+    rows = np.flatnonzero((hi == kernels.OPEN) | (hi - lo > WIDTH_OF_TIMES * hi))
+    is_hit, at_start, span = np.ones(len(lo), dtype=np.bool_), np.zeros(len(lo), dtype=np.bool_), found.span.copy()
+    kernels.resolve_rows.over(len(rows))(
+        rows, found.kind, found.vertices, a.start, a.end, b.start, b.end, WIDTH_OF_TIMES, span, is_hit, at_start
+    )
+    return found._replace(span=span, at_start=at_start).rows(is_hit)
+
+
+def _merged(one: Found, other: Found) -> Found:
+    """Rows of both, each once."""
+    if not len(one.kind) or not len(other.kind):
+        return other if not len(one.kind) else one
+    both = Found(*(np.concatenate(columns) for columns in zip(one, other)))
+    order = np.lexsort((both.feature[:, 1], both.feature[:, 0], both.kind))
+    kind, feature = both.kind[order], both.feature[order]
+    is_new = np.ones(len(order), dtype=np.bool_)
+    is_new[1:] = (kind[1:] != kind[:-1]) | (feature[1:] != feature[:-1]).any(axis=1)
+    return both.rows(order[is_new])
