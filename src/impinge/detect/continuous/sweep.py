@@ -322,12 +322,13 @@ def _resolved(found: Found, a: Motion, b: Motion, margin: float) -> Found:
     """Rows that meet, with narrow times; pairs within a margin have them already."""
     if margin > 0.0:
         return found._replace(at_start=found.span[:, 1] == 0.0)
-    lo, hi = found.span.T
-    rows = np.flatnonzero((hi == kernels.OPEN) | (hi - lo > WIDTH_OF_TIMES * hi))
-    is_hit, at_start, span = np.ones(len(lo), dtype=np.bool_), np.zeros(len(lo), dtype=np.bool_), found.span.copy()
-    kernels.resolve_rows.over(len(rows))(
-        rows, found.kind, found.vertices, a.start, a.end, b.start, b.end, WIDTH_OF_TIMES, span, is_hit, at_start
-    )
+    count, span = len(found.kind), found.span.copy()
+    motion = a.start, a.end, b.start, b.end, WIDTH_OF_TIMES, span
+    is_open, is_hit, at_start = np.ones(count, dtype=np.bool_), np.ones(count, dtype=np.bool_), found.at_start.copy()
+    kernels.narrow_times.over(count)(found.kind, found.vertices, *motion, is_open)
+    rows = np.flatnonzero(is_open)
+    if len(rows):
+        kernels.resolve_rows.over(len(rows))(rows, found.kind, found.vertices, *motion, is_hit, at_start)
     return found._replace(span=span, at_start=at_start).rows(is_hit)
 
 

@@ -15,7 +15,14 @@ from impinge.backend.simd.boxes import WIDTH, lowest_bit, node_box, passing_mask
 from impinge.detect.boxes.tree_kernels import BLOCK, EMPTY
 from impinge.detect.continuous.separation_kernels import separation_walk
 from impinge.exact.impact import first_impact
-from impinge.exact.impact_walk import HIT, MISS, edge_edge_walk, vertex_face_walk
+from impinge.exact.impact_walk import (
+    HIT,
+    MISS,
+    edge_edge_walk,
+    narrow_edge_edge,
+    narrow_vertex_face,
+    vertex_face_walk,
+)
 from impinge.exact.orientation import point
 
 ONE = np.uint64(1)
@@ -23,6 +30,8 @@ HALF_KEY = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)
 INFINITE = np.float32(np.inf)
 EVERYWHERE = (-INFINITE,) * 3 + (INFINITE,) * 3
+VERTEX_FACE, FACE_VERTEX, EDGE_EDGE = 0, 1, 2
+"""Kinds of pairs; the first feature is of a."""
 OPEN = -1.0
 """Instead of the end of a time interval: doubles cannot decide about the pair."""
 
@@ -255,23 +264,44 @@ def join_passing_blocks(
             t = claim(counter)
 
 
-# Exact --------------------------------------------------------------------------------------------------
+# Times --------------------------------------------------------------------------------------------------
+
+
+@inlined
+def four_points(kind, v, x_a, x_b):
+    """The points of a pair of features with vertices ``v``, in the order of the walks: the vertex before the face."""
+    if kind == VERTEX_FACE:
+        return point(x_a, v[0]), point(x_b, v[1]), point(x_b, v[2]), point(x_b, v[3])
+    if kind == FACE_VERTEX:
+        return point(x_b, v[3]), point(x_a, v[0]), point(x_a, v[1]), point(x_a, v[2])
+    return point(x_a, v[0]), point(x_a, v[1]), point(x_b, v[2]), point(x_b, v[3])
+
+
+@kernel(parallel_from=256)
+def narrow_times(kind, vertices, start_a, end_a, start_b, end_b, width, span, is_open):
+    """Narrow the times of all rows in doubles; where these do not suffice, the row stays or becomes open."""
+    for i in prange(len(kind)):
+        if span[i, 1] != OPEN:
+            starts = four_points(kind[i], vertices[i], start_a, start_b)
+            ends = four_points(kind[i], vertices[i], end_a, end_b)
+            if kind[i] == EDGE_EDGE:
+                lo, hi, is_narrow = narrow_edge_edge(*starts, *ends, span[i, 0], span[i, 1], width)
+            else:
+                lo, hi, is_narrow = narrow_vertex_face(*starts, *ends, span[i, 0], span[i, 1], width)
+            span[i, 0], span[i, 1], is_open[i] = lo, hi, not is_narrow
 
 
 @compiled
 def _resolve_row(kind, v, start_a, end_a, start_b, end_b, width):
-    """The exact answer for one pair of features with vertices ``v``, those of kind 1 face first."""
     before, after = np.empty((4, 3)), np.empty((4, 3))
+    starts, ends = four_points(kind, v, start_a, start_b), four_points(kind, v, end_a, end_b)
     for k in range(4):
-        of_a = k < 1 if kind == 0 else (k < 3 if kind == 1 else k < 2)
-        row = (k + 1) % 4 if kind == 1 else k
         for axis in range(3):
-            before[row, axis] = start_a[v[k], axis] if of_a else start_b[v[k], axis]
-            after[row, axis] = end_a[v[k], axis] if of_a else end_b[v[k], axis]
-    return first_impact(kind == 2, before, after, width)
+            before[k, axis], after[k, axis] = starts[k][axis], ends[k][axis]
+    return first_impact(kind == EDGE_EDGE, before, after, width)
 
 
-@kernel(parallel_from=64)
+@kernel(parallel_from=4)
 def resolve_rows(rows, kind, vertices, start_a, end_a, start_b, end_b, width, span, is_hit, at_start):
     """Decide about rows exactly, with times as narrow as ``width``; misses lose their mark in ``is_hit``."""
     for i in prange(len(rows)):
