@@ -35,13 +35,14 @@ from impinge.backend.jit import thread_count
 from impinge.backend.simd.boxes import WIDTH
 from impinge.backend.stages import Stages
 from impinge.budget import NEVER, Budget
-from impinge.checks import Bools, Floats, Ints, as_positions, check_finite
-from impinge.detect.boxes.mesh_features import Features, Layout, features_of
+from impinge.checks import Bools, Floats, Ints, as_positions, check_finite, sorted_unique
+from impinge.detect.boxes.mesh_features import Features, Layout, features_of, rows_not_ignored, triangles_around
 from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT, factor_for
 from impinge.detect.common.pair_query import PairOptions, moved
 from impinge.detect.common.results import Reason
 from impinge.detect.continuous import sweep_kernels as kernels
+from impinge.mesh.adjacency import grouped
 from impinge.mesh.tri_mesh import TriMesh
 
 TASKS = 64
@@ -66,7 +67,8 @@ ROUNDING_FEATURES = 2.0**-21
 LARGEST_FLOAT32 = 1e37
 """Size from which enlarged boxes are infinite: float32 would overflow."""
 
-Pair = tuple[Floats, Floats]
+Transforms = tuple[Floats | None, Floats | None]
+"""Matrices at both ends of a motion, None for the identity."""
 
 
 class Motion(NamedTuple):
@@ -102,6 +104,15 @@ class Found(NamedTuple):
         return Found(*(column[which] for column in self))
 
 
+class Request(NamedTuple):
+    """Which impacts to find."""
+
+    margin: float = 0.0
+    first_only: bool = False
+    skip_at_start: bool = False
+    exclude_rings: int = 0
+
+
 class Progress(NamedTuple):
     """How far a search came."""
 
@@ -113,7 +124,7 @@ class Progress(NamedTuple):
 
 
 def pose_motion(
-    body: TriMesh, tree: TreeOfBoxes, transforms: Pair | None, end: ArrayLike | None, active: ArrayLike | None, letter: str
+    body: TriMesh, tree: TreeOfBoxes, transforms: Transforms | None, end: ArrayLike | None, active: ArrayLike | None, letter: str
 ) -> Motion:  # fmt: skip
     """A tree, up to date with edits, at both ends of a motion. Use it under the tree's lock."""
     before, after = (None, None) if transforms is None else transforms
@@ -130,12 +141,14 @@ def pose_motion(
 
 
 def find_impacts(
-    a: Motion, b: Motion, margin: float, first_only: bool, options: PairOptions, budget: Budget, stages: Stages
-) -> tuple[Found, Progress]:  # fmt: skip
-    """All impacts that the budget allows for; the earliest only if ``first_only``. Use it under the trees' locks."""
+    a: Motion, b: Motion, request: Request, options: PairOptions, budget: Budget, stages: Stages
+) -> tuple[Found, Progress]:
+    """All impacts that the budget allows for; the earliest only if requested. Use it under the trees' locks."""
+    margin, first_only = request.margin, request.first_only
     scaled_a, scaled_b, factor = _in_range(a, b) if margin > 0.0 else (a, b, 1.0)
     is_limited = budget.budget_ms is not None or budget.max_tests is not None
     cuts = SLABS if is_limited or first_only else (0.0, 1.0)
+    is_filtered = options.ignored is not None or request.exclude_rings > 0
     found, until, tests, block_pair_count = _nothing(), 1.0, 0, 0
     reason: Reason | None = None
     for begin, end in pairwise(cuts):
@@ -152,11 +165,14 @@ def find_impacts(
         first, count = 0, PORTION if is_limited or options.cancel is not None else NO_LIMIT
         while first < len(block_pairs) and reason is None:
             began = perf_counter()
-            part, more = slab.join(block_pairs[first : first + count], until, first_only)
+            # An impact that is left out later must not end the search for others.
+            limit = until, first_only and not is_filtered, 0.0 if request.skip_at_start else -1.0
+            part, more = slab.join(block_pairs[first : first + count], limit)
             parts.append(part)
             first, tests = first + count, tests + more
-            if first_only:
-                until = min([until, *part[2][part[2][:, 1] >= 0.0, 1].tolist()])
+            if limit[1]:
+                last = part[2][:, 1]
+                until = min([until, *last[(last >= 0.0) & (last > limit[2])].tolist()])
             if first < len(block_pairs):
                 if options.cancelled:
                     reason = "cancelled"
@@ -165,7 +181,10 @@ def find_impacts(
             if budget.tests == NEVER:  # a number of tests decides the same on every machine
                 count = 2 * count if 1e3 * (perf_counter() - began) < CHECK_MS else max(count // 2, 1)
         stages.done("join")
-        found = _merged(found, _resolved(_rows(parts, a, b, options.is_self), a, b, margin))
+        new = _resolved(_rows(parts, a, b, options.is_self), a, b, margin)
+        if request.skip_at_start:
+            new = new.rows(~new.at_start)
+        found = _merged(found, _filtered(new, a, b, request.exclude_rings, options) if is_filtered else new)
         stages.done("exact")
         if reason is not None:
             return found, Progress(reason, begin, block_pair_count, tests)
@@ -228,7 +247,7 @@ class _Slab:
             kernels.fit_moving_features.over(len(listed))(listed, *x, *layouts, self.origins, self.pad_features)
 
     def join(
-        self, block_pairs: NDArray[np.int64], until: float, first_only: bool
+        self, block_pairs: NDArray[np.int64], limit: tuple[float, bool, float]
     ) -> tuple[tuple[NDArray[np.int8], NDArray[np.uint64], Floats], int]:
         """Kinds, keys and times of the pairs that meet or may meet, and the number of candidates."""
         layouts = []
@@ -241,7 +260,7 @@ class _Slab:
             span = np.zeros((3 * TASKS, room, 2))
             counts = np.zeros((3 * TASKS, 2), dtype=np.int64)
             kernels.join_passing_blocks.over(len(block_pairs))(
-                block_pairs, *layouts, self.is_self, self.margin, (until, first_only), thread_count(),
+                block_pairs, *layouts, self.is_self, self.margin, limit, thread_count(),
                 np.zeros(1, dtype=np.int64), keys, span, counts,
             )  # fmt: skip
             if counts[:, 0].max() <= room:
@@ -330,6 +349,36 @@ def _resolved(found: Found, a: Motion, b: Motion, margin: float) -> Found:
     if len(rows):
         kernels.resolve_rows.over(len(rows))(rows, found.kind, found.vertices, *motion, is_hit, at_start)
     return found._replace(span=span, at_start=at_start).rows(is_hit)
+
+
+def _filtered(found: Found, a: Motion, b: Motion, rings: int, options: PairOptions) -> Found:
+    """Rows without ignored pairs, and without those whose features are within ``rings`` edges of each other."""
+    if options.ignored is not None and len(found.kind):
+        around_a, around_b = triangles_around(a.features, a.posed), triangles_around(b.features, b.posed)
+        kept = [
+            rows[rows_not_ignored(found.feature[rows], around_a[k], around_b[m], options)]
+            for rows, k, m in zip((np.flatnonzero(found.kind == kind) for kind in range(3)), (0, 2, 1), (2, 0, 1))
+        ]
+        found = found.rows(np.concatenate(kept))
+    if not rings or not len(found.kind):
+        return found
+    tree = a.posed.tree
+    faces = tree.order_face[tree.order_tri >= 0]
+    x, y = faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1).astype(np.int64), faces[:, [1, 0, 2, 1, 0, 2]].reshape(-1)
+    start, at = grouped(x, len(a.start))
+    is_of_a = np.arange(4) < np.array([1, 3, 2])[found.kind][:, None]
+    row, vertex = np.nonzero(is_of_a)[0], found.vertices[is_of_a].astype(np.int64)
+    row_b, vertex_b = np.nonzero(~is_of_a)[0], found.vertices[~is_of_a].astype(np.int64)
+    keys = sorted_unique(row * len(a.start) + vertex)
+    for _ in range(rings):
+        row, vertex = np.divmod(keys, len(a.start))
+        count = start[vertex + 1] - start[vertex]
+        before = np.cumsum(count) - count
+        near = y[at[np.repeat(start[vertex] - before, count) + np.arange(count.sum())]]
+        keys = sorted_unique(np.concatenate([keys, np.repeat(row, count) * len(a.start) + near]))
+    is_near = np.zeros(len(found.kind), dtype=np.bool_)
+    is_near[row_b[np.isin(row_b * len(a.start) + vertex_b, keys)]] = True
+    return found.rows(~is_near)
 
 
 def _merged(one: Found, other: Found) -> Found:

@@ -173,7 +173,8 @@ def _join_blocks(block_a, block_b, a, b, is_edges, is_self, margin, limit, keys,
     """Append all pairs of features of two blocks that meet, or may meet; each pair of edges of one body once.
 
     ``state`` is the number of pairs found, of tests, and the time up to which impacts count. Pairs beyond the room in
-    ``keys`` are counted only. With ``limit[1]`` every impact found ends the time that counts.
+    ``keys`` are counted only. With ``limit[1]`` every impact found ends the time that counts, if it is after
+    ``limit[2]``.
     """
     group_start_a, top_start_a, id_a, corner_a, box_a, top_a = a[2:]
     group_start_b, top_start_b, id_b, corner_b, box_b, top_b = b[2:]
@@ -213,7 +214,7 @@ def _join_blocks(block_a, block_b, a, b, is_edges, is_self, margin, limit, keys,
                             verdict, lo, hi = _walk_face(a, v, b, p, q, r, margin)
                         if verdict == MISS or lo > until:
                             continue
-                        if limit[1] and verdict == HIT:
+                        if limit[1] and verdict == HIT and hi > limit[2]:
                             until = min(until, hi)
                         if found < len(keys):
                             keys[found] = (np.uint64(id_a[i]) << HALF_KEY) | np.uint64(id_b[j])
@@ -245,7 +246,7 @@ def join_passing_blocks(
 
     The first third of the tasks are ranges of block pairs for edges, and so on; task t owns row t of ``keys``, ``span``
     and ``counts``. Edges, vertices and faces are (start, end, *layout). ``margin`` is None for impacts. ``limit`` is
-    the time up to which impacts count, and whether the first one of a task ends it.
+    the time up to which impacts count, whether the first one of a task ends it, and the time after which it does.
     """
     ranges = len(keys) // 3
     for _ in prange(threads):
