@@ -42,6 +42,9 @@ from impinge.detect.continuous.continuous_tree import safe_step as safe_step
 from impinge.detect.continuous.impact_results import ImpactKind as ImpactKind
 from impinge.detect.continuous.impact_results import Impacts as Impacts
 from impinge.detect.continuous.impact_results import SafeStep as SafeStep
+from impinge.detect.continuous.primitives import PrimitiveImpacts as PrimitiveImpacts
+from impinge.detect.continuous.primitives import edge_edge_impacts as edge_edge_impacts
+from impinge.detect.continuous.primitives import vertex_face_impacts as vertex_face_impacts
 from impinge.detect.gjk_cut.detector import GjkCut as GjkCut
 from impinge.detect.gjk_cut.detector import cut_along_direction as cut_along_direction
 from impinge.detect.gjk_cut.hull_distance import hull_distance as hull_distance

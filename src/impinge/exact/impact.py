@@ -16,6 +16,10 @@ A vertex is on an edge iff x × y = 0 and x(i) y(i) <= 0 along each axis i: all 
 Guarantee  hit or miss is that of real arithmetic. The interval contains the first time of impact.
 Cost       tens of microseconds with coordinates of ordinary scenes; it grows with the square of the number of bits that
            the coordinates of one axis span.
+
+A problem is (arena, linear, sides, in_normal, edges). ``linear[j, m, k]`` is coordinate k of point j minus point m, two
+integers: value at time 0, and slope. Rows of ``sides`` and ``edges`` (j, m, l, n) stand for two such differences: the
+factors of the g, the first ``in_normal`` of which add up to N; and the ends of an edge seen from a vertex.
 """
 
 # mypy: ignore-errors
@@ -23,88 +27,91 @@ Cost       tens of microseconds with coordinates of ordinary scenes; it grows wi
 import numpy as np
 
 from impinge.backend.jit import compiled
-from impinge.exact.integers import from_double, lowest_exponent, minus, plus, shifted, sign, times, times_small, whole
+from impinge.exact.integers import (
+    ZERO,
+    from_double,
+    has_overflowed,
+    is_zero,
+    lowest_bit,
+    new_arena,
+    plus,
+    shifted,
+    sign,
+    times,
+    times_small,
+    whole,
+)
 from impinge.exact.roots import (
     cubic_in_interval,
     interval_of,
     next_interval,
     quadratic_in_interval,
     sign_at_isolated,
-    sign_at_rational,
     sign_changes,
+    value_at_rational,
 )
 
 NEVER = np.inf
+FIRST_ROOM = 1 << 14
+"""Digits of the first arena; four times as many each time that it overflows."""
+ALL = np.int64(-1)
+FACE_SIDES = np.array([(1, 0, 2, 0), (2, 0, 3, 0), (3, 0, 1, 0)])
+EDGE_SIDES = np.array([(2, 0, 3, 2), (1, 2, 3, 2), (2, 0, 1, 0), (1, 0, 3, 0)])
+EDGE_ENDS = np.array([(2, 0, 3, 0), (2, 1, 3, 1), (0, 2, 1, 2), (0, 3, 1, 3)])
 
 
 # Polynomials --------------------------------------------------------------------------------------------
 
 
 @compiled
-def _coordinate(start, end, j, m, k, exponent):
-    """Coordinate k of point j minus point m, linear in time."""
-    before = minus(from_double(start[j, k], exponent), from_double(start[m, k], exponent))
-    after = minus(from_double(end[j, k], exponent), from_double(end[m, k], exponent))
-    return before, minus(after, before)
-
-
-@compiled
-def _exponent(start, end, k):
-    """Exponent of the lowest bit of all coordinates k."""
-    lowest = 2000
-    for j in range(4):
-        lowest = min(lowest, lowest_exponent(start[j, k]), lowest_exponent(end[j, k]))
-    return lowest
-
-
-@compiled
-def _difference(start, end, j, m, exponents):
-    """Point j minus point m: three linear polynomials."""
-    return (
-        _coordinate(start, end, j, m, 0, exponents[0]),
-        _coordinate(start, end, j, m, 1, exponents[1]),
-        _coordinate(start, end, j, m, 2, exponents[2]),
-    )
-
-
-@compiled
-def _product(x, y):
-    """Product of two linear polynomials."""
-    return times(x[0], y[0]), plus(times(x[0], y[1]), times(x[1], y[0])), times(x[1], y[1])
-
-
-@compiled
-def _cross_component(x, y, k):
-    """Component k of x × y, a quadratic."""
-    i, j = (k + 1) % 3, (k + 2) % 3
-    p, q = _product(x[i], y[j]), _product(x[j], y[i])
-    return minus(p[0], q[0]), minus(p[1], q[1]), minus(p[2], q[2])
-
-
-@compiled
-def _sum(p, q):
-    return plus(p[0], q[0]), plus(p[1], q[1]), plus(p[2], q[2])
-
-
-@compiled
-def _determinant(x, y, z):
-    """(x × y) · z, a cubic."""
-    f0, f1, f2, f3 = whole(np.int64(0)), whole(np.int64(0)), whole(np.int64(0)), whole(np.int64(0))
+def _fill_differences(arena, start, end, linear):
+    """Write the differences of all pairs of points, per axis in units of the lowest bit of its coordinates."""
     for k in range(3):
-        q, c = _cross_component(x, y, k), z[k]
-        f0 = plus(f0, times(q[0], c[0]))
-        f1 = plus(f1, plus(times(q[0], c[1]), times(q[1], c[0])))
-        f2 = plus(f2, plus(times(q[1], c[1]), times(q[2], c[0])))
-        f3 = plus(f3, times(q[2], c[1]))
-    return f0, f1, f2, f3
+        lowest = np.int64(2000)
+        for j in range(4):
+            for value in (start[j, k], end[j, k]):
+                if value != 0.0:
+                    lowest = min(lowest, lowest_bit(value)[1])
+        for j in range(4):
+            before, after = from_double(arena, start[j, k], lowest), from_double(arena, end[j, k], lowest)
+            linear[j, j, k, 0], linear[j, j, k, 1] = before, plus(arena, after, before, -1)
+        for j in range(4):
+            for m in range(4):
+                if j != m:
+                    for c in range(2):
+                        linear[j, m, k, c] = plus(arena, linear[j, j, k, c], linear[m, m, k, c], -1)
 
 
 @compiled
-def _is_zero(polynomial):
-    for k in range(len(polynomial)):
-        if len(polynomial[k]) > 0:
-            return False
-    return True
+def _product(arena, x, y):
+    """Product of two linear polynomials."""
+    middle = plus(arena, times(arena, x[0], y[1]), times(arena, x[1], y[0]))
+    return times(arena, x[0], y[0]), middle, times(arena, x[1], y[1])
+
+
+@compiled
+def _cross_component(problem, row, k):
+    """Component k of the cross product of two differences, a quadratic."""
+    arena, linear = problem[0], problem[1]
+    x, y = linear[row[0], row[1]], linear[row[2], row[3]]
+    i, j = (k + 1) % 3, (k + 2) % 3
+    p, q = _product(arena, x[i], y[j]), _product(arena, x[j], y[i])
+    return plus(arena, p[0], q[0], -1), plus(arena, p[1], q[1], -1), plus(arena, p[2], q[2], -1)
+
+
+@compiled
+def _coplanarity(problem, last):
+    """The cubic f: the first side times difference ``last`` (j, m)."""
+    arena, linear, sides, _, _ = problem
+    f0, f1, f2, f3 = ZERO, ZERO, ZERO, ZERO
+    for k in range(3):
+        q0, q1, q2 = _cross_component(problem, sides[0], k)
+        z0, z1 = linear[last[0], last[1], k, 0], linear[last[0], last[1], k, 1]
+        f0 = plus(arena, f0, times(arena, q0, z0))
+        f1 = plus(arena, f1, plus(arena, times(arena, q0, z1), times(arena, q1, z0)))
+        f2 = plus(arena, f2, plus(arena, times(arena, q1, z1), times(arena, q2, z0)))
+        f3 = plus(arena, f3, times(arena, q2, z1))
+    return f0, f1, f2, f3
 
 
 # Tests at a root ----------------------------------------------------------------------------------------
@@ -113,159 +120,149 @@ def _is_zero(polynomial):
 
 
 @compiled
-def _sign_at(quadratic, root):
+def _sign_at(arena, quadratic, root):
     is_rational, p, q, level, c = root
     if is_rational:
-        return sign_at_rational(quadratic, p, q)
-    return sign_at_isolated(quadratic_in_interval(quadratic, p, level), c)
+        return value_at_rational(arena, quadratic[0], quadratic[1], quadratic[2], ZERO, p, q)
+    return sign_at_isolated(arena, quadratic_in_interval(arena, quadratic, p, level), c)
 
 
 @compiled
-def _is_on_edge(x, y, root):
-    """Whether the origin is on the segment from x to y."""
+def _is_on_edge(problem, row, root):
+    """Whether a vertex is on an edge."""
+    arena, linear = problem[0], problem[1]
     for k in range(3):
-        if _sign_at(_product(x[k], y[k]), root) > 0:
+        x, y = linear[row[0], row[1], k], linear[row[2], row[3], k]
+        if _sign_at(arena, _product(arena, x, y), root) > 0:
             return False
     for k in range(3):
-        if _sign_at(_cross_component(x, y, k), root) != 0:
+        if _sign_at(arena, _cross_component(problem, row, k), root) != 0:
             return False
     return True
 
 
 @compiled
-def _is_impact(sides, in_normal, edges, root):
-    """Whether four points, coplanar at the root, meet. The normal is the sum of the first ``in_normal`` sides."""
+def _passes(problem, edge, root):
+    """Whether four points, coplanar at the root, meet; or whether the vertex of row ``edge`` is on its edge."""
+    arena, _, sides, in_normal, edges = problem
+    if edge != ALL:
+        return _is_on_edge(problem, edges[edge], root)
     for k in range(3):
-        normal = _cross_component(sides[0][0], sides[0][1], k)
-        for j in range(1, in_normal):
-            normal = _sum(normal, _cross_component(sides[j][0], sides[j][1], k))
-        direction = _sign_at(normal, root)
+        n0, n1, n2 = ZERO, ZERO, ZERO
+        for j in range(in_normal):
+            g = _cross_component(problem, sides[j], k)
+            n0, n1, n2 = plus(arena, n0, g[0]), plus(arena, n1, g[1]), plus(arena, n2, g[2])
+        direction = _sign_at(arena, (n0, n1, n2), root)
         if direction != 0:
-            for side in sides:
-                if direction * _sign_at(_cross_component(side[0], side[1], k), root) < 0:
+            for j in range(len(sides)):
+                if direction * _sign_at(arena, _cross_component(problem, sides[j], k), root) < 0:
                     return False
             return True
-    for edge in edges:
-        if _is_on_edge(edge[0], edge[1], root):
+    for j in range(len(edges)):
+        if _is_on_edge(problem, edges[j], root):
             return True
     return False
-
-
-@compiled
-def _passes(sides, in_normal, edges, edge, root):
-    """Whether the root is an impact of all (``edge`` is -1), or of one vertex and edge."""
-    if edge < 0:
-        return _is_impact(sides, in_normal, edges, root)
-    return _is_on_edge(edges[edge][0], edges[edge][1], root)
 
 
 # First root that passes ---------------------------------------------------------------------------------
 
 
 @compiled
-def _rational_interval(p, q, width):
-    """Doubles around p / q, in [0, 1]."""
-    zero = whole(np.int64(0))
-    if len(p) == 0:
+def _first_rational(problem, edge, p, q, width):
+    """Doubles around p / q if it is in [0, 1] and passes."""
+    arena = problem[0]
+    if sign(arena, q) < 0:
+        p, q = times_small(arena, p, -1), times_small(arena, q, -1)
+    from_1 = sign(arena, plus(arena, p, q, -1))
+    root = True, p, q, np.int64(0), (ZERO, ZERO, ZERO, ZERO)
+    if sign(arena, p) < 0 or from_1 > 0 or not _passes(problem, edge, root):
+        return NEVER, NEVER
+    if is_zero(arena, p):
         return 0.0, 0.0
-    if sign(minus(q, p)) == 0:
+    if from_1 == 0:
         return 1.0, 1.0
-    return interval_of((times_small(p, -1), q, zero, zero), zero, 0, width)
+    return interval_of(arena, (times_small(arena, p, -1), q, ZERO, ZERO), ZERO, np.int64(0), width)
 
 
 @compiled
-def _first_rational(p, q, c, sides, in_normal, edges, edge, width):
-    """The interval of p / q if it is in [0, 1] and passes."""
-    if sign(q) < 0:
-        p, q = times_small(p, -1), times_small(q, -1)
-    if sign(p) >= 0 and sign(minus(q, p)) >= 0 and _passes(sides, in_normal, edges, edge, (True, p, q, 0, c)):
-        return _rational_interval(p, q, width)
-    return NEVER, NEVER
-
-
-@compiled
-def _first_repeated(c, sides, in_normal, edges, edge, width):
-    """The same of a cubic with a repeated root: all its roots are rational."""
+def _discriminant(arena, c):
+    """Discriminant of a cubic, or of a quadratic if c3 is zero."""
     c0, c1, c2, c3 = c
-    spread = minus(times(c2, c2), times_small(times(c1, c3), 3))
-    if len(spread) == 0:
-        return _first_rational(times_small(c2, -1), times_small(c3, 3), c, sides, in_normal, edges, edge, width)
-    p = minus(times_small(times(c0, c3), 9), times(c1, c2))
-    lo, hi = _first_rational(p, times_small(spread, 2), c, sides, in_normal, edges, edge, width)
-    p = times(c2, minus(times_small(times(c1, c3), 4), times(c2, c2)))
-    p = minus(p, times_small(times(times(c0, c3), c3), 9))
-    lo_simple, hi_simple = _first_rational(p, times(c3, spread), c, sides, in_normal, edges, edge, width)
+    if is_zero(arena, c3):
+        return plus(arena, times(arena, c1, c1), times(arena, c0, c2), -4)
+    c03, c12 = times(arena, c0, c3), times(arena, c1, c2)
+    out = plus(arena, times(arena, c12, c12), times(arena, times(arena, c0, c2), times(arena, c2, c2)), -4)
+    out = plus(arena, out, times(arena, times(arena, c1, c3), times(arena, c1, c1)), -4)
+    out = plus(arena, out, times(arena, c03, c12), 18)
+    return plus(arena, out, times(arena, c03, c03), -27)
+
+
+@compiled
+def _first_repeated(problem, edge, c, width):
+    """Interval of the first root that passes of a polynomial whose roots are all rational: linear, or one repeated."""
+    arena = problem[0]
+    c0, c1, c2, c3 = c
+    if is_zero(arena, c3):
+        if is_zero(arena, c2):
+            return _first_rational(problem, edge, times_small(arena, c0, -1), c1, width)
+        return _first_rational(problem, edge, times_small(arena, c1, -1), times_small(arena, c2, 2), width)
+    c13, c22 = times(arena, c1, c3), times(arena, c2, c2)
+    spread = plus(arena, c22, c13, -3)
+    if is_zero(arena, spread):
+        return _first_rational(problem, edge, times_small(arena, c2, -1), times_small(arena, c3, 3), width)
+    p = plus(arena, times_small(arena, times(arena, c0, c3), 9), times(arena, c1, c2), -1)
+    lo, hi = _first_rational(problem, edge, p, times_small(arena, spread, 2), width)
+    p = times(arena, c2, plus(arena, times_small(arena, c13, 4), c22, -1))
+    p = plus(arena, p, times(arena, times(arena, c0, c3), c3), -9)
+    lo_simple, hi_simple = _first_rational(problem, edge, p, times(arena, c3, spread), width)
     return min(lo, lo_simple), min(hi, hi_simple)
 
 
 @compiled
-def _discriminant(c):
-    """Discriminant of a cubic, or of a quadratic if c3 is zero."""
-    c0, c1, c2, c3 = c
-    if len(c3) == 0:
-        return minus(times(c1, c1), times_small(times(c0, c2), 4))
-    c11, c22, c03, c12 = times(c1, c1), times(c2, c2), times(c0, c3), times(c1, c2)
-    out = minus(times(c12, c12), times_small(times(times(c0, c2), c22), 4))
-    out = minus(out, times_small(times(times(c1, c3), c11), 4))
-    out = plus(out, times_small(times(c03, c12), 18))
-    return minus(out, times_small(times(c03, c03), 27))
-
-
-@compiled
-def _first_root(c, sides, in_normal, edges, edge, width):
+def _first_root(problem, edge, c, width):
     """Interval of the first root of c in [0, 1] that passes; NEVER if none does. c is not zero everywhere."""
-    if len(c[3]) == 0 and len(c[2]) == 0:
-        if len(c[1]) == 0:
-            return NEVER, NEVER
-        return _first_rational(times_small(c[0], -1), c[1], c, sides, in_normal, edges, edge, width)
-    if len(_discriminant(c)) == 0:
-        if len(c[3]) == 0:
-            p, q = times_small(c[1], -1), times_small(c[2], 2)
-            return _first_rational(p, q, c, sides, in_normal, edges, edge, width)
-        return _first_repeated(c, sides, in_normal, edges, edge, width)
-    one = whole(np.int64(1))
-    i, level = whole(np.int64(0)), 0
-    while True:
-        local = cubic_in_interval(c, i, level)
-        changes = sign_changes(local)
+    arena = problem[0]
+    is_linear = is_zero(arena, c[3]) and is_zero(arena, c[2])
+    if is_linear and is_zero(arena, c[1]):
+        return NEVER, NEVER
+    if is_linear or is_zero(arena, _discriminant(arena, c)):
+        return _first_repeated(problem, edge, c, width)
+    one = whole(arena, np.int64(1))
+    i, level = ZERO, np.int64(0)
+    while not has_overflowed(arena):
+        local = cubic_in_interval(arena, c, i, level)
+        changes = sign_changes(arena, local)
         if changes > 1:
-            i, level = times_small(i, 2), level + 1
+            i, level = times_small(arena, i, 2), level + 1
             continue
-        q = shifted(one, level)
-        if len(local[0]) == 0 and _passes(sides, in_normal, edges, edge, (True, i, q, level, local)):
-            return _rational_interval(i, q, width)
-        if changes == 1 and _passes(sides, in_normal, edges, edge, (False, i, q, level, local)):
-            return interval_of(c, i, level, width)
-        i, level = next_interval(i, level)
+        q = shifted(arena, one, level)
+        if is_zero(arena, local[0]) and _passes(problem, edge, (True, i, q, level, local)):
+            return _first_rational(problem, edge, i, q, width)
+        if changes == 1 and _passes(problem, edge, (False, i, q, level, local)):
+            return interval_of(arena, c, i, level, width)
+        i, level = next_interval(arena, i, level)
         if level == 0:
-            return _first_rational_end(c, one, sides, in_normal, edges, edge)
-
-
-@compiled
-def _first_rational_end(c, one, sides, in_normal, edges, edge):
-    """Time 1, if it is a root that passes."""
-    if len(plus(plus(c[0], c[1]), plus(c[2], c[3]))) == 0 and _passes(
-        sides, in_normal, edges, edge, (True, one, one, 0, c)
-    ):
-        return 1.0, 1.0
+            break
+    if is_zero(arena, plus(arena, plus(arena, c[0], c[1]), plus(arena, c[2], c[3]))):
+        return _first_rational(problem, edge, one, one, width)
     return NEVER, NEVER
 
 
 @compiled
-def _first_of_edge(edge, sides, in_normal, edges, width):
-    """Interval of the first time when a vertex is on an edge of the same plane, among candidates after time 0."""
-    zero = whole(np.int64(0))
-    x, y = edges[edge]
+def _first_on_edge(problem, edge, width):
+    """Interval of the first time when a vertex is on an edge of the same plane, if not at time 0."""
+    arena, linear, _, _, edges = problem
+    row = edges[edge]
     for k in range(3):
-        c0, c1, c2 = _cross_component(x, y, k)
-        if len(c0) + len(c1) + len(c2) > 0:
-            return _first_root((c0, c1, c2, zero), sides, in_normal, edges, edge, width)
+        c0, c1, c2 = _cross_component(problem, row, k)
+        if not (is_zero(arena, c0) and is_zero(arena, c1) and is_zero(arena, c2)):
+            return _first_root(problem, edge, (c0, c1, c2, ZERO), width)
     lo, hi = NEVER, NEVER
-    for end in (x, y):
+    for side in range(0, 4, 2):
         for k in range(3):
-            if len(end[k][0]) + len(end[k][1]) > 0:
-                c = end[k][0], end[k][1], zero, zero
-                lo_k, hi_k = _first_root(c, sides, in_normal, edges, edge, width)
+            c0, c1 = linear[row[side], row[side + 1], k, 0], linear[row[side], row[side + 1], k, 1]
+            if not (is_zero(arena, c0) and is_zero(arena, c1)):
+                lo_k, hi_k = _first_root(problem, edge, (c0, c1, ZERO, ZERO), width)
                 lo, hi = min(lo, lo_k), min(hi, hi_k)
                 break
     return lo, hi
@@ -275,36 +272,35 @@ def _first_of_edge(edge, sides, in_normal, edges, width):
 
 
 @compiled
-def first_impact(is_edges, start, end, width):
-    """Whether four moving points meet, doubles around the first time (no farther apart than ``width`` times the upper
-    one, where doubles allow it), and whether they meet at time 0.
-
-    Rows of ``start`` and ``end`` (times 0 and 1): a vertex and the corners of a face, or the ends of both edges.
-    """
-    exponents = _exponent(start, end, 0), _exponent(start, end, 1), _exponent(start, end, 2)
-    if is_edges:
-        e, h = _difference(start, end, 1, 0, exponents), _difference(start, end, 3, 2, exponents)
-        ca, da = _difference(start, end, 2, 0, exponents), _difference(start, end, 3, 0, exponents)
-        cb, db = _difference(start, end, 2, 1, exponents), _difference(start, end, 3, 1, exponents)
-        ac, bc = _difference(start, end, 0, 2, exponents), _difference(start, end, 1, 2, exponents)
-        ad, bd = _difference(start, end, 0, 3, exponents), _difference(start, end, 1, 3, exponents)
-        sides, in_normal = ((ca, h), (bc, h), (ca, e), (e, da)), 2
-        edges = (ca, da), (cb, db), (ac, bc), (ad, bd)
-        f = _determinant(ca, h, e)
-    else:
-        u, v = _difference(start, end, 1, 0, exponents), _difference(start, end, 2, 0, exponents)
-        w = _difference(start, end, 3, 0, exponents)
-        sides, in_normal = ((u, v), (v, w), (w, u), (w, u)), 3
-        edges = (u, v), (v, w), (w, u), (w, u)
-        f = _determinant(u, v, w)
+def _first_in(arena, is_edges, start, end, width):
+    """``first_impact`` in an arena that may overflow."""
+    linear = np.zeros((4, 4, 3, 2), np.int64)
+    _fill_differences(arena, start, end, linear)
+    sides, in_normal, edges = (EDGE_SIDES, 2, EDGE_ENDS) if is_edges else (FACE_SIDES, 3, FACE_SIDES)
+    problem = arena, linear, sides, in_normal, edges
+    f = _coplanarity(problem, (1, 0) if is_edges else (3, 0))
+    if not (is_zero(arena, f[0]) and is_zero(arena, f[1]) and is_zero(arena, f[2]) and is_zero(arena, f[3])):
+        return _first_root(problem, ALL, f, width)
+    if _passes(problem, ALL, (True, ZERO, whole(arena, np.int64(1)), np.int64(0), f)):
+        return 0.0, 0.0
     lo, hi = NEVER, NEVER
-    if _is_zero(f):
-        one, zero = whole(np.int64(1)), whole(np.int64(0))
-        if _is_impact(sides, in_normal, edges, (True, zero, one, 0, f)):
-            return True, 0.0, 0.0, True
-        for k in range(4):
-            lo_k, hi_k = _first_of_edge(k, sides, in_normal, edges, 0.5 * width)
-            lo, hi = min(lo, lo_k), min(hi, hi_k)
-    else:
-        lo, hi = _first_root(f, sides, in_normal, edges, -1, width)
-    return lo != NEVER, lo, hi, hi == 0.0
+    for edge in range(len(edges)):
+        lo_k, hi_k = _first_on_edge(problem, edge, 0.5 * width)
+        lo, hi = min(lo, lo_k), min(hi, hi_k)
+    return lo, hi
+
+
+@compiled
+def first_impact(is_edges, start, end, width):
+    """Whether four moving points meet, and doubles around the first time; both are zero if they meet at time 0.
+
+    The doubles are no farther apart than ``width`` times the upper one, where doubles allow it. Rows of ``start`` and
+    ``end`` (times 0 and 1): a vertex and the corners of a face, or the ends of both edges.
+    """
+    room = FIRST_ROOM
+    while True:
+        arena = new_arena(room)
+        lo, hi = _first_in(arena, is_edges, start, end, width)
+        if not has_overflowed(arena):
+            return lo != NEVER, lo, hi
+        room *= 4

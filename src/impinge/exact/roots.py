@@ -11,7 +11,8 @@ Signs. A rational root p / q is inserted. Another root α is known by an interva
        no step depends on the distances of roots.
 Size   With c of 3 B bits and q of 2 B bits, no number exceeds 20 B bits, and some bits per bisection.
 
-A polynomial is a tuple of coefficients, the constant first: three for a quadratic, four for a cubic.
+A polynomial is a tuple of integers of an arena (``integers``), the constant first: three for a quadratic, four for a
+cubic.
 """
 
 # mypy: ignore-errors
@@ -20,9 +21,11 @@ import numpy as np
 
 from impinge.backend.jit import compiled
 from impinge.exact.integers import (
+    ZERO,
     halved,
-    is_odd,
-    minus,
+    has_overflowed,
+    is_even,
+    is_zero,
     plus,
     shifted,
     sign,
@@ -34,49 +37,43 @@ from impinge.exact.integers import (
 
 
 @compiled
-def _product3(a, b, c):
-    return times(times(a, b), c)
+def value_at_rational(arena, c0, c1, c2, c3, p, q):
+    """Sign of a cubic at p / q, with q > 0."""
+    qq = times(arena, q, q)
+    total = plus(arena, times(arena, c3, p), times(arena, c2, q))
+    total = plus(arena, times(arena, total, p), times(arena, c1, qq))
+    return sign(arena, plus(arena, times(arena, total, p), times(arena, c0, times(arena, qq, q))))
 
 
 @compiled
-def sign_at_rational(c, p, q):
-    """Sign of a polynomial of up to four coefficients at p / q, with q > 0."""
-    total = c[len(c) - 1]
-    scale = q
-    for k in range(len(c) - 2, -1, -1):  # Horner, times powers of q
-        total = plus(times(total, p), times(c[k], scale))
-        if k > 0:
-            scale = times(scale, q)
-    return sign(total)
-
-
-@compiled
-def cubic_in_interval(c, i, level):
+def cubic_in_interval(arena, c, i, level):
     """Coefficients of c((i + s) / 2^level) in s, times 2^(3 level)."""
-    ii = times(i, i)
-    c1, c2 = shifted(c[1], 2 * level), shifted(c[2], level)
-    d0 = plus(plus(shifted(c[0], 3 * level), times(c1, i)), plus(times(c2, ii), _product3(c[3], ii, i)))
-    d1 = plus(plus(c1, times_small(times(c2, i), 2)), times_small(times(c[3], ii), 3))
-    return d0, d1, plus(c2, times_small(times(c[3], i), 3)), c[3]
+    c0, c1, c2 = shifted(arena, c[0], 3 * level), shifted(arena, c[1], 2 * level), shifted(arena, c[2], level)
+    r2 = plus(arena, c2, times(arena, c[3], i))  # Horner, one row per coefficient
+    r1 = plus(arena, c1, times(arena, r2, i))
+    d0 = plus(arena, c0, times(arena, r1, i))
+    r2 = plus(arena, r2, times(arena, c[3], i))
+    d1 = plus(arena, r1, times(arena, r2, i))
+    return d0, d1, plus(arena, r2, times(arena, c[3], i)), c[3]
 
 
 @compiled
-def quadratic_in_interval(q, i, level):
+def quadratic_in_interval(arena, q, i, level):
     """Coefficients of q((i + s) / 2^level) in s, times 2^(2 level)."""
-    q1 = shifted(q[1], level)
-    d0 = plus(plus(shifted(q[0], 2 * level), times(q1, i)), _product3(q[2], i, i))
-    return d0, plus(q1, times_small(times(q[2], i), 2)), q[2]
+    r1 = plus(arena, shifted(arena, q[1], level), times(arena, q[2], i))
+    d0 = plus(arena, shifted(arena, q[0], 2 * level), times(arena, r1, i))
+    return d0, plus(arena, r1, times(arena, q[2], i)), q[2]
 
 
 @compiled
-def sign_changes(d):
+def sign_changes(arena, d):
     """Sign changes of the Bernstein coefficients of a cubic on [0, 1]; zeros are left out."""
-    b0 = times_small(d[0], 3)
-    b1 = plus(b0, d[1])
-    b2 = plus(plus(b1, d[1]), d[2])
-    b3 = plus(plus(d[0], d[1]), plus(d[2], d[3]))
+    b1 = plus(arena, d[1], d[0], 3)
+    b2 = plus(arena, plus(arena, b1, d[1]), d[2])
+    b3 = plus(arena, plus(arena, d[0], d[1]), plus(arena, d[2], d[3]))
     changes, last = 0, 0
-    for s in (sign(b0), sign(b1), sign(b2), sign(b3)):
+    for h in (d[0], b1, b2, b3):
+        s = sign(arena, h)
         if s != 0:
             changes += s == -last
             last = s
@@ -84,98 +81,98 @@ def sign_changes(d):
 
 
 @compiled
-def sign_after(d):
+def _sign_after(arena, d):
     """Sign of a polynomial just right of 0: that of its first coefficient that is not zero."""
-    for k in range(len(d)):
-        if len(d[k]) > 0:
-            return sign(d[k])
+    for h in d:
+        if not is_zero(arena, h):
+            return sign(arena, h)
     return 0
 
 
 @compiled
-def _remainder(c, q):
-    """A positive multiple of the remainder of cubic c by quadratic q, q[2] not zero: (h0, h1)."""
+def _remainder(arena, c, q):
+    """The remainder of cubic c by quadratic q, times the square of q[2], which is not zero: (h0, h1)."""
     lead = q[2]
-    r0, r1, r2 = times(c[0], lead), times(c[1], lead), times(c[2], lead)
-    if len(c[3]) > 0:  # lead · c - c3 · s · q
-        r1, r2 = minus(r1, times(c[3], q[0])), minus(r2, times(c[3], q[1]))
-    # lead² c - (c3 lead s + r2) q
-    return minus(times(r0, lead), times(r2, q[0])), minus(times(r1, lead), times(r2, q[1]))
+    # lead · c - c3 · s · q, then times lead, minus r2 · q
+    r1 = plus(arena, times(arena, c[1], lead), times(arena, c[3], q[0]), -1)
+    r2 = plus(arena, times(arena, c[2], lead), times(arena, c[3], q[1]), -1)
+    r0 = times(arena, times(arena, c[0], lead), lead)
+    return (
+        plus(arena, r0, times(arena, r2, q[0]), -1),
+        plus(arena, times(arena, r1, lead), times(arena, r2, q[1]), -1),
+    )
 
 
 @compiled
-def sign_at_isolated(q, c):
+def sign_at_isolated(arena, q, c):
     """Sign of quadratic q at the only root in (0, 1) of cubic c, a simple one."""
-    s0, s1, s2 = sign(q[0]), sign(plus(times_small(q[0], 2), q[1])), sign(plus(plus(q[0], q[1]), q[2]))
+    s0, s1 = sign(arena, q[0]), sign(arena, plus(arena, q[1], q[0], 2))
+    s2 = sign(arena, plus(arena, plus(arena, q[0], q[1]), q[2]))
     if s0 >= 0 and s1 >= 0 and s2 >= 0:
         return 1 if s0 + s1 + s2 > 0 else 0
     if s0 <= 0 and s1 <= 0 and s2 <= 0:
         return -1
-    before = sign_after(c)
-    lead = sign(q[2])
+    before, lead = _sign_after(arena, c), sign(arena, q[2])
     if lead == 0:  # one root in (0, 1)
-        slope = sign(q[1])
-        at = sign_at_rational(c, times_small(q[0], -slope), times_small(q[1], slope))
+        slope = sign(arena, q[1])
+        p, denominator = times_small(arena, q[0], -slope), times_small(arena, q[1], slope)
+        at = value_at_rational(arena, c[0], c[1], c[2], c[3], p, denominator)
         return 0 if at == 0 else slope if at == before else -slope
-    discriminant = sign(minus(times(q[1], q[1]), times_small(times(q[0], q[2]), 4)))
+    discriminant = sign(arena, plus(arena, times(arena, q[1], q[1]), times(arena, q[0], q[2]), -4))
     if discriminant < 0:
         return lead
-    m_p, m_q = times_small(q[1], -lead), times_small(q[2], 2 * lead)  # the vertex
-    side = 1  # of the vertex where the root of c is
-    if sign(m_p) > 0:
-        if sign(minus(m_p, m_q)) >= 0:
-            side = -1
-        else:
-            at = sign_at_rational(c, m_p, m_q)
-            side = 0 if at == 0 else 1 if at == before else -1
+    m_p, m_q = times_small(arena, q[1], -lead), times_small(arena, q[2], 2 * lead)  # the vertex
+    from_0, from_1 = sign(arena, m_p), sign(arena, plus(arena, m_p, m_q, -1))
+    side = 1 if from_0 <= 0 else -1  # of the vertex where the root of c is
+    if from_0 > 0 and from_1 < 0:
+        at = value_at_rational(arena, c[0], c[1], c[2], c[3], m_p, m_q)
+        side = 0 if at == 0 else 1 if at == before else -1
     if discriminant == 0:
         return 0 if side == 0 else lead
     if side == 0:
         return -lead
-    # The root β of q on that side: beyond (0, 1), or compared with the root of c by the sign of c at β.
-    at_left, at_right = lead * s0, lead * s2
-    if side == 1:
-        if at_right <= 0:
-            return -lead
-        if sign(m_p) <= 0 and at_left >= 0:
-            return lead
-    else:
-        if at_left <= 0:
-            return -lead
-        if sign(minus(m_p, m_q)) >= 0 and at_right >= 0:
-            return lead
-    h0, h1 = _remainder(c, q)
-    slope = sign(h1)
+    # The root β of q on that side is beyond (0, 1), or compared with the root of c by the sign of c at β.
+    near, far = (s0, s2) if side == 1 else (s2, s0)  # seen from the other end of the interval
+    is_vertex_outside = from_0 <= 0 or from_1 >= 0
+    if lead * far <= 0:
+        return -lead
+    if is_vertex_outside and lead * near >= 0:
+        return lead
+    h0, h1 = _remainder(arena, c, q)
+    slope = sign(arena, h1)
     if slope == 0:
-        at = sign(h0)
+        at = sign(arena, h0)
     else:
-        z_p, z_q = times_small(h0, -slope), times_small(h1, slope)
-        beyond = side * sign(minus(times(z_p, m_q), times(m_p, z_q)))  # where the root of h is, seen from the vertex
-        ahead = 1 if beyond <= 0 else -lead * sign_at_rational(q, z_p, z_q)  # β farther from the vertex than that root?
-        at = slope * side * ahead
+        z_p, z_q = times_small(arena, h0, -slope), times_small(arena, h1, slope)  # the root of h
+        outwards = side * sign(arena, plus(arena, times(arena, z_p, m_q), times(arena, m_p, z_q), -1))
+        is_beta_farther = np.int64(1)
+        if outwards > 0:
+            is_beta_farther = -lead * value_at_rational(arena, q[0], q[1], q[2], ZERO, z_p, z_q)
+        at = slope * side * is_beta_farther
     if at == 0:
         return 0
-    is_behind = at == before  # whether β < α
+    is_behind = at == before  # β < α
     return lead if is_behind == (side == 1) else -lead
 
 
 @compiled
-def interval_of(c, i, level, width):
-    """Doubles around the only root of c in [i, i + 1] / 2^level, no farther apart than ``width`` times the upper one.
+def interval_of(arena, c, i, level, width):
+    """Doubles around the only root of c in (i, i + 1) / 2^level, no farther apart than ``width`` times the upper one.
 
     As narrow as doubles allow, if that is more.
     """
-    before = sign_after(cubic_in_interval(c, i, level))
-    one = whole(np.int64(1))
-    lo, _ = to_doubles(i, level)
-    _, hi = to_doubles(plus(i, one), level)
+    before = _sign_after(arena, cubic_in_interval(arena, c, i, level))
+    one = whole(arena, np.int64(1))
+    lo = to_doubles(arena, i, level)[0]
+    hi = to_doubles(arena, plus(arena, i, one), level)[1]
     for _step in range(1200):
-        if hi - lo <= width * hi:
+        if hi - lo <= width * hi or has_overflowed(arena):
             break
-        i, level = times_small(i, 2), level + 1
-        middle = plus(i, one)
-        at = sign_at_rational(c, middle, shifted(one, level))
-        below, above = to_doubles(middle, level)
+        level += 1
+        i = times_small(arena, i, 2)
+        middle = plus(arena, i, one)
+        at = value_at_rational(arena, c[0], c[1], c[2], c[3], middle, shifted(arena, one, level))
+        below, above = to_doubles(arena, middle, level)
         if at == 0:
             return below, above
         if at == before:
@@ -186,9 +183,9 @@ def interval_of(c, i, level, width):
 
 
 @compiled
-def next_interval(i, level):
+def next_interval(arena, i, level):
     """The dyadic interval after [i, i + 1] / 2^level: the largest that begins at its end."""
-    i = plus(i, whole(np.int64(1)))
-    while level > 0 and not is_odd(i):
-        i, level = halved(i), level - 1
+    i = plus(arena, i, whole(arena, np.int64(1)))
+    while level > 0 and is_even(arena, i) and not has_overflowed(arena):
+        i, level = halved(arena, i), level - 1
     return i, level

@@ -182,7 +182,7 @@ def _as_pair(transforms: TransformPair | None, name: str) -> Transforms | None:
     if transforms is None:
         return None
     try:
-        before, after = transforms  # type: ignore[misc, union-attr]
+        before, after = transforms  # type: ignore[misc]
     except (TypeError, ValueError) as error:
         raise OptionError(
             f"{name} is {shown(transforms)}, expected two matrices, for the start and the end of the motion"

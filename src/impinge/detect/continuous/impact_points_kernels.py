@@ -2,10 +2,11 @@
 
 Points   Coordinates are relative to a vertex of the pair and scaled by a power of two: products stay in range. The
          nearest points of both features give the weights, and the middle between them the point.
-Normal   From a towards b, on the side where b was before the impact. The normal of the face, or of both edges, with the
-         sign of the gap; if rounding may have made the gap, against the relative velocity. Without such a normal (no
-         area, parallel edges) the direction of the gap; without a gap, against the relative velocity; without any,
-         (0, 0, 1). With a margin, the direction of the gap comes first.
+Normal   From a towards b, on the side where b was before the impact. With the nearest points inside of both features,
+         the normal of the face, or of both edges, with the sign of the gap; if rounding may have made the gap, of the
+         gap at 1 - 2^-10 of the time. On the boundary of a feature, or without such a normal (no area, parallel edges),
+         and with a margin, the direction of the gap at that time. Without a gap, the normal against the relative
+         velocity; then the direction against it; then (0, 0, 1).
 """
 
 # mypy: ignore-errors
@@ -14,10 +15,14 @@ import math
 
 from impinge.backend.jit import compiled, kernel, prange
 from impinge.detect.continuous.sweep_kernels import EDGE_EDGE, FACE_VERTEX, four_points
-from impinge.detect.proximity.features_kernels import closest_on_segments, closest_on_triangle, cross, dot, minus
+from impinge.detect.proximity.features_kernels import closest_on_segments, closest_on_triangle, cross, dot, minus, mixed
 
 CERTAIN = 2.0**-44
 """Share of the size of a pair up to which a gap may be due to rounding."""
+EARLIER = 2.0**-10
+"""Share of the time before the impact at which the gap gives a direction."""
+ON_BOUNDARY = 2.0**-20
+"""Weights up to this are on the boundary of a feature."""
 LEAST_SINE = 2.0**-40
 """Sine of the angle at a face's corner, or between edges, below which there is no normal."""
 
@@ -29,23 +34,22 @@ def _unit(v, square):
 
 
 @compiled
-def _normal(is_edges, p, q, r, s, gap, velocity, prefers_gap):
-    """Unit vector from the first feature to the second; ``gap`` joins their nearest points."""
+def _normal(is_edges, p, q, r, s, is_inside, gap, earlier, velocity):
+    """Unit vector from the first feature to the second; ``gap`` and ``earlier`` join their nearest points."""
     e, f = (minus(q, p), minus(s, r)) if is_edges else (minus(r, q), minus(s, q))
     n = cross(e, f)
-    square, gap_sq, velocity_sq = dot(n, n), dot(gap, gap), dot(velocity, velocity)
-    size_sq = max(dot(minus(q, p), minus(q, p)), dot(minus(r, p), minus(r, p)), dot(minus(s, p), minus(s, p)))
-    has_gap = gap_sq > CERTAIN * CERTAIN * size_sq
-    if has_gap and (prefers_gap or not square > LEAST_SINE * LEAST_SINE * dot(e, e) * dot(f, f)):
-        return _unit(gap, gap_sq)
-    if square > LEAST_SINE * LEAST_SINE * dot(e, e) * dot(f, f):
+    square, has_gap = dot(n, n), dot(earlier, earlier) > CERTAIN * CERTAIN
+    has_normal = square > LEAST_SINE * LEAST_SINE * dot(e, e) * dot(f, f)
+    if has_gap and not (is_inside and has_normal):
+        return _unit(earlier, dot(earlier, earlier))
+    if has_normal:
         n = _unit(n, square)
         along = dot(n, gap)
-        if not abs(along) > CERTAIN * math.sqrt(size_sq):
-            along = -dot(n, velocity)
+        if not abs(along) > CERTAIN:
+            along = dot(n, earlier) if has_gap else -dot(n, velocity)
         return n if along >= 0.0 else (-n[0], -n[1], -n[2])
-    if velocity_sq > 0.0:
-        n = _unit(velocity, velocity_sq)
+    if dot(velocity, velocity) > 0.0:
+        n = _unit(velocity, dot(velocity, velocity))
         return -n[0], -n[1], -n[2]
     return 0.0, 0.0, 1.0
 
@@ -64,8 +68,18 @@ def _scale(starts, ends):
 
 
 @compiled
-def _relative(x, y, t, o, scale):
-    """The point on the way from x to y at time t, relative to o, scaled."""
+def _at(x, y, t, o, scale):
+    """The points on the way from x to y at time t, relative to o, scaled."""
+    return (
+        _between(x[0], y[0], t, o, scale),
+        _between(x[1], y[1], t, o, scale),
+        _between(x[2], y[2], t, o, scale),
+        (_between(x[3], y[3], t, o, scale)),
+    )
+
+
+@compiled
+def _between(x, y, t, o, scale):
     s = 1.0 - t
     return (
         s * (scale * x[0] - scale * o[0]) + t * (scale * y[0] - scale * o[0]),
@@ -75,42 +89,49 @@ def _relative(x, y, t, o, scale):
 
 
 @compiled
-def _mixed(w, p, q, r, s, first):
-    """The difference of the weighted points of the second feature and the first, which has ``first`` points."""
-    i, j = -w[0], -w[1] if first == 2 else w[1]
-    return (
-        i * p[0] + j * q[0] + w[2] * r[0] + w[3] * s[0],
-        i * p[1] + j * q[1] + w[2] * r[1] + w[3] * s[1],
-        i * p[2] + j * q[2] + w[2] * r[2] + w[3] * s[2],
-    )
+def _nearest(is_edges, x):
+    """Weights of all points at the nearest points of both features."""
+    if is_edges:
+        i, j, _ = closest_on_segments(x[0], x[1], x[2], x[3])
+        return 1.0 - i, i, 1.0 - j, j
+    u, v, w, _ = closest_on_triangle(x[0], x[1], x[2], x[3])
+    return 1.0, u, v, w
 
 
 @compiled
-def _impact(kind, starts, ends, t, has_margin):
-    """Point, normal and weights, in the order of the walks, of one pair at time t."""
-    is_edges = kind == EDGE_EDGE
-    o, scale = starts[0], _scale(starts, ends)
-    x0, x1 = _relative(starts[0], ends[0], 0.0, o, scale), _relative(starts[0], ends[0], 1.0, o, scale)
-    y0, y1 = _relative(starts[1], ends[1], 0.0, o, scale), _relative(starts[1], ends[1], 1.0, o, scale)
-    z0, z1 = _relative(starts[2], ends[2], 0.0, o, scale), _relative(starts[2], ends[2], 1.0, o, scale)
-    w0, w1 = _relative(starts[3], ends[3], 0.0, o, scale), _relative(starts[3], ends[3], 1.0, o, scale)
-    p, q = _relative(starts[0], ends[0], t, o, scale), _relative(starts[1], ends[1], t, o, scale)
-    r, s = _relative(starts[2], ends[2], t, o, scale), _relative(starts[3], ends[3], t, o, scale)
+def _sides(is_edges, w, x):
+    """The points of both features with the given weights."""
+    p, q, r, s = x
     if is_edges:
-        i, j, _ = closest_on_segments(p, q, r, s)
-        weights, first = (1.0 - i, i, 1.0 - j, j), 2
-        at = (1.0 - i) * p[0] + i * q[0], (1.0 - i) * p[1] + i * q[1], (1.0 - i) * p[2] + i * q[2]
-    else:
-        u, v, w, _ = closest_on_triangle(p, q, r, s)
-        weights, first = (1.0, u, v, w), 1
-        at = p
-    gap = _mixed(weights, p, q, r, s, first)
-    velocity = _mixed(weights, minus(x1, x0), minus(y1, y0), minus(z1, z0), minus(w1, w0), first)
-    n = _normal(is_edges, p, q, r, s, gap, velocity, has_margin)
+        return (
+            (w[0] * p[0] + w[1] * q[0], w[0] * p[1] + w[1] * q[1], w[0] * p[2] + w[1] * q[2]),
+            (w[2] * r[0] + w[3] * s[0], w[2] * r[1] + w[3] * s[1], w[2] * r[2] + w[3] * s[2]),
+        )
+    return p, mixed(w[1], q, w[2], r, w[3], s)
+
+
+@compiled
+def _impact(is_edges, starts, ends, t, has_margin):
+    """Point, normal and weights, in the order of the walks, of one pair at time t."""
+    o, scale = starts[0], _scale(starts, ends)
+    x = _at(starts, ends, t, o, scale)
+    weights = _nearest(is_edges, x)
+    one, other = _sides(is_edges, weights, x)
+    before = _at(starts, ends, t * (1.0 - EARLIER), o, scale)
+    one_before, other_before = _sides(is_edges, _nearest(is_edges, before), before)
+    at_start, at_end = _at(starts, ends, 0.0, o, scale), _at(starts, ends, 1.0, o, scale)
+    from_one, from_other = _sides(is_edges, weights, at_start)
+    to_one, to_other = _sides(is_edges, weights, at_end)
+    n = _normal(
+        is_edges, x[0], x[1], x[2], x[3],
+        not has_margin and min(weights[0], weights[1], weights[2], weights[3]) > ON_BOUNDARY,
+        minus(other, one), minus(other_before, one_before),
+        minus(minus(to_other, from_other), minus(to_one, from_one)),
+    )  # fmt: skip
     place = (
-        o[0] + (at[0] + 0.5 * gap[0]) / scale,
-        o[1] + (at[1] + 0.5 * gap[1]) / scale,
-        o[2] + (at[2] + 0.5 * gap[2]) / scale,
+        o[0] + 0.5 * (one[0] + other[0]) / scale,
+        o[1] + 0.5 * (one[1] + other[1]) / scale,
+        o[2] + 0.5 * (one[2] + other[2]) / scale,
     )
     return place, n, weights
 
@@ -120,7 +141,7 @@ def locate_impacts(kind, vertices, start_a, end_a, start_b, end_b, time, has_mar
     """Write point, normal and weights of all rows at their times."""
     for i in prange(len(kind)):
         at, n, w = _impact(
-            kind[i],
+            kind[i] == EDGE_EDGE,
             four_points(kind[i], vertices[i], start_a, start_b),
             four_points(kind[i], vertices[i], end_a, end_b),
             time[i],

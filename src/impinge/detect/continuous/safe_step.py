@@ -8,8 +8,8 @@
    By       Each vertex moves at most half of the smallest gap of the features that it belongs to (``proximity``): two
    vertex   features stay apart if each covers less than half of their gap. Where something meets, no vertex moves
             farther than twice the mean length of edges.
-4. Verify.  Search for impacts on the way from the start to y, and test triangles at y. Anything that was not there at the
-            start shortens the step, and steps 3 and 4 repeat: by 2^-12 of its length at first, then more, to nothing.
+4. Verify.  Search for impacts on the way from the start to y, and test triangles at y. Anything that was not there at
+            the start shortens the step, by 2^-20 of its length at first, then by more, and steps 3 and 4 repeat.
 
 Guarantee   Moving from the start to the returned doubles meets nothing, and the exact test of triangles finds nothing
             there, except for pairs of features, and of triangles, that touch at the start.
@@ -19,7 +19,7 @@ Margin      Pairs closer than the margin at the start are excepted from the marg
 from __future__ import annotations
 
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +38,7 @@ from impinge.errors import CrossingError
 from impinge.mesh.elements import Mark
 from impinge.mesh.tri_mesh import TriMesh
 
-SHRINK = (0.0, 2.0**-12, 2.0**-10, 2.0**-8, 2.0**-6, 2.0**-4, 2.0**-2, 2.0**-1, 1.0)
+SHRINK = (0.0, 2.0**-20, 2.0**-16, 2.0**-12, 2.0**-8, 2.0**-4, 0.5, 1.0)
 """By how much each round shortens a step."""
 LEAST_GAP = 1.0 - 2.0**-20
 """Share of half a gap that a vertex may cover: more than the error of distances."""
@@ -90,7 +90,7 @@ class StepSearch:
         self, a: Motion, b: Motion, step: StepOptions, options: PairOptions, static: StaticTest, stages: Stages
     ) -> None:
         self.a, self.b, self.step, self.options, self.static, self.stages = a, b, step, options, static, stages
-        self._chosen = {"active_a": step.active_a, "ignore": step.ignore}
+        self._chosen: dict[str, Any] = {"active_a": step.active_a, "ignore": step.ignore}
         if not options.is_self:
             self._chosen["active_b"] = step.active_b
 

@@ -91,8 +91,10 @@ def separation_walk(is_edges, starts, ends, margin):
             d = _between(is_edges, _at(p0, p1, m), _at(q0, q1, m), _at(r0, r1, m), _at(s0, s1, m))
             square = dot(d, d)
             least = enough * math.sqrt(square) * (1.0 + ROUNDING)
-            is_free = square > UNDERFLOW and _gap(is_edges, p, q, r, s, d) > least and (
-                _gap(is_edges, _at(p0, p1, e), _at(q0, q1, e), _at(r0, r1, e), _at(s0, s1, e), d) > least
+            is_free = (
+                square > UNDERFLOW
+                and _gap(is_edges, p, q, r, s, d) > least
+                and (_gap(is_edges, _at(p0, p1, e), _at(q0, q1, e), _at(r0, r1, e), _at(s0, s1, e), d) > least)
             )
             if not is_free:
                 if w <= SHORTEST:

@@ -42,6 +42,8 @@ from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT, factor_for
 from impinge.detect.common.pair_query import PairOptions, moved
 from impinge.detect.common.results import Reason
 from impinge.detect.continuous import sweep_kernels as kernels
+from impinge.detect.continuous.primitives_kernels import resolve_rows
+from impinge.exact.impact_walk import HIT
 from impinge.mesh.adjacency import grouped
 from impinge.mesh.tri_mesh import TriMesh
 
@@ -67,6 +69,8 @@ ROUNDING_FEATURES = 2.0**-21
 LARGEST_FLOAT32 = 1e37
 """Size from which enlarged boxes are infinite: float32 would overflow."""
 
+Part = tuple[NDArray[np.int8], NDArray[np.uint64], Floats]
+"""Kinds, keys and times."""
 Transforms = tuple[Floats | None, Floats | None]
 """Matrices at both ends of a motion, None for the identity."""
 
@@ -101,7 +105,9 @@ class Found(NamedTuple):
 
     def rows(self, which: NDArray[np.int64] | Bools) -> Found:
         """Some of the rows."""
-        return Found(*(column[which] for column in self))
+        return Found(
+            self.kind[which], self.feature[which], self.vertices[which], self.span[which], self.at_start[which]
+        )
 
 
 class Request(NamedTuple):
@@ -124,8 +130,13 @@ class Progress(NamedTuple):
 
 
 def pose_motion(
-    body: TriMesh, tree: TreeOfBoxes, transforms: Transforms | None, end: ArrayLike | None, active: ArrayLike | None, letter: str
-) -> Motion:  # fmt: skip
+    body: TriMesh,
+    tree: TreeOfBoxes,
+    transforms: Transforms | None,
+    end: ArrayLike | None,
+    active: ArrayLike | None,
+    letter: str,
+) -> Motion:
     """A tree, up to date with edits, at both ends of a motion. Use it under the tree's lock."""
     before, after = (None, None) if transforms is None else transforms
     posed = pose_tree(body, tree, before, active, letter)
@@ -149,11 +160,11 @@ def find_impacts(
     is_limited = budget.budget_ms is not None or budget.max_tests is not None
     cuts = SLABS if is_limited or first_only else (0.0, 1.0)
     is_filtered = options.ignored is not None or request.exclude_rings > 0
-    found, until, tests, block_pair_count = _nothing(), 1.0, 0, 0
-    reason: Reason | None = None
+    found, until, tests, block_pair_count, certain_until = _nothing(), 1.0, 0, 0, 0.0
     for begin, end in pairwise(cuts):
-        if options.cancelled or budget.is_over() or tests >= budget.tests:
-            return found, Progress("cancelled" if options.cancelled else "budget", begin, block_pair_count, tests)
+        reason, certain_until = _reason_to_stop(options, budget, tests), begin
+        if reason is not None:
+            break
         slab = _Slab(scaled_a, scaled_b, (begin, end), factor * margin, options.is_self)
         stages.done("fit")
         block_pairs = slab.block_pairs()
@@ -161,7 +172,7 @@ def find_impacts(
         slab.fit_features(block_pairs)
         stages.done("features")
         block_pair_count += len(block_pairs)
-        parts = []
+        parts: list[Part] = []
         first, count = 0, PORTION if is_limited or options.cancel is not None else NO_LIMIT
         while first < len(block_pairs) and reason is None:
             began = perf_counter()
@@ -174,10 +185,7 @@ def find_impacts(
                 last = part[2][:, 1]
                 until = min([until, *last[(last >= 0.0) & (last > limit[2])].tolist()])
             if first < len(block_pairs):
-                if options.cancelled:
-                    reason = "cancelled"
-                elif budget.is_over() or tests >= budget.tests:
-                    reason = "budget"
+                reason = _reason_to_stop(options, budget, tests)
             if budget.tests == NEVER:  # a number of tests decides the same on every machine
                 count = 2 * count if 1e3 * (perf_counter() - began) < CHECK_MS else max(count // 2, 1)
         stages.done("join")
@@ -187,14 +195,21 @@ def find_impacts(
         found = _merged(found, _filtered(new, a, b, request.exclude_rings, options) if is_filtered else new)
         stages.done("exact")
         if reason is not None:
-            return found, Progress(reason, begin, block_pair_count, tests)
+            break
+        certain_until = end
         if first_only and len(found.kind):
             until = min(until, float(found.span[:, 1].min()))
             if until <= end:
                 break
     if first_only and len(found.kind):
         found = found.rows(found.span[:, 0] <= found.span[:, 1].min())
-    return found, Progress(None, 1.0, block_pair_count, tests)
+    return found, Progress(reason, 1.0 if reason is None else certain_until, block_pair_count, tests)
+
+
+def _reason_to_stop(options: PairOptions, budget: Budget, tests: int) -> Reason | None:
+    if options.cancelled:
+        return "cancelled"
+    return "budget" if budget.is_over() or tests >= budget.tests else None
 
 
 class _Slab:
@@ -246,9 +261,7 @@ class _Slab:
             layouts = _boxes(motion)[1]
             kernels.fit_moving_features.over(len(listed))(listed, *x, *layouts, self.origins, self.pad_features)
 
-    def join(
-        self, block_pairs: NDArray[np.int64], limit: tuple[float, bool, float]
-    ) -> tuple[tuple[NDArray[np.int8], NDArray[np.uint64], Floats], int]:
+    def join(self, block_pairs: NDArray[np.int64], limit: tuple[float, bool, float]) -> tuple[Part, int]:
         """Kinds, keys and times of the pairs that meet or may meet, and the number of candidates."""
         layouts = []
         for motion in (self.a, self.b):
@@ -316,7 +329,9 @@ def _nothing() -> Found:
     )  # fmt: skip
 
 
-def _rows(parts: list[tuple[NDArray[np.int8], NDArray[np.uint64], Floats]], a: Motion, b: Motion, is_self: bool) -> Found:
+def _rows(
+    parts: list[tuple[NDArray[np.int8], NDArray[np.uint64], Floats]], a: Motion, b: Motion, is_self: bool
+) -> Found:
     """Rows of all parts, sorted."""
     if not parts:
         return _nothing()
@@ -342,12 +357,18 @@ def _resolved(found: Found, a: Motion, b: Motion, margin: float) -> Found:
     if margin > 0.0:
         return found._replace(at_start=found.span[:, 1] == 0.0)
     count, span = len(found.kind), found.span.copy()
-    motion = a.start, a.end, b.start, b.end, WIDTH_OF_TIMES, span
+    motion = a.start, a.end, b.start, b.end
     is_open, is_hit, at_start = np.ones(count, dtype=np.bool_), np.ones(count, dtype=np.bool_), found.at_start.copy()
-    kernels.narrow_times.over(count)(found.kind, found.vertices, *motion, is_open)
-    rows = np.flatnonzero(is_open)
-    if len(rows):
-        kernels.resolve_rows.over(len(rows))(rows, found.kind, found.vertices, *motion, is_hit, at_start)
+    kernels.narrow_times.over(count)(found.kind, found.vertices, *motion, WIDTH_OF_TIMES, span, is_open)
+    for is_edges in (False, True):
+        rows = np.flatnonzero(is_open & ((found.kind == kernels.EDGE_EDGE) == is_edges))
+        if not len(rows):
+            continue
+        before, after = np.zeros((len(rows), 4, 3)), np.zeros((len(rows), 4, 3))
+        kernels.gather_points.over(len(rows))(rows, found.kind, found.vertices, *motion, before, after)
+        verdict, lo, hi = np.zeros(len(rows), dtype=np.int8), np.zeros(len(rows)), np.zeros(len(rows))
+        resolve_rows.over(len(rows))(is_edges, before, after, WIDTH_OF_TIMES, np.arange(len(rows)), verdict, lo, hi)
+        is_hit[rows], span[rows, 0], span[rows, 1], at_start[rows] = verdict == HIT, lo, hi, hi == 0.0
     return found._replace(span=span, at_start=at_start).rows(is_hit)
 
 

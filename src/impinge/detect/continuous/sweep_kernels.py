@@ -14,7 +14,6 @@ from impinge.backend.jit import compiled, inlined, kernel, prange
 from impinge.backend.simd.boxes import WIDTH, lowest_bit, node_box, passing_mask, triangle_box, vertices_box
 from impinge.detect.boxes.tree_kernels import BLOCK, EMPTY
 from impinge.detect.continuous.separation_kernels import separation_walk
-from impinge.exact.impact import first_impact
 from impinge.exact.impact_walk import (
     HIT,
     MISS,
@@ -292,21 +291,15 @@ def narrow_times(kind, vertices, start_a, end_a, start_b, end_b, width, span, is
             span[i, 0], span[i, 1], is_open[i] = lo, hi, not is_narrow
 
 
-@compiled
-def _resolve_row(kind, v, start_a, end_a, start_b, end_b, width):
-    before, after = np.empty((4, 3)), np.empty((4, 3))
-    starts, ends = four_points(kind, v, start_a, start_b), four_points(kind, v, end_a, end_b)
-    for k in range(4):
-        for axis in range(3):
-            before[k, axis], after[k, axis] = starts[k][axis], ends[k][axis]
-    return first_impact(kind == EDGE_EDGE, before, after, width)
-
-
-@kernel(parallel_from=4)
-def resolve_rows(rows, kind, vertices, start_a, end_a, start_b, end_b, width, span, is_hit, at_start):
-    """Decide about rows exactly, with times as narrow as ``width``; misses lose their mark in ``is_hit``."""
+@kernel(parallel_from=1024)
+def gather_points(rows, kind, vertices, start_a, end_a, start_b, end_b, before, after):
+    """Write the points of rows at both ends of the motion, shape (n, 4, 3), for the exact test."""
     for i in prange(len(rows)):
         k = rows[i]
-        is_hit[k], span[k, 0], span[k, 1], at_start[k] = _resolve_row(
-            kind[k], vertices[k], start_a, end_a, start_b, end_b, width
+        starts, ends = (
+            four_points(kind[k], vertices[k], start_a, start_b),
+            four_points(kind[k], vertices[k], end_a, end_b),
         )
+        for j in range(4):
+            for axis in range(3):
+                before[i, j, axis], after[i, j, axis] = starts[j][axis], ends[j][axis]

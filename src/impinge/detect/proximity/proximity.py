@@ -24,6 +24,7 @@ Ignored    triangle pairs: a pair of features is left out if all pairs of triang
 from __future__ import annotations
 
 from time import perf_counter
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
