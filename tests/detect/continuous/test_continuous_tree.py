@@ -193,7 +193,7 @@ def test_rows_are_sorted_and_consistent(rng):
 
 
 def test_first_only_is_the_earliest(rng):
-    """Return those impacts whose times cannot be told apart from the earliest, with either policy for the start."""
+    """Return those impacts whose times overlap with the earliest, with either policy for the start."""
     starts = 0
     for whole in (False, True):
         for _ in range(100):
