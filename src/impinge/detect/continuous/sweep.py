@@ -37,7 +37,7 @@ from impinge.backend.stages import Stages
 from impinge.budget import NEVER, Budget
 from impinge.checks import Bools, Floats, Ints, as_positions, check_finite, sorted_unique
 from impinge.detect.boxes.mesh_features import Features, Layout, features_of, rows_not_ignored, triangles_around
-from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
+from impinge.detect.boxes.tree import NO_ORIGIN, PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT, factor_for
 from impinge.detect.common.pair_query import PairOptions, moved
 from impinge.detect.common.results import Reason
@@ -220,7 +220,7 @@ class _Slab:
         self.margin = margin if margin > 0.0 else None
         self.x_a = _at(a, times[0]), _at(a, times[1])
         self.x_b = self.x_a if is_self else (_at(b, times[0]), _at(b, times[1]))
-        self.origins = tuple(x[a.posed.tree.origin_vertex] if len(x) else np.zeros(3) for x in self.x_a)
+        self.origins = tuple(x[a.posed.tree.origin_vertex] if len(x) else NO_ORIGIN for x in self.x_a)
         self.pad, self.pad_features = 0.0, np.float32(0.0)
         if margin > 0.0 or times != (0.0, 1.0):
             size = max((float(abs(x).max()) for x in (*self.x_a, *self.x_b) if len(x)), default=0.0)
