@@ -3,12 +3,12 @@
 Points move along straight lines over [0, 1]; sets are closed. Coordinates become integers, by a power of two per axis;
 f and g are those of ``impact_walk``, with integer coefficients.
 
-1. f is not zero everywhere: an impact is a root of f. Roots come in ascending order (``roots``). At a root, along an axis
-   where the normal N is not zero, all g have the sign of N or are zero: an impact; otherwise none. If N is zero (a face
-   without area, parallel edges), some vertex is on some edge, or there is no impact.
-2. f is zero everywhere: the points are coplanar throughout. They meet at time 0, by the same test, or first when a vertex
-   reaches an edge. For each vertex and edge, the differences x and y of the ends from the vertex have x × y = 0 then. If
-   some component is not zero everywhere, its roots are the candidates; otherwise vertex and edge are collinear
+1. f is not zero everywhere: an impact is a root of f. Roots come in ascending order (``roots``). At a root, along an
+   axis where the normal N is not zero, all g have the sign of N or are zero: an impact; otherwise none. If N is zero (a
+   face without area, parallel edges), some vertex is on some edge, or there is no impact.
+2. f is zero everywhere: the points are coplanar throughout. They meet at time 0, by the same test, or first when a
+   vertex reaches an edge. For each vertex and edge, the differences x and y of the ends from the vertex have x × y = 0
+   then. If some component is not zero everywhere, its roots are the candidates; otherwise vertex and edge are collinear
    throughout, and the vertex arrives at an end: the roots of a component of x, and of y.
 
 A vertex is on an edge iff x × y = 0 and x(i) y(i) <= 0 along each axis i: all are signs of quadratics at roots.
@@ -135,7 +135,7 @@ def _is_on_edge(problem, row, root):
         x, y = linear[row[0], row[1], k], linear[row[2], row[3], k]
         if _sign_at(arena, _product(arena, x, y), root) > 0:
             return False
-    for k in range(3):
+    for k in range(3):  # noqa: SIM110 - compiled code has no all()
         if _sign_at(arena, _cross_component(problem, row, k), root) != 0:
             return False
     return True
@@ -158,7 +158,7 @@ def _passes(problem, edge, root):
                 if direction * _sign_at(arena, _cross_component(problem, sides[j], k), root) < 0:
                     return False
             return True
-    for j in range(len(edges)):
+    for j in range(len(edges)):  # noqa: SIM110
         if _is_on_edge(problem, edges[j], root):
             return True
     return False

@@ -180,11 +180,13 @@ def vertex_face_walk(p0, a0, b0, c0, p1, a1, b1, c1):
 @compiled
 def edge_edge_walk(a0, b0, c0, d0, a1, b1, c1, d1):
     """The same of edges ab and cd."""
-    e0, h0, r0, s0, q0, t0 = _minus(b0, a0), _minus(d0, c0), _minus(c0, a0), _minus(d0, a0), _minus(b0, c0), _minus(b0, d0)
-    e1, h1, r1, s1, q1, t1 = _minus(b1, a1), _minus(d1, c1), _minus(c1, a1), _minus(d1, a1), _minus(b1, c1), _minus(b1, d1)
-    mx = max(max(_largest(e0, h0, r0, 0), _largest(s0, q0, t0, 0)), max(_largest(e1, h1, r1, 0), _largest(s1, q1, t1, 0)))
-    my = max(max(_largest(e0, h0, r0, 1), _largest(s0, q0, t0, 1)), max(_largest(e1, h1, r1, 1), _largest(s1, q1, t1, 1)))
-    mz = max(max(_largest(e0, h0, r0, 2), _largest(s0, q0, t0, 2)), max(_largest(e1, h1, r1, 2), _largest(s1, q1, t1, 2)))
+    e0, h0, r0 = _minus(b0, a0), _minus(d0, c0), _minus(c0, a0)
+    s0, q0, t0 = _minus(d0, a0), _minus(b0, c0), _minus(b0, d0)
+    e1, h1, r1 = _minus(b1, a1), _minus(d1, c1), _minus(c1, a1)
+    s1, q1, t1 = _minus(d1, a1), _minus(b1, c1), _minus(b1, d1)
+    mx = max(_largest(e0, h0, r0, 0), _largest(s0, q0, t0, 0), _largest(e1, h1, r1, 0), _largest(s1, q1, t1, 0))
+    my = max(_largest(e0, h0, r0, 1), _largest(s0, q0, t0, 1), _largest(e1, h1, r1, 1), _largest(s1, q1, t1, 1))
+    mz = max(_largest(e0, h0, r0, 2), _largest(s0, q0, t0, 2), _largest(e1, h1, r1, 2), _largest(s1, q1, t1, 2))
     if not (_is_in_range(mx) and _is_in_range(my) and _is_in_range(mz)):
         return UNDECIDED, 0.0, 1.0
     near = OF_DIFFERENCE * mx, OF_DIFFERENCE * my, OF_DIFFERENCE * mz
@@ -241,7 +243,14 @@ def _narrow(x0, y0, z0, x1, y1, z1, lo, hi, width):
     for k in range(3):
         volume *= max(_largest(x0, y0, z0, k), _largest(x1, y1, z1, k))
     bound, middle = OF_F * volume, OF_F_MIDDLE * volume
-    xl, yl, zl, xr, yr, zr = _at(x0, x1, lo), _at(y0, y1, lo), _at(z0, z1, lo), _at(x0, x1, hi), _at(y0, y1, hi), _at(z0, z1, hi)
+    xl, yl, zl, xr, yr, zr = (
+        _at(x0, x1, lo),
+        _at(y0, y1, lo),
+        _at(z0, z1, lo),
+        _at(x0, x1, hi),
+        _at(y0, y1, hi),
+        _at(z0, z1, hi),
+    )
     f = _cubic(_quadratic(xl, yl, xr, yr), zl, zr)
     sign = 1.0 if f[0] > 0.0 else -1.0
     if not (sign * f[1] > middle or sign * f[2] < -middle):

@@ -1,9 +1,9 @@
 """Integers of any length in compiled code, in one array.
 
 An arena is an array of int64: first the next free place and whether it ran out of room, then integers. An integer is
-named by its place h: ``arena[h]`` is the number of its digits, which follow, to the base 2^24, the lowest first. All but
-the last are in [0, 2^24); the last one is not zero and has the sign. ``ZERO`` has no digits. A product of digits has 48
-bits: sums of up to 2^15 of them fit into 64 bits, thus carries propagate once per operation.
+named by its place h: ``arena[h]`` is the number of its digits, which follow, to the base 2^24, the lowest first. All
+but the last are in [0, 2^24); the last one is not zero and has the sign. ``ZERO`` has no digits. A product of digits
+has 48 bits: sums of up to 2^15 of them fit into 64 bits, thus carries propagate once per operation.
 
 Operations append their result. Without room they return ``ZERO`` and mark the arena (``has_overflowed``): the caller
 repeats the computation in a larger one.
@@ -121,8 +121,9 @@ def times(arena, a, b):
         arena[h + i] = 0
     for i in range(m):
         digit, to = arena[a + 1 + i], h + 1 + i
-        for j in range(n):
-            arena[to + j] += digit * arena[b + 1 + j]
+        if digit != 0:  # numbers of very different size have gaps
+            for j in range(n):
+                arena[to + j] += digit * arena[b + 1 + j]
     return _finish(arena, h)
 
 

@@ -1,14 +1,14 @@
 """Real roots in [0, 1] of polynomials up to degree three with integer coefficients, and signs of quadratics at them.
 
 Roots. A polynomial with a repeated root (its discriminant is zero) has rational roots only, by formula. Otherwise all
-       roots are simple. Bisection isolates them: the number of sign changes of the Bernstein coefficients on an interval
-       exceeds the number of roots inside by an even number [Descartes]; with none or one it is exact.
+       roots are simple. Bisection isolates them: the number of sign changes of the Bernstein coefficients on an
+       interval exceeds the number of roots inside by an even number [Descartes]; with none or one it is exact.
 Signs. A rational root p / q is inserted. Another root α is known by an interval without any other root of c. There c
        has one sign before α and the other one behind: the sign of c at any number x between the ends compares x with
-       α. The sign of a quadratic q at α follows from its vertex m, a rational number, and from its root β on the side of
-       m where α is: with the remainder h of c by q, linear, c(β) has the sign of h(β), which compares β with the rational
-       root of h, by the sign of q there. Common roots, c(β) = 0, need no other treatment. Nothing is approximated, and
-       no step depends on the distances of roots.
+       α. The sign of a quadratic q at α follows from its vertex m, a rational number, and from its root β on the side
+       of m where α is: with the remainder h of c by q, linear, c(β) has the sign of h(β), which compares β with the
+       rational root of h, by the sign of q there. Common roots, c(β) = 0, need no other treatment. Nothing is
+       approximated, and no step depends on the distances of roots.
 Size   With c of 3 B bits and q of 2 B bits, no number exceeds 20 B bits, and some bits per bisection.
 
 A polynomial is a tuple of integers of an arena (``integers``), the constant first: three for a quadratic, four for a
