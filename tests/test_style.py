@@ -15,8 +15,8 @@ TESTS = Path(__file__).parent
 
 ROOMS = [
     "io", "mesh", "deform",
-    "detect.common", "detect.boxes", "detect.box_tree", "detect.proximity", "detect.depth",
-    "detect.continuous", "detect.breadth_first", "detect.gjk_cut", "detect.spatial_hash", "detect.layered_depth", "detect.sphere_tree",
+    "detect.common", "detect.boxes", "detect.box_tree", "detect.proximity", "detect.depth", "detect.continuous",
+    "detect.breadth_first", "detect.gjk_cut", "detect.spatial_hash", "detect.layered_depth", "detect.sphere_tree",
     "contact", "bodies", "respond", "world", "queries", "simulate", "scenes", "view", "interop", "runs", "app",
 ]  # fmt: skip
 """From left to right: a room imports rooms to its left."""

@@ -73,6 +73,9 @@ def queries(a: impinge.TriMesh, b: impinge.TriMesh, points: Floats) -> None:
     what: impinge.ImpactKind = impinge.ImpactKind.VERTEX_FACE
     step: impinge.SafeStep = impinge.safe_step(a, end_a=points, per_vertex=True, exclude_rings=1)
     tree = impinge.ContinuousTree(a, b)
+    four_points: Floats = np.zeros((2, 4, 3))
+    single: impinge.PrimitiveImpacts = impinge.vertex_face_impacts(four_points, four_points, width=1e-6)
+    print(single.hit, single.at_start, impinge.edge_edge_impacts(four_points, four_points).time_lo)
     print(when, what, moving.kind, moving.normal, step.fraction, step.positions_a, step.limited_by.feature_a)
     print(tree.query(end_a=points).certain_until, tree.safe_step(end_b=points).touching_at_start)
     edges: impinge.EdgeContacts | None = vertices.edges
@@ -133,7 +136,8 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     particles = impinge.Particles
     names = impinge.scenes.names()
     runs = (impinge.runs.map_frames, impinge.runs.map_pairs)
-    print(impacts.body_a, model, other, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
+    print(impacts.body_a, impacts.names)
+    print(model, other, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
     print(names, runs)
 
 

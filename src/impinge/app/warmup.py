@@ -191,8 +191,8 @@ def _simulation() -> None:
 
 _JOBS = (
     _pairs, _box_tree, _gjk_cut, _self_collision, _containment,
-    _curves_and_margins, _moving_bodies, _nearest, _vertices_in_tets, _overlap_volumes, _soft_bodies, _sphere_trees, _worlds,
-    _cloth, _simulation,
+    _curves_and_margins, _moving_bodies, _nearest, _vertices_in_tets, _overlap_volumes, _soft_bodies, _sphere_trees,
+    _worlds, _cloth, _simulation,
 )  # fmt: skip
 JOBS = {job.__name__[1:].replace("_", " "): job for job in _JOBS}
 """Jobs by name; one per query that compiles its own kernels."""

@@ -35,8 +35,8 @@ from impinge.errors import OptionError
 from impinge.mesh.body import SurfaceLike, as_surface
 
 AtStart: TypeAlias = Literal["report", "skip"]
-TransformPair: TypeAlias = Sequence[ArrayLike] | ArrayLike
-"""Two affine matrices, shape (2, 4, 4): the start and the end of a motion."""
+TransformPair: TypeAlias = Sequence[ArrayLike | None] | ArrayLike
+"""Two affine matrices, shape (2, 4, 4): the start and the end of a motion; None is the identity."""
 MOST_RINGS = 1 << 20
 
 
