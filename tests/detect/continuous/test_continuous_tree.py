@@ -133,7 +133,10 @@ def test_any_scale(rng, scale):
         count = len(impinge.impacts(a, b, end_a=end_a, end_b=end_b))
         a.update(scale * a.vertices)
         b.update(scale * b.vertices)
-        assert abs(len(assert_right(a, b, scale * end_a, scale * end_b)) - count) <= 2
+        found = assert_right(a, b, scale * end_a, scale * end_b)
+        assert abs(len(found) - count) <= 2
+        slabs = impinge.impacts(a, b, end_a=scale * end_a, end_b=scale * end_b, max_tests=10**9)
+        assert as_dict(slabs) == as_dict(found)
 
 
 @pytest.mark.parametrize("offset", [1e6, 1e12, 1e18])
@@ -145,7 +148,10 @@ def test_far_from_the_origin(rng, offset):
         end_a, end_b = moved(rng, a.vertices) + offset, moved(rng, b.vertices) + offset
         a.update(a.vertices + offset)
         b.update(b.vertices + offset)
-        hits += len(assert_right(a, b, end_a, end_b))
+        found = assert_right(a, b, end_a, end_b)
+        slabs = impinge.impacts(a, b, end_a=end_a, end_b=end_b, max_tests=10**9)
+        assert as_dict(slabs) == as_dict(found)
+        hits += len(found)
 
     assert hits > 20
 

@@ -97,6 +97,8 @@ def test_the_whole_way():
     np.testing.assert_array_equal(step.positions_b, end)
     np.testing.assert_array_equal(step.positions_a, a.vertices)
     assert not step.limited_by
+    end[:] = 0.0
+    assert step.positions_b.any()  # a copy
 
 
 def test_nearly_all_the_way_to_an_impact():

@@ -115,8 +115,8 @@ class StepSearch:
         moving = np.concatenate([share_a[(a.start != a.end).any(axis=1)], share_b[(b.start != b.end).any(axis=1)]])
         return SafeStep(
             fraction=float(moving.min(initial=1.0)),
-            positions_a=y_a,
-            positions_b=y_b,
+            positions_a=(reached := y_a.copy()),  # not the array that the caller passed as the end
+            positions_b=reached if self.options.is_self else y_b.copy(),
             limited_by=limited_by,
             touching_at_start=touching,
             margin=self.step.margin,
