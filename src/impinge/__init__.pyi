@@ -100,5 +100,6 @@ from impinge.simulate.simulated_bodies import SimulationError as SimulationError
 from impinge.simulate.simulation import Simulation as Simulation
 from impinge.world.world import World as World
 from impinge.world.world import WorldPairs as WorldPairs
+from impinge.world.world_impacts import WorldImpacts as WorldImpacts
 
 __version__: str

@@ -205,7 +205,7 @@ def to_doubles(arena, a, exponent):
         rest = arena[top - 2] & ((np.int64(1) << (BITS - more)) - 1)
     for i in range(a + 1, top - 2):
         rest |= arena[i]
-    low, high = math.ldexp(float(bits), scale), math.ldexp(float(bits + 1), scale)
+    low, high = math.ldexp(float(bits), int(scale)), math.ldexp(float(bits + 1), int(scale))
     if low < 2.0**-1000:  # subnormal numbers are rounded to nearest
         return max(low - 2.0**-1074, 0.0), high + 2.0**-1074
     return low, low if rest == 0 else high

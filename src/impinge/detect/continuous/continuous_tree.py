@@ -35,8 +35,8 @@ from impinge.errors import OptionError
 from impinge.mesh.body import SurfaceLike, as_surface
 
 AtStart: TypeAlias = Literal["report", "skip"]
-TransformPair: TypeAlias = Sequence[ArrayLike] | ArrayLike
-"""Two affine matrices, shape (2, 4, 4): the start and the end of a motion."""
+TransformPair: TypeAlias = Sequence[ArrayLike | None] | ArrayLike
+"""Two affine matrices, shape (2, 4, 4): the start and the end of a motion; None is the identity."""
 MOST_RINGS = 1 << 20
 
 
@@ -223,7 +223,7 @@ def impacts(
         reported never comes closer than the margin, and a reported one comes as close, up to 2^-20 of the margin,
         2^-46 of its coordinates and 2^-24 of its motion.
     first_only : bool
-        Find the earliest impact only, and those whose times cannot be told apart from it; faster.
+        Find the earliest impact only, and those whose times overlap with its time; faster.
     at_start : {"report", "skip"}
         Pairs that meet at the start: report them with time 0, or leave them out.
     exclude_rings : int

@@ -40,7 +40,7 @@ class Impacts(Result):
     weights: Floats
     """Weights of these vertices at the impact, of either feature with the sum 1, shape (k, 4)."""
     time_lo: Floats
-    """The features are apart before and at this time; 0 is the start of the motion, 1 its end."""
+    """The features are apart before this time; 0 is the start of the motion, 1 its end."""
     time_hi: Floats
     """They have met at this time."""
     at_start: Bools

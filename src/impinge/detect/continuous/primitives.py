@@ -74,6 +74,7 @@ def vertex_face_impacts(start: ArrayLike, end: ArrayLike, *, width: float = WIDT
 
     Examples
     --------
+    >>> import impinge
     >>> start = [[(0.2, 0.2, 1), (0, 0, 0), (1, 0, 0), (0, 1, 0)]]
     >>> end = [[(0.2, 0.2, -1), (0, 0, 0), (1, 0, 0), (0, 1, 0)]]
     >>> r = impinge.vertex_face_impacts(start, end)
@@ -100,6 +101,7 @@ def edge_edge_impacts(start: ArrayLike, end: ArrayLike, *, width: float = WIDTH)
 
     Examples
     --------
+    >>> import impinge
     >>> start = [[(-1, 0, 1), (1, 0, 1), (0, -1, 0), (0, 1, 0)]]
     >>> end = [[(-1, 0, -3), (1, 0, -3), (0, -1, 0), (0, 1, 0)]]
     >>> r = impinge.edge_edge_impacts(start, end)

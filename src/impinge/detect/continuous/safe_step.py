@@ -115,8 +115,8 @@ class StepSearch:
         moving = np.concatenate([share_a[(a.start != a.end).any(axis=1)], share_b[(b.start != b.end).any(axis=1)]])
         return SafeStep(
             fraction=float(moving.min(initial=1.0)),
-            positions_a=y_a,
-            positions_b=y_b,
+            positions_a=(reached := y_a.copy()),  # not the array that the caller passed as the end
+            positions_b=reached if self.options.is_self else y_b.copy(),
             limited_by=limited_by,
             touching_at_start=touching,
             margin=self.step.margin,
@@ -172,7 +172,8 @@ class StepSearch:
             way_a, way_b = (np.linalg.norm(m.end - m.start, axis=1) for m in (a, b))
             edges = [m.start[m.features.edges[:, 1]] - m.start[m.features.edges[:, 0]] for m in (a, b)]
             length = float(np.linalg.norm(np.concatenate(edges), axis=1).mean())
-        reach = margin + min(2.0 * max(way_a.max(), way_b.max()), MOST_EDGES * length)
+        farthest = max(way_a.max(initial=0.0), way_b.max(initial=0.0))
+        reach = margin + min(2.0 * farthest / (LEAST_GAP * LEAST_GAP), MOST_EDGES * length)
         body_a, body_b, _ = self.static.bodies(a, b, a.start, b.start)
         near = proximity(body_a, body_b, margin=min(reach, np.finfo(np.float64).max), **self._chosen)
         least = 0.5 * LEAST_GAP * (reach - margin)

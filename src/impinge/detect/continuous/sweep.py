@@ -37,7 +37,7 @@ from impinge.backend.stages import Stages
 from impinge.budget import NEVER, Budget
 from impinge.checks import Bools, Floats, Ints, as_positions, check_finite, sorted_unique
 from impinge.detect.boxes.mesh_features import Features, Layout, features_of, rows_not_ignored, triangles_around
-from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
+from impinge.detect.boxes.tree import NO_ORIGIN, PosedTree, TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import LARGEST_EXPONENT, factor_for
 from impinge.detect.common.pair_query import PairOptions, moved
 from impinge.detect.common.results import Reason
@@ -67,7 +67,7 @@ ROUNDING = 2.0**-46
 ROUNDING_FEATURES = 2.0**-21
 """The same for float32, whose roundings are 2^-24."""
 LARGEST_FLOAT32 = 1e37
-"""Size from which enlarged boxes are infinite: float32 would overflow."""
+"""Size of relative coordinates from which enlarged boxes are infinite: float32 would overflow."""
 
 Part = tuple[NDArray[np.int8], NDArray[np.uint64], Floats]
 """Kinds, keys and times."""
@@ -220,14 +220,21 @@ class _Slab:
         self.margin = margin if margin > 0.0 else None
         self.x_a = _at(a, times[0]), _at(a, times[1])
         self.x_b = self.x_a if is_self else (_at(b, times[0]), _at(b, times[1]))
-        self.origins = tuple(x[a.posed.tree.origin_vertex] if len(x) else np.zeros(3) for x in self.x_a)
+        self.origins: tuple[Floats, ...] = tuple(
+            x[a.posed.tree.origin_vertex] if len(x) else NO_ORIGIN for x in self.x_a
+        )
         self.pad, self.pad_features = 0.0, np.float32(0.0)
         if margin > 0.0 or times != (0.0, 1.0):
-            size = max((float(abs(x).max()) for x in (*self.x_a, *self.x_b) if len(x)), default=0.0)
-            self.pad = 0.5 * margin + ROUNDING * (size + margin)
+            size = relative = 0.0
             with np.errstate(over="ignore"):
-                far = 0.5 * margin + ROUNDING_FEATURES * (2.0 * size + margin)
-            self.pad_features = np.float32(np.inf if size > LARGEST_FLOAT32 else far)
+                for at_end, origin in zip((*self.x_a, *self.x_b), self.origins * 2):
+                    size = max(size, float(abs(at_end).max(initial=0.0)))
+                    relative = max(relative, float(abs(at_end - origin).max(initial=0.0)))
+            self.pad = 0.5 * margin + ROUNDING * (size + margin)
+            if relative > LARGEST_FLOAT32:
+                self.pad_features = np.float32(np.inf)
+            else:
+                self.pad_features = np.float32(self.pad + ROUNDING_FEATURES * (relative + self.pad))
         for motion, x in ((a, self.x_a), (b, self.x_b))[: 1 if is_self else 2]:
             tree = motion.posed.tree
             box, _ = _boxes(motion)
