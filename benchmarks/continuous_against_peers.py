@@ -33,6 +33,7 @@ from benchmarks.measure import Candidate, Row, Sizes, measure, our_threads, row_
 from benchmarks.peer_scenes import NOT_INSTALLED, OURS
 from impinge.checks import Floats, Ints
 from impinge.mesh import shapes
+from impinge.mesh.body import as_surface
 from impinge.mesh.tri_mesh import TriMesh
 
 FULL = Sizes(subdivisions=(5, 6), rounds=12, growth=(5, 6, 7, 8), queries=100_000)
@@ -101,8 +102,12 @@ def _timed(step: Step, rounds: int, between: Callable[[], impinge.Impacts] | Non
         return [*measure(step.name, candidates, [None], rounds=rounds), unmeasured(step.name, "ipctk", NOT_INSTALLED)]
     for name, compute in _toolkit(step):
         own = f"step {compute():.4g}; {note}"
-        candidates.append(Candidate(name, lambda _, compute=compute: compute(), own, mismatch=partial(_is_off, first)))
+        candidates.append(Candidate(name, partial(_ignoring_frame, compute), own, mismatch=partial(_is_off, first)))
     return measure(step.name, candidates, [None], rounds=rounds, seconds=SECONDS)
+
+
+def _ignoring_frame(compute: Callable[[], Any], _: None) -> Any:
+    return compute()
 
 
 def _is_off(first: float, _frame: int, fraction: float) -> int:
@@ -133,7 +138,7 @@ def _cloth(rounds: int) -> list[Row]:
     folder = _data("seq/cloth-ball")
     if folder is None:
         return [unmeasured("cloth-ball", OURS, NO_DATA)]
-    body, after = impinge.load(folder / "cloth_ball92.ply"), impinge.load(folder / "cloth_ball93.ply")
+    body, after = (as_surface(folder / name) for name in ("cloth_ball92.ply", "cloth_ball93.ply"))
     return _timed(Step("cloth-ball", body, after.vertices), min(rounds, 6))
 
 
@@ -164,7 +169,7 @@ def _queries(limit: int) -> list[Row]:
     rows: list[Row] = []
     for name, one in decide.items():
         times, wrong = [], {False: 0, True: 0}
-        one(*(column[0] if k else column for k, column in enumerate(queries[0][:3])))  # type: ignore[arg-type]
+        one(queries[0][0], queries[0][1][0], queries[0][2][0])
         for is_edges, start, end, answers in queries:
             for x, y, answer in zip(start, end, answers):
                 began = time.perf_counter()
@@ -196,7 +201,9 @@ def _growth(subdivisions: tuple[int, ...]) -> list[Row]:
     for level in subdivisions:
         step, _ = approaching(level, 0.5)
         tree = impinge.ContinuousTree(step.body)
-        candidate = Candidate(step.name, lambda _, tree=tree, end=step.end: tree.query(end_a=end))
+        candidate: Candidate[None, Any] = Candidate(
+            step.name, partial(_ignoring_frame, partial(tree.query, end_a=step.end))
+        )
         (row,) = measure("growth", [candidate], [None], rounds=3)
         note = f"{1e6 * row.min_ms / len(step.body.faces):.3g} ns per triangle"
         rows.append(replace(row, ratio=row.min_ms / (rows[0].min_ms if rows else row.min_ms), note=note))

@@ -210,6 +210,7 @@ def _first_repeated(problem, edge, c, width):
     spread = plus(arena, c22, c13, -3)
     if is_zero(arena, spread):
         return _first_rational(problem, edge, times_small(arena, c2, -1), times_small(arena, c3, 3), width)
+    width *= 0.5  # of the union of two intervals that overlap
     p = plus(arena, times_small(arena, times(arena, c0, c3), 9), times(arena, c1, c2), -1)
     lo, hi = _first_rational(problem, edge, p, times_small(arena, spread, 2), width)
     p = times(arena, c2, plus(arena, times_small(arena, c13, 4), c22, -1))

@@ -189,7 +189,10 @@ def from_double(arena, value, exponent):
 
 @compiled
 def to_doubles(arena, a, exponent):
-    """Doubles around a · 2^-exponent, for a from 0: one below or equal, one above or equal, both within 2^-48 of it."""
+    """Doubles around a · 2^-exponent, for a from 0: one below or equal, one above or equal.
+
+    From 2^-1000 on both are within 2^-48 of it.
+    """
     count, top = arena[a], a + arena[a]
     if count == 0:
         return 0.0, 0.0

@@ -6,9 +6,10 @@
 
 Guarantee   hit or miss is that of real arithmetic on linear motion of closed sets over [0, 1]: no false answers. The
             interval contains the first time of impact. Each row has one writer: the same bits for any thread count.
-Cost        50 to 130 ns per query in doubles, 10 to 200 µs in integers; nearly all of the latter are degenerate
-            (touching at an end of the motion, coplanar throughout, parallel). Coordinates that span hundreds of bits
-            along one axis take longer. Double-double arithmetic in between would decide few of them.
+Cost        50 to 130 ns per query in doubles, 10 to 100 µs in integers; nearly all of the latter are degenerate
+            (touching at an end of the motion, coplanar throughout, parallel), which double-double arithmetic would not
+            decide either. Coordinates that span more than ``WIDE`` bits along one axis, such as 1 beside 1e-60, take
+            milliseconds; ``stats`` counts them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from impinge.exact.impact_walk import HIT, UNDECIDED
 
 WIDTH = 2.0**-20
 """Default width of time intervals, relative to their upper end."""
+WIDE = 200
+"""Bits that coordinates may span along one axis before a query takes more than 1 ms."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -134,7 +137,12 @@ def _impacts(is_edges: bool, start: ArrayLike, end: ArrayLike, width: float) -> 
         time_hi=hi,
         at_start=hi == 0.0,
         method="continuous",
-        stats={"queries": len(x), "resolved_exactly": len(rows), **stages.times()},
+        stats={
+            "queries": len(x),
+            "resolved_exactly": len(rows),
+            "wide": _wide_count(x[rows], y[rows]),
+            **stages.times(),
+        },
         elapsed_ms=1e3 * (perf_counter() - began),
     )
 
@@ -150,3 +158,14 @@ def _as_queries(x: ArrayLike, name: str) -> Floats:
         first = int(np.argmin(is_finite))
         raise MeshError(f"{name}[{first}] has a coordinate that is not finite; all coordinates must be finite")
     return queries
+
+
+def _wide_count(x: Floats, y: Floats) -> int:
+    """Number of queries whose coordinates span more than ``WIDE`` bits along one axis."""
+    both = np.concatenate([x, y], axis=1)
+    mantissa, exponent = np.frexp(both)
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    lowest = np.log2((whole & -whole).astype(np.float64), where=whole != 0, out=np.zeros(both.shape)) + exponent - 53
+    high = np.where(both != 0.0, exponent, -5000).max(axis=1, initial=-5000)
+    low = np.where(both != 0.0, lowest, 5000.0).min(axis=1, initial=5000.0)
+    return int(((high - low) > WIDE).any(axis=1).sum())
