@@ -12,6 +12,7 @@ import impinge
 from cancel_after import CancelAfter
 from impinge import shapes
 from impinge.backend import jit
+from impinge.detect.continuous import sweep
 from moving_features import all_pairs, as_dict, impacts_by_brute_force, moved, points_of, shuffled_mesh, soup
 
 pytestmark = pytest.mark.small
@@ -198,8 +199,10 @@ def test_rows_are_sorted_and_consistent(rng):
 # options --------------------------------------------------------------------------------------------------
 
 
-def test_first_only_is_the_earliest(rng):
+@pytest.mark.parametrize("few", [0, 2048], ids=["slabs", "at once"])
+def test_first_only_is_the_earliest(rng, monkeypatch, few):
     """Return those impacts whose times overlap with the earliest, with either policy for the start."""
+    monkeypatch.setattr(sweep, "FEW", few)
     starts = 0
     for whole in (False, True):
         for _ in range(100):
