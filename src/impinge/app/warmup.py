@@ -83,7 +83,7 @@ def _moving_bodies() -> None:
         for margin in (0.0, 0.1):
             impinge.impacts(a, b, end_b=end, margin=margin)
             impinge.safe_step(a, b, end_b=end, margin=margin, per_vertex=True)
-    impinge.impacts(a, end_a=0.1 * a.vertices[::-1], first_only=True)
+    impinge.impacts(a, end_a=a.vertices + np.sin(9.0 * a.vertices), first_only=True)
     impinge.impacts(shapes.box(1.0), shapes.box(1.0, center=(0.0, 0.0, 1.0)))  # touch: exact arithmetic
 
 

@@ -8,11 +8,15 @@ import threading
 import numpy as np
 import pytest
 
+import impact_oracle
 import impinge
 from cancel_after import CancelAfter
+from impact_data import STEPS, needs_steps, step
 from impinge import shapes
 from impinge.backend import jit
+from impinge.detect.continuous import sweep
 from moving_features import all_pairs, as_dict, impacts_by_brute_force, moved, points_of, shuffled_mesh, soup
+from shared_data import FOLDER
 
 pytestmark = pytest.mark.small
 
@@ -156,6 +160,27 @@ def test_far_from_the_origin(rng, offset):
     assert hits > 20
 
 
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_no_tunnelling_by_the_oracle(rng, count):
+    """Agree with exact integers of the oracle on moving triangles: none passes through another unseen."""
+    passes = 0
+    for k in range(count):
+        whole = k % 2 == 0
+        a, b = soup(rng, 1, whole=whole), soup(rng, 1, whole=whole)
+        end_a, end_b = (moved(rng, body.vertices, whole=whole) for body in (a, b))
+        kind, feature, vertices = all_pairs(a, b)
+        before, after = points_of(kind, vertices, a.vertices, b.vertices), points_of(kind, vertices, end_a, end_b)
+        expected = {
+            (int(kind[i]), *map(int, feature[i]))
+            for i in range(len(kind))
+            if (impact_oracle.edge_edge if kind[i] == 2 else impact_oracle.vertex_face)(before[i], after[i]).hit
+        }
+        assert set(as_dict(impinge.impacts(a, b, end_a=end_a, end_b=end_b))) == expected
+        passes += bool(expected) and not impinge.triangle_pairs((end_a, a.faces), (end_b, b.faces))
+
+    assert passes > count // 20
+
+
 def test_no_tunnelling(rng):
     """See every triangle that passes through a thin sheet in one step, however fast."""
     sheet = shapes.cloth_grid(6, 6)
@@ -169,6 +194,32 @@ def test_no_tunnelling(rng):
 
         assert set(range(9)) <= set(found.feature_a[found.kind == 0].tolist())
         assert (found.normal[:, 2] < -0.99).all()
+
+
+@needs_steps
+@pytest.mark.parametrize(
+    "name",
+    ["cloth-funnel", *(pytest.param(name, marks=pytest.mark.slow) for name in ("armadillo-rollers", "cloth-ball"))],
+)
+def test_steps_of_simulations_with_known_answers(name):
+    """Find exactly the pairs that an exact root finder found among all candidates of a simulation step."""
+    folder = FOLDER / "seq" / name
+    body, end = (impinge.load(folder / STEPS[name][k]) for k in range(2))
+    found = impinge.impacts(body, end_a=end.vertices)
+    for is_edges in (False, True):
+        rows = found.vertices[(found.kind == impinge.ImpactKind.EDGE_EDGE) == is_edges]
+        answers = step(name, edges=is_edges)
+        mine = features_as_bytes(is_edges, body.vertices[rows], end.vertices[rows])
+        assert mine == features_as_bytes(is_edges, answers.start[answers.hit], answers.end[answers.hit])
+        assert len(mine) > 20
+
+
+def features_as_bytes(is_edges, start, end):
+    """Each pair of features by its positions; edges in either order."""
+    x = np.concatenate([start, end], axis=2)
+    if not is_edges:
+        return {row.tobytes() for row in x}
+    return {frozenset([row[:2].tobytes(), row[2:].tobytes()]) for row in x}
 
 
 def test_rows_are_sorted_and_consistent(rng):
@@ -198,8 +249,10 @@ def test_rows_are_sorted_and_consistent(rng):
 # options --------------------------------------------------------------------------------------------------
 
 
-def test_first_only_is_the_earliest(rng):
+@pytest.mark.parametrize("few", [0, 2048], ids=["slabs", "at once"])
+def test_first_only_is_the_earliest(rng, monkeypatch, few):
     """Return those impacts whose times overlap with the earliest, with either policy for the start."""
+    monkeypatch.setattr(sweep, "FEW", few)
     starts = 0
     for whole in (False, True):
         for _ in range(100):
@@ -276,10 +329,10 @@ def test_edits_and_active(rng):
     tree = impinge.ContinuousTree(soup(rng, 6), soup(rng, 6))
     a, b = tree.a, tree.b
     hits = 0
-    for step in range(12):
-        if step % 3 == 1:
+    for frame in range(12):
+        if frame % 3 == 1:
             a.remove_triangles([int(rng.choice(np.flatnonzero(a.alive)))])
-        if step % 3 == 2:
+        if frame % 3 == 2:
             first = len(a.vertices)
             b.add_triangles([[0, 4, 8]])
             a.add_triangles([[first, first + 1, first + 2]], vertices=rng.random((3, 3)))

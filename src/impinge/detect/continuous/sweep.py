@@ -14,9 +14,9 @@
 
 Margin       Boxes are enlarged by half of the margin and an allowance for rounding, and ``separation_kernels`` decides.
              Coordinates beyond 2^60 or below 2^-60 are scaled by a power of two.
-Slabs        With a budget, or for the first impact alone, time is cut at 1/16, 1/8, 1/4 and 1/2. A slab has boxes at
-             its own ends, enlarged by an allowance for rounding. A candidate of a slab is decided over the whole
-             motion; one found in two slabs counts once. After a slab, every impact before its end is known.
+Slabs        With a budget, or for the first impact of large scenes, time is cut at 1/16, 1/8, 1/4 and 1/2. A slab has
+             boxes at its own ends, enlarged by an allowance for rounding. A candidate of a slab is decided over the
+             whole motion; one found in two slabs counts once. After a slab, every impact before its end is known.
 Threads      claim ranges of block pairs. A range owns its output, and rows are sorted: the same bits for any number of
              threads.
 """
@@ -24,6 +24,7 @@ Threads      claim ranges of block pairs. A range owns its output, and rows are 
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 from time import perf_counter
 from typing import NamedTuple
@@ -53,8 +54,10 @@ LEAST_ROOM = 256
 """Least number of rows that fit into the output of a range."""
 ROOM = 64
 """Initial number of rows per block pair; untouched memory costs nothing."""
-SLABS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0)
+SLABS: tuple[float, ...] = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the time slabs of a query with a budget, or for the first impact."""
+FEW = 2048
+"""Pairs of blocks up to which the first impact is searched without slabs, whose boxes cost more than they save."""
 PORTION = 64
 """Block pairs between two checks of a budget or of ``cancel``; doubled and halved by time where time decides."""
 CHECK_MS = 5.0
@@ -158,18 +161,21 @@ def find_impacts(
     margin, first_only = request.margin, request.first_only
     scaled_a, scaled_b, factor = _in_range(a, b) if margin > 0.0 else (a, b, 1.0)
     is_limited = budget.budget_ms is not None or budget.max_tests is not None
-    cuts = SLABS if is_limited or first_only else (0.0, 1.0)
+    slab_of = partial(_Slab, scaled_a, scaled_b, margin=factor * margin, is_self=options.is_self)
+    whole, cuts = None if is_limited else slab_of((0.0, 1.0)), SLABS
+    if whole is not None and not (first_only and len(whole.block_pairs) > FEW):
+        cuts = 0.0, 1.0
     is_filtered = options.ignored is not None or request.exclude_rings > 0
+    stages.done("block_pairs")
     found, until, tests, block_pair_count, certain_until = _nothing(), 1.0, 0, 0, 0.0
     for begin, end in pairwise(cuts):
         reason, certain_until = _reason_to_stop(options, budget, tests), begin
         if reason is not None:
             break
-        slab = _Slab(scaled_a, scaled_b, (begin, end), factor * margin, options.is_self)
-        stages.done("fit")
-        block_pairs = slab.block_pairs()
+        slab = slab_of((begin, end)) if whole is None or cuts == SLABS else whole
+        block_pairs = slab.block_pairs
         stages.done("block_pairs")
-        slab.fit_features(block_pairs)
+        slab.fit_features()
         stages.done("features")
         block_pair_count += len(block_pairs)
         parts: list[Part] = []
@@ -189,6 +195,9 @@ def find_impacts(
             if budget.tests == NEVER:  # a number of tests decides the same on every machine
                 count = 2 * count if 1e3 * (perf_counter() - began) < CHECK_MS else max(count // 2, 1)
         stages.done("join")
+        if first_only and not is_filtered:
+            early = [part[2][:, 0] <= until for part in parts]
+            parts = [(kind[keep], keys[keep], span[keep]) for (kind, keys, span), keep in zip(parts, early)]
         new = _resolved(_rows(parts, a, b, options.is_self), a, b, margin)
         if request.skip_at_start:
             new = new.rows(~new.at_start)
@@ -242,8 +251,9 @@ class _Slab:
                 tree.block_count, *x, tree.vertex_start, tree.vertex, self.pad, box
             )
             kernels.fit_moving_levels(box, tree.level_start)
+        self.block_pairs = self._find_block_pairs()
 
-    def block_pairs(self) -> NDArray[np.int64]:
+    def _find_block_pairs(self) -> NDArray[np.int64]:
         """Pairs of blocks that may meet in this slab."""
         a, b = self.a.posed.tree, self.b.posed.tree
         if not len(self.a.features.order) or not len(self.b.features.order):
@@ -258,10 +268,11 @@ class _Slab:
                 return pairs[:count]
             room = count
 
-    def fit_features(self, block_pairs: NDArray[np.int64]) -> None:
-        """Fit the boxes of the features of these blocks."""
-        columns = ((self.a, self.x_a, block_pairs[:, :1]), (self.b, self.x_b, block_pairs[:, 1:]))
-        for motion, x, blocks in ((self.a, self.x_a, block_pairs),) if self.is_self else columns:
+    def fit_features(self) -> None:
+        """Fit the boxes of the features of all blocks that occur in pairs."""
+        pairs = self.block_pairs
+        columns = ((self.a, self.x_a, pairs[:, :1]), (self.b, self.x_b, pairs[:, 1:]))
+        for motion, x, blocks in ((self.a, self.x_a, pairs),) if self.is_self else columns:
             is_listed = np.zeros(motion.posed.tree.block_count, dtype=np.bool_)
             is_listed[blocks] = True
             listed = np.flatnonzero(is_listed)
@@ -413,7 +424,13 @@ def _merged(one: Found, other: Found) -> Found:
     """Rows of both, each once."""
     if not len(one.kind) or not len(other.kind):
         return other if not len(one.kind) else one
-    both = Found(*(np.concatenate(columns) for columns in zip(one, other)))
+    both = Found(
+        np.concatenate([one.kind, other.kind]),
+        np.concatenate([one.feature, other.feature]),
+        np.concatenate([one.vertices, other.vertices]),
+        np.concatenate([one.span, other.span]),
+        np.concatenate([one.at_start, other.at_start]),
+    )
     order = np.lexsort((both.feature[:, 1], both.feature[:, 0], both.kind))
     kind, feature = both.kind[order], both.feature[order]
     is_new = np.ones(len(order), dtype=np.bool_)
