@@ -461,6 +461,29 @@ def test_same_bits_on_any_number_of_threads(rng):
         assert same_bytes(*results)
 
 
+def test_concurrent_queries(rng):
+    """Answer two Python threads that query the same bodies with different motions."""
+    a, b = soup(rng, 200, size=0.1), soup(rng, 200, size=0.1)
+    ends = [moved(rng, a.vertices) for _ in range(4)]
+    expected = [impinge.impacts(a, b, end_a=end) for end in ends]
+    tree, wrong = impinge.ContinuousTree(a, b), []
+
+    def work(k):
+        for _ in range(5):
+            if not same_bytes(tree.query(end_a=ends[k]), expected[k]):
+                wrong.append(k)
+            if not same_bytes(impinge.impacts(a, b, end_a=ends[k]), expected[k]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(expected[0]) > 100
+
+
 def test_results_speak(rng):
     """Print one line, convert to JSON, count kinds and compare frames."""
     a, b = soup(rng, 6), soup(rng, 6)

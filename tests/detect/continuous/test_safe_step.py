@@ -157,6 +157,31 @@ def test_ignored_and_inactive_triangles_do_not_stop():
     assert impinge.safe_step(a, b, end_b=end).fraction < 0.5
 
 
+@pytest.mark.parametrize("per_vertex", [False, True], ids=["one fraction", "per vertex"])
+def test_excluded_rings_do_not_stop(per_vertex):
+    """Leave neighbours of one body out of the start, the way and the end; stop for those farther away."""
+    x = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.2], [0.3, 0.3, 0.3], [0, 0, 1], [0.1, 0, 1], [0, 0.1, 1]])
+    body = impinge.TriMesh(x, [[0, 1, 2], [1, 2, 3], [3, 4, 1], [5, 6, 7]])
+    end = x.copy()
+    end[4, 2] = -0.3  # through triangle 0, one edge away
+    end[5:, 2] = -1.0  # through triangle 0, not connected
+    one, all_rings = (
+        impinge.safe_step(body, end_a=end, exclude_rings=rings, per_vertex=per_vertex) for rings in (0, 1)
+    )
+
+    assert {0, 4} <= set(impinge.impacts(body, end_a=end).vertices.reshape(-1).tolist())
+    assert 0.0 < one.fraction < 1.0
+    assert 0.0 < all_rings.fraction < 1.0
+    assert not set(all_rings.limited_by.vertices.reshape(-1).tolist()).isdisjoint({5, 6, 7})
+    near = end.copy()
+    near[5:] = x[5:]
+    assert impinge.safe_step(body, end_a=near, exclude_rings=1, per_vertex=per_vertex).fraction == 1.0
+    body.update(near)
+    with pytest.raises(impinge.CrossingError):
+        impinge.safe_step(body, end_a=near)
+    assert impinge.safe_step(body, end_a=near, exclude_rings=1, per_vertex=per_vertex).fraction == 1.0
+
+
 def test_kept_between_frames(rng):
     """Simulate frames with edits on one detector: never a crossing."""
     tree = impinge.ContinuousTree(shapes.icosphere(1), shapes.icosphere(1, center=(2.5, 0.0, 0.0)))

@@ -26,13 +26,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.stages import Stages
 from impinge.budget import Budget
-from impinge.checks import Floats
+from impinge.checks import Bools, Floats
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.pair_query import PairOptions
 from impinge.detect.common.results import Kind
 from impinge.detect.continuous.impact_results import Impacts, SafeStep
 from impinge.detect.continuous.impact_rows import impact_rows
-from impinge.detect.continuous.sweep import Motion, Request, find_impacts
+from impinge.detect.continuous.sweep import Motion, Request, find_impacts, within_rings
 from impinge.detect.proximity.proximity import proximity
 from impinge.errors import CrossingError
 from impinge.mesh.elements import Mark
@@ -131,15 +131,28 @@ class StepSearch:
         """Keys of the pairs of triangles that meet at the given positions; at the start they must not cross."""
         _, _, detector = self.static.bodies(self.a, self.b, x_a, x_b)
         found = detector.query(**self._chosen)
-        is_crossing = found.kind == Kind.CROSSING
+        pairs, kind = found.pairs, found.kind
+        if self.step.exclude_rings:
+            faces = self.a.posed.state.faces
+            is_far = ~self._within_rings(faces[pairs[:, 0]], faces[pairs[:, 1]])
+            pairs, kind = pairs[is_far], kind[is_far]
+        is_crossing = kind == Kind.CROSSING
         if at_start and is_crossing.any():
-            shown = ", ".join(str(tuple(pair)) for pair in found.pairs[is_crossing][:4].tolist())
+            shown = ", ".join(str(tuple(pair)) for pair in pairs[is_crossing][:4].tolist())
             more = ", ..." if is_crossing.sum() > 4 else ""
             raise CrossingError(
                 f"{int(is_crossing.sum())} pairs of triangles cross at the start: {shown}{more}; a safe step begins "
                 "where none cross, separate them first, or leave them out (ignore=)"
             )
-        return found.pairs[:, 0].astype(np.int64) << 32 | found.pairs[:, 1]
+        return pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1]
+
+    def _within_rings(self, one: NDArray[Any], other: NDArray[Any]) -> Bools:
+        """Which rows of vertices of one body are within ``exclude_rings`` edges of each other."""
+        lists = [
+            np.stack([np.repeat(np.arange(len(rows)), rows.shape[1]), rows.reshape(-1)], axis=1, dtype=np.int64)
+            for rows in (one, other)
+        ]
+        return within_rings(self.a, lists[0], lists[1], len(one), self.step.exclude_rings)
 
     def _triangles_met(self, x_a: Floats, x_b: Floats) -> bool:
         """Whether triangles meet at the given positions that do not at the start."""
@@ -189,6 +202,8 @@ class StepSearch:
             rows = touching.kind == kind
             excepted = touching.feature_a[rows].astype(np.int64) << 32 | touching.feature_b[rows]
             is_kept = ~np.isin(pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1], excepted)
+            if self.step.exclude_rings:
+                is_kept &= ~self._within_rings(of_a[pairs[:, 0]], of_b[pairs[:, 1]])
             half = 0.5 * LEAST_GAP * np.maximum(distance[is_kept] - margin, 0.0)
             for gap, vertices in ((gap_a, of_a[pairs[is_kept, 0]]), (gap_b, of_b[pairs[is_kept, 1]])):
                 np.minimum.at(gap, vertices, half[:, None])

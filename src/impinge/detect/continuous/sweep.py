@@ -298,8 +298,11 @@ class _Slab:
                 break
             room = int(counts[:, 0].max())
         kind = np.repeat(np.array([2, 0, 1], dtype=np.int8), counts[:, 0].reshape(3, -1).sum(axis=1))
-        is_used = np.arange(room) < counts[:, :1]
-        return (kind, keys[is_used], span[is_used]), int(counts[:, 1].sum())
+        found_keys, found_span = (
+            np.concatenate([rows[:count] for rows, count in zip(column, counts[:, 0].tolist())])
+            for column in (keys, span)
+        )
+        return (kind, found_keys, found_span), int(counts[:, 1].sum())
 
 
 def _at(motion: Motion, t: float) -> Floats:
@@ -401,23 +404,28 @@ def _filtered(found: Found, a: Motion, b: Motion, rings: int, options: PairOptio
         found = found.rows(np.concatenate(kept))
     if not rings or not len(found.kind):
         return found
-    tree = a.posed.tree
-    faces = tree.order_face[tree.order_tri >= 0]
-    x, y = faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1).astype(np.int64), faces[:, [1, 0, 2, 1, 0, 2]].reshape(-1)
-    start, at = grouped(x, len(a.start))
-    is_of_a = np.arange(4) < np.array([1, 3, 2])[found.kind][:, None]
-    row, vertex = np.nonzero(is_of_a)[0], found.vertices[is_of_a].astype(np.int64)
-    row_b, vertex_b = np.nonzero(~is_of_a)[0], found.vertices[~is_of_a].astype(np.int64)
-    keys = sorted_unique(row * len(a.start) + vertex)
+    of_a = np.arange(4) < np.array([1, 3, 2])[found.kind][:, None]
+    rows = np.arange(len(of_a))[:, None] + np.zeros(4, dtype=np.int64)
+    one, other = (np.stack([rows[part], found.vertices[part]], axis=1, dtype=np.int64) for part in (of_a, ~of_a))
+    return found.rows(~within_rings(a, one, other, len(of_a), rings))
+
+
+def within_rings(motion: Motion, one: NDArray[np.int64], other: NDArray[np.int64], row_count: int, rings: int) -> Bools:
+    """Which rows have a vertex in ``other`` at most ``rings`` edges from one in ``one``; lists of (row, vertex)."""
+    tree, vertex_count = motion.posed.tree, len(motion.start)
+    faces = tree.order_face[tree.order_tri >= 0].astype(np.int64)
+    begin, end = faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1), faces[:, [1, 0, 2, 1, 0, 2]].reshape(-1)
+    start, side = grouped(begin, vertex_count)
+    keys = sorted_unique(one[:, 0] * vertex_count + one[:, 1])
     for _ in range(rings):
-        row, vertex = np.divmod(keys, len(a.start))
+        row, vertex = np.divmod(keys, vertex_count)
         count = start[vertex + 1] - start[vertex]
         before = np.cumsum(count) - count
-        near = y[at[np.repeat(start[vertex] - before, count) + np.arange(count.sum())]]
-        keys = sorted_unique(np.concatenate([keys, np.repeat(row, count) * len(a.start) + near]))
-    is_near = np.zeros(len(found.kind), dtype=np.bool_)
-    is_near[row_b[np.isin(row_b * len(a.start) + vertex_b, keys)]] = True
-    return found.rows(~is_near)
+        near = end[side[np.repeat(start[vertex] - before, count) + np.arange(count.sum())]]
+        keys = sorted_unique(np.concatenate([keys, np.repeat(row, count) * vertex_count + near]))
+    is_near = np.zeros(row_count, dtype=np.bool_)
+    is_near[other[np.isin(other[:, 0] * vertex_count + other[:, 1], keys), 0]] = True
+    return is_near
 
 
 def _merged(one: Found, other: Found) -> Found:
