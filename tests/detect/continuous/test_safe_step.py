@@ -160,10 +160,10 @@ def test_ignored_and_inactive_triangles_do_not_stop():
 @pytest.mark.parametrize("per_vertex", [False, True], ids=["one fraction", "per vertex"])
 def test_excluded_rings_do_not_stop(per_vertex):
     """Leave neighbours of one body out of the start, the way and the end; stop for those farther away."""
-    x = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.2], [0.3, 0.3, 0.3], [0, 0, 1], [0.1, 0, 1], [0, 0.1, 1]])
+    x = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 2], [0.2, 0.2, 0.3], [0, 0, 1], [0.1, 0, 1], [0, 0.1, 1]])
     body = impinge.TriMesh(x, [[0, 1, 2], [1, 2, 3], [3, 4, 1], [5, 6, 7]])
     end = x.copy()
-    end[4, 2] = -0.3  # through triangle 0, one edge away
+    end[4, 2] = -1.0  # through triangle 0, one edge away
     end[5:, 2] = -1.0  # through triangle 0, not connected
     one, all_rings = (
         impinge.safe_step(body, end_a=end, exclude_rings=rings, per_vertex=per_vertex) for rings in (0, 1)
