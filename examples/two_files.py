@@ -25,7 +25,7 @@ def check() -> None:
         impinge.save(impinge.shapes.icosphere(4), a)
         impinge.save(impinge.shapes.icosphere(4, center=(1.0, 0.0, 0.0)), b)
         report = main(a, b, Path(folder, "found.png"))
-        assert report.relation == "crossing"
+        assert report.relation == "overlapping"
         assert Path(folder, "found.png").stat().st_size > 0
         lens = impinge.overlap_volume(a, b).volume
         assert abs(lens / (5 * 3.14159 / 12) - 1) < 0.02

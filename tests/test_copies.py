@@ -24,6 +24,8 @@ def bodies():
 DETECTORS = {
     "BoxTree": lambda a, b, s, t: impinge.BoxTree(a, b),
     "BoxTree, self": lambda a, b, s, t: impinge.BoxTree(a, neighbours="skip"),
+    "ContinuousTree": lambda a, b, s, t: impinge.ContinuousTree(a, b),
+    "ContinuousTree, self": lambda a, b, s, t: impinge.ContinuousTree(a),
     "BreadthFirst": lambda a, b, s, t: impinge.BreadthFirst(a, b, volume="14-dop"),
     "BruteForce": lambda a, b, s, t: impinge.BruteForce(a, b),
     "GjkCut": lambda a, b, s, t: impinge.GjkCut(a, b),
@@ -43,6 +45,8 @@ RESULTS = {
     "Distance": lambda a, b, s, t: impinge.distance(a, b),
     "HullDistance": lambda a, b, s, t: impinge.hull_distance(a, b),
     "Proximity": lambda a, b, s, t: impinge.proximity(a, b, margin=0.1),
+    "Impacts": lambda a, b, s, t: impinge.impacts(a, b, end_a=a.vertices + 0.1),
+    "SafeStep": lambda a, b, s, t: impinge.safe_step(s, end_a=s.vertices + 0.1),
     "Curves": lambda a, b, s, t: impinge.intersection_curves(a, b),
     "EdgeCrossings": lambda a, b, s, t: impinge.edge_crossings(a, b),
     "Contacts": lambda a, b, s, t: impinge.contacts_from_vertices(impinge.penetrating_vertices([a, b], depth=True)),

@@ -10,7 +10,7 @@ from impinge import runs, shapes
 from impinge.detect.breadth_first.detector import query_many
 from impinge.detect.sphere_tree.sharing import share_budget
 from impinge.errors import ImpingeError, MeshError, OptionError
-from impinge.published import gjk_cut
+from impinge.published import breadth_first, gjk_cut, interruptible, spatial_hash
 
 A = shapes.icosphere(1)
 B = shapes.icosphere(1, center=(1.0, 0.0, 0.0))
@@ -147,3 +147,125 @@ def test_endless_meshes_are_refused(call):
     """Refuse a regular mesh of more cells than fit into memory."""
     with pytest.raises(ImpingeError, match=r"cells is too large, expected at most 16,777,216"):
         call()
+
+
+def _spheres() -> impinge.SphereContacts:
+    return impinge.sphere_contacts(A, B, max_tests=1000)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: impinge.penalty(_spheres(), A.vertices * 1e300, B.vertices, stiffness=1.0),
+        lambda: impinge.penalty(_spheres(), A.vertices, B.vertices * 1e300, stiffness=1.0, spread=3),
+        lambda: impinge.RigidLinks(A.vertices * 1e300, np.arange(len(A.vertices)), B.vertices),
+        lambda: impinge.RigidLinks(A.vertices, np.arange(len(A.vertices)), B.vertices * 1e300),
+    ],
+    ids=["penalty a", "penalty b", "coarse", "dense"],
+)
+def test_distances_that_overflow_are_refused(call):
+    """Name the coordinate and the limit where squares of distances are infinite."""
+    with pytest.raises(MeshError, match=r"have a coordinate of .*e\+300, but squares of distances overflow beyond 1e"):
+        call()
+
+
+@pytest.mark.parametrize("flag", ["no", "yes", 1, 0, None, 1.5, np.array([True, False]), np.ones(2)], ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda flag: shapes.box().update(shapes.box().vertices, check=flag),
+        lambda flag: shapes.box().update(shapes.box().vertices, copy=flag),
+        lambda flag: soft_body().coarse.update(soft_body().coarse.vertices, check=flag),
+        lambda flag: impinge.closest_points(A, B.vertices, inside=flag),
+        lambda flag: impinge.sphere_contacts(A, B, exact=flag),
+        lambda flag: impinge.overlap_volume(A, B, vertices=flag),
+        lambda flag: impinge.penetrating_vertices([A, B], edges=flag),
+        lambda flag: impinge.check(A, B, volume=flag),
+        lambda flag: impinge.World().add(A, fixed=flag),
+        lambda flag: impinge.time_stages(on=flag),
+        lambda flag: impinge.warmup(threads=flag),
+        lambda flag: breadth_first.InterferenceDetector(A, B, fuse=flag),
+        lambda flag: interruptible.System([], retest=flag),
+    ],
+    ids=[
+        "check", "copy", "coarse", "inside", "exact", "vertices", "edges", "volume", "fixed", "on", "threads", "fuse",
+        "retest",
+    ],
+)  # fmt: skip
+def test_flags_are_true_or_false(call, flag):
+    """Take True and False for a flag, of Python or NumPy, and nothing else."""
+    with pytest.raises(OptionError, match="expected True or False"):
+        call(flag)
+
+
+def test_flags_of_numpy_are_flags():
+    """Accept ``numpy.bool_``."""
+    assert impinge.closest_points(A, B.vertices, inside=np.bool_(False)).inside is None
+    assert impinge.closest_points(A, B.vertices, inside=np.bool_(True)).inside is not None
+
+
+@pytest.mark.parametrize("word", [np.array(["exact", "skip"]), np.zeros(0), np.ones((2, 2)), True, b"exact"], ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda word: impinge.self_pairs(A, neighbours=word),
+        lambda word: impinge.triangle_pairs(A, B, method=word),
+        lambda word: impinge.SpatialHash([shapes.tet_box(1, 1, 1)], neighbours=word),
+        lambda word: impinge.points_inside(A, B.vertices, rule=word),
+        lambda word: impinge.points_inside(A, B.vertices, 8, device=word),
+        lambda word: impinge.overlap_volume(A, B, rule=word),
+        lambda word: impinge.World().contacts(method=word),
+        lambda word: impinge.load("x.ply", weld=word if word is not True else None),
+        lambda word: impinge.BreadthFirst(A, B, volume=word),
+        lambda word: impinge.SphereTree(A, B, order=word),
+        lambda word: gjk_cut.recursive_check(A, B, split=word),
+        lambda word: spatial_hash.SpatialHashing([shapes.tet_box(1, 1, 1)], passes=word),
+        lambda word: breadth_first.InterferenceDetector(A, B, expansion=word),
+        lambda word: interruptible.System([], combine=word),
+    ],
+    ids=[
+        "neighbours", "method", "hash", "rule", "device", "volume rule", "contacts", "weld", "volume", "order", "split",
+        "passes", "expansion", "combine",
+    ],
+)  # fmt: skip
+def test_words_are_words(call, word):
+    """Refuse arrays and other objects where a word is expected, by an error that shows them."""
+    with pytest.raises(OptionError, match="expected"):
+        call(word)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: impinge.load("a\0b.ply"), "path is 'a"),
+        (lambda: impinge.load("x" * 300 + ".ply"), "path has 304 characters, expected at most 4096, 255 for each"),
+        (lambda: impinge.save(A, 7), "path is 7, expected the name of a mesh file"),
+        (lambda: impinge.read_scene(None), "path is None, expected the path of a scene file"),
+        (lambda: soft_body().save(1.5), "path is 1.5, expected the path of a file"),
+        (lambda: runs.map_pairs([A, B], progress=3), "progress is 3, expected a function, or None"),
+        (lambda: impinge.triangle_pairs(A, B).changes(None), "changes compares two TrianglePairs"),
+        (lambda: impinge.contacts_from_pairs(impinge.triangle_pairs(A, B)).rows("x"), "which hold strings"),
+        (lambda: impinge.contacts_from_pairs(impinge.triangle_pairs(A, B)).rows([10**6]), "which contains 1000000"),
+        (lambda: impinge.contacts_from_pairs(impinge.triangle_pairs(A, B)).rows([0.5]), "which is .* row numbers"),
+        (lambda: impinge.intersection_curves(A, B).polyline(99), "loop is 99"),
+        (lambda: impinge.scenes.get([]), r"there is no scene \[\]"),
+        (lambda: impinge.scenes.names(np.zeros(2)), "there is no tag array"),
+        (lambda: impinge.Cloth.from_surface(shapes.cloth_grid(2, 2)), "a cloth has no tets"),
+        (lambda: impinge.Cloth(shapes.cloth_grid(2, 2), stretching=5e-324), "stretching is .* beyond the range"),
+        (lambda: impinge.Sphere((0.0, 0.0, 0.0), 1e300), "radius of a Sphere is 1e"),
+        (lambda: shapes.torus_knot(10**400, 3, 20, 4), "p is 1000000.* expected a whole number from 1 to"),
+    ],
+)  # fmt: skip
+def test_arguments_of_a_wrong_kind_are_named(call, message):
+    """Name the argument, what was found and what is expected."""
+    with pytest.raises(ImpingeError, match=message):
+        call()
+
+
+def test_rows_are_those_of_numpy():
+    """Select rows by numbers from either end, masks and slices, as arrays do."""
+    contacts = impinge.contacts_from_pairs(impinge.triangle_pairs(A, B))
+    count = len(contacts)
+    for which in ([2, 0, -1], np.arange(count) % 3 == 0, slice(1, None, 2), np.array([], dtype=int), [], [1, 1]):
+        expected = contacts.id[np.array(which, dtype=int) if isinstance(which, list) else which]
+        assert contacts.rows(which).id.tolist() == expected.tolist()

@@ -15,12 +15,15 @@ TESTS = Path(__file__).parent
 
 ROOMS = [
     "io", "mesh", "deform",
-    "detect.common", "detect.boxes", "detect.box_tree", "detect.proximity", "detect.depth",
+    "detect.common", "detect.boxes", "detect.box_tree", "detect.proximity", "detect.depth", "detect.continuous",
     "detect.breadth_first", "detect.gjk_cut", "detect.spatial_hash", "detect.layered_depth", "detect.sphere_tree",
     "contact", "bodies", "respond", "world", "queries", "simulate", "scenes", "view", "interop", "runs", "app",
 ]  # fmt: skip
 """From left to right: a room imports rooms to its left."""
-METHODS = {f"detect.{name}" for name in ("breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree")}
+METHODS = {
+    f"detect.{name}"
+    for name in ("continuous", "breadth_first", "gjk_cut", "spatial_hash", "layered_depth", "sphere_tree")
+}
 """Methods do not import each other."""
 FOUNDATION = {"errors": set(), "backend": {"errors"}, "exact": {"backend", "errors"}}
 """Imported by all rooms, and what each of them may import."""

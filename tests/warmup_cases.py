@@ -55,6 +55,18 @@ CASES = {
                     soft.step(1e-3, forces=np.zeros_like(soft.coarse.vertices))
                     soft.energy(), soft.momentum()
     """,
+    "moving bodies": """
+        for name in ("bumpy_spheres_1k", "boxes_overlapping_by_half", "coplanar_triangles"):
+            a, b = (impinge.TriMesh(x.vertices, x.faces) for x in scene(name))
+            for options in ({}, {"margin": 0.01}, {"first_only": True}, {"max_tests": 10}, {"ignore": [[0, 0]]}):
+                impinge.impacts(a, b, end_a=a.vertices + 0.1, **options)
+                impinge.impacts(a, b, transform_b=(None, np.eye(4)), **options)
+                impinge.impacts(a, end_a=a.vertices + 0.1 * np.sin(9.0 * a.vertices), exclude_rings=1, **options)
+        far = impinge.shapes.icosphere(2, center=(0.0, 0.0, 3.0))
+        for options in ({}, {"margin": 0.01}, {"per_vertex": True}):
+            impinge.safe_step(far, impinge.shapes.icosphere(2), end_a=far.vertices - 2.5, **options)
+        impinge.impacts((np.zeros((0, 3)), np.zeros((0, 3), int)), far)
+    """,
     "pairs without structure": """
         for name in ("bumpy_spheres_1k", "bumpy_spheres_20k", "boxes_overlapping_by_half", "nested_spheres"):
             a, b = scene(name)

@@ -37,6 +37,15 @@ from impinge.detect.common.results import EdgeContacts as EdgeContacts
 from impinge.detect.common.results import Kind as Kind
 from impinge.detect.common.results import TrianglePairs as TrianglePairs
 from impinge.detect.common.results import VertexContacts as VertexContacts
+from impinge.detect.continuous.continuous_tree import ContinuousTree as ContinuousTree
+from impinge.detect.continuous.continuous_tree import impacts as impacts
+from impinge.detect.continuous.continuous_tree import safe_step as safe_step
+from impinge.detect.continuous.impact_results import ImpactKind as ImpactKind
+from impinge.detect.continuous.impact_results import Impacts as Impacts
+from impinge.detect.continuous.impact_results import SafeStep as SafeStep
+from impinge.detect.continuous.primitives import PrimitiveImpacts as PrimitiveImpacts
+from impinge.detect.continuous.primitives import edge_edge_impacts as edge_edge_impacts
+from impinge.detect.continuous.primitives import vertex_face_impacts as vertex_face_impacts
 from impinge.detect.gjk_cut.detector import GjkCut as GjkCut
 from impinge.detect.gjk_cut.detector import cut_along_direction as cut_along_direction
 from impinge.detect.gjk_cut.hull_distance import hull_distance as hull_distance
@@ -57,6 +66,7 @@ from impinge.detect.sphere_tree.detector import SphereTree as SphereTree
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy as SphereHierarchy
 from impinge.detect.sphere_tree.sharing import share_budget as share_budget
 from impinge.errors import ClusterError as ClusterError
+from impinge.errors import CrossingError as CrossingError
 from impinge.errors import FileError as FileError
 from impinge.errors import ImpingeError as ImpingeError
 from impinge.errors import MeshError as MeshError
@@ -92,5 +102,6 @@ from impinge.simulate.simulated_bodies import SimulationError as SimulationError
 from impinge.simulate.simulation import Simulation as Simulation
 from impinge.world.world import World as World
 from impinge.world.world import WorldPairs as WorldPairs
+from impinge.world.world_impacts import WorldImpacts as WorldImpacts
 
 __version__: str

@@ -7,7 +7,9 @@ and the remedy.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -38,6 +40,12 @@ NONE = -1
 
 SMALL = 1000
 """Numbers up to which looking at each is quicker than setting up the sum below."""
+
+FARTHEST = 1e153
+"""The largest coordinate for which the squared distance of two points is finite."""
+
+LONGEST_PATH, LONGEST_NAME = 4096, 255
+"""Characters of a path and of each of its parts; systems refuse longer ones, in different ways."""
 
 INDEX_LIMIT = 2**31 - 1
 """Ids are int32: this many elements, and no more, fit into one body."""
@@ -86,6 +94,7 @@ def is_buffer(x: Any, count: int) -> bool:
     """Whether ``x`` can be read and written by kernels as it is: (count, 3) float64, contiguous, writable."""
     return (
         isinstance(x, np.ndarray)
+        and not isinstance(x, np.ma.MaskedArray)
         and x.shape == (count, 3)
         and x.dtype == np.float64
         and x.flags.c_contiguous
@@ -129,6 +138,16 @@ def check_finite(positions: Floats, name: str, *, remedy: str = "") -> None:
         more = int(bad.sum()) - 1
         also = f" (and {more} more)" if more else ""
         raise MeshError(f"{name}[{first}] is {_row(positions[first])}{also}; all coordinates must be finite{remedy}")
+
+
+def check_squares(name: str, *positions: Floats) -> None:
+    """Refuse positions so far apart that the squares of their distances are infinite."""
+    extent = max((float(np.abs(x).max(initial=0.0)) for x in positions), default=0.0)
+    if extent > FARTHEST:
+        raise MeshError(
+            f"{name} have a coordinate of {extent:g}, but squares of distances overflow beyond {FARTHEST:g}; choose "
+            "a larger unit of length"
+        )
 
 
 def as_indices(x: Any, *, name: str, columns: int, of: str = "vertex") -> Ints:
@@ -277,9 +296,9 @@ def as_whole(x: Any, name: str, *, least: int = 1, most: int | None = None, reme
 
 def as_flag(x: Any, name: str) -> bool:
     """Refuse what is neither True nor False."""
-    if not isinstance(x, bool):
+    if not isinstance(x, bool | np.bool_):
         raise OptionError(f"{name} is {shown(x)}, expected True or False")
-    return x
+    return bool(x)
 
 
 def as_choice(x: Any, name: str, choices: Collection[Choice]) -> Choice:
@@ -289,6 +308,57 @@ def as_choice(x: Any, name: str, choices: Collection[Choice]) -> Choice:
         if type(given) is type(choice) and given == choice:
             return choice
     raise OptionError(f"{name} is {shown(x)}, expected one of {', '.join(map(repr, choices))}")
+
+
+def as_path(x: Any, name: str, expected: str = "the path of a file") -> Path:
+    """Convert ``x`` to a path that the system can look up; ``expected`` completes the message."""
+    path: str | None = None
+    if isinstance(x, str | os.PathLike):
+        with contextlib.suppress(Exception):  # __fspath__ of a caller may raise anything
+            path = os.fspath(x)
+    if not isinstance(path, str) or "\0" in path:
+        raise OptionError(f"{name} is {shown(x)}, expected {expected}")
+    if len(path) > LONGEST_PATH or any(len(part) > LONGEST_NAME for part in Path(path).parts):
+        raise OptionError(
+            f"{name} has {len(path)} characters, expected at most {LONGEST_PATH}, {LONGEST_NAME} for each folder"
+        )
+    return Path(path)
+
+
+def as_rows(x: Any, name: str, count: int) -> NDArray[np.int64]:
+    """Turn row numbers, a mask or a slice into row numbers from 0 to ``count - 1``, in the order given."""
+    if isinstance(x, slice):
+        with contextlib.suppress(TypeError, ValueError):
+            return np.arange(count)[x]
+        raise OptionError(f"{name} is {shown(x)}, expected a slice of whole numbers")
+    rows = np.atleast_1d(as_numbers(x, name))
+    if rows.dtype.kind == "b" and rows.shape == (count,):
+        return np.flatnonzero(rows)
+    if rows.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise OptionError(f"{name} is {shown(x)}, expected row numbers, or a mask of {count} flags")
+    if rows.min() < -count or rows.max() >= count:
+        wrong = int(rows[(rows < -count) | (rows >= count)][0])
+        raise OptionError(f"{name} contains {wrong}, but there are {count} rows")
+    rows = rows.astype(np.int64)
+    return np.where(rows < 0, rows + count, rows)
+
+
+def as_names(x: Any, name: str) -> list[str]:
+    """Turn an iterable of names of bodies into a list."""
+    if not isinstance(x, str):
+        with contextlib.suppress(Exception):  # iterators of a caller may raise anything
+            names = list(x)
+            if all(isinstance(each, str) for each in names):
+                return names
+    raise OptionError(f"{name} is {shown(x)}, expected a list of names of bodies")
+
+
+def check_callable(x: Any, name: str) -> None:
+    """Refuse what is neither None nor a function."""
+    if x is not None and not callable(x):
+        raise OptionError(f"{name} is {shown(x)}, expected a function, or None")
 
 
 def as_direction(x: Any, name: str) -> Floats:
@@ -330,6 +400,8 @@ def shown(x: Any) -> str:
         return f"{x!r:.40}"
     except ValueError:  # Python refuses to print integers of more than some thousand digits
         return "a number of very many digits"
+    except Exception:  # noqa: BLE001 - __repr__ of a caller may raise anything
+        return f"an object of type {type(x).__name__}"
 
 
 def as_transform(x: Any, name: str) -> Floats | None:

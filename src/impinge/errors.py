@@ -25,6 +25,10 @@ class OptionError(ImpingeError, ValueError):
     """An option outside of its range, or one that does not fit the bodies it is used with."""
 
 
+class CrossingError(ImpingeError, ValueError):
+    """Bodies that cross where they must not; the message names triangles."""
+
+
 class MissingExtra(ImpingeError, ImportError):  # noqa: N818 - a public name
     """An optional package is needed and not installed; the message names the extra."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.budget import QUEUE_LIMIT
-from impinge.checks import Bools, Cancel, as_flag, shown
+from impinge.checks import Bools, Cancel, Floats, as_choice, as_flag, as_whole, shown
 from impinge.detect.common.pair_query import PairOptions, QueryBody
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import BodyLike, SurfaceLike, as_surface
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from impinge.detect.common.narrow_phase import Neighbours
     from impinge.detect.common.nearest_results import Curves
     from impinge.detect.common.pair_detector import PairDetector
-    from impinge.detect.common.relation import Relation
     from impinge.detect.common.results import TrianglePairs, VertexContacts
     from impinge.detect.depth.vertex_query import Depth
     from impinge.detect.layered_depth.detector import DeviceName, Rule
     from impinge.detect.layered_depth.sources import DepthSource
     from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
+    from impinge.detect.proximity.relation import Relation
     from impinge.detect.sphere_tree.contacts import SphereContacts
     from impinge.detect.sphere_tree.detector import Order
     from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
@@ -175,8 +175,9 @@ class Report:
     """How two bodies stand to each other, and the evidence."""
 
     relation: Relation
-    """"disjoint", "touching" (triangles meet and no pair of them crosses), "crossing", "a in b" or "b in a" (no
-    triangles meet), "unknown" (the query was cancelled before it found anything)."""
+    """"disjoint"; "touching": they meet and share no volume; "overlapping": closed bodies share volume; "crossing":
+    triangles cross where no volume is defined; "a in b" or "b in a": no triangles meet; "unknown": the query was
+    cancelled before it found anything."""
     pairs: TrianglePairs
     """Every pair of triangles that meet."""
     a_has_inside: bool
@@ -186,6 +187,8 @@ class Report:
     """Both bodies as the query saw them: moved, with their active triangles."""
     wants_depth: bool = True
     wants_volume: bool = True
+    resolution: int = 128
+    """Pixels along each side of the images that measure the overlap volume."""
 
     @cached_property
     def curves(self) -> Curves | None:
@@ -205,7 +208,7 @@ class Report:
         from impinge.detect.layered_depth.detector import LayeredDepth
 
         try:
-            return LayeredDepth(*self.bodies, rule="winding").query()
+            return LayeredDepth(*self.bodies, resolution=self.resolution, rule="winding").query()
         except MeshError:  # open somewhere, or turned inside out in parts: there is no volume to speak of
             return None
 
@@ -213,8 +216,10 @@ class Report:
     def deepest(self) -> Contacts | None:
         """The deepest contact, one row; None if bodies are apart, if neither has an inside, or if not wanted.
 
-        Of vertices inside the other body. Where there is none, or all lie on its surface, and the bodies overlap
-        (crossed bars, equal bodies, sides that lie in each other), that of the overlap volume.
+        Its depth is the distance of a vertex inside the other body to that body's surface, along the normal. Where
+        there is no such vertex, or all lie on the surface, and the bodies overlap (crossed bars, equal bodies, sides
+        that lie in each other), it is the overlap volume over the rate at which it shrinks along the normal. Neither
+        is the way to separate the bodies, which ``separation`` gives.
         """
         if not self.wants_depth or self.relation in ("disjoint", "unknown"):
             return None
@@ -224,12 +229,26 @@ class Report:
 
         contacts = contacts_from_vertices(vertices_in_surfaces(self.bodies, depth=True))
         if not contacts.depth.any() and self.overlap:
-            volume = volume_gradient(*self.bodies, rule="winding")
+            volume = volume_gradient(*self.bodies, resolution=self.resolution, rule="winding")
             contacts = contacts_from_volume(volume, *self.bodies) if volume.volume > 0.0 else contacts
         return contacts.rows([int(np.argmax(contacts.depth))]) if len(contacts) else None
 
+    @cached_property
+    def separation(self) -> Floats | None:
+        """A translation of b that moves it clear of a, shape (3,): ``b.vertices + separation`` and a are disjoint.
+
+        Verified by the exact test, and the shortest of those along contact normals and axes, not of all. None if the
+        bodies are disjoint, if the query was cut short, if depths are not wanted, or if none was found.
+        """
+        if not self.wants_depth or not self.pairs.complete or self.relation in ("disjoint", "unknown"):
+            return None
+        from impinge.contact.separation import separating_translation
+
+        a, b = self.bodies
+        return separating_translation(a, b, np.zeros((0, 3)) if self.deepest is None else self.deepest.normal)
+
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the fields alone; curves, overlap and deepest contact are computed again."""
+        """Pickle the fields alone; curves, overlap, deepest contact and separation are computed again."""
         return {f.name: self.__dict__[f.name] for f in fields(self)}
 
     def __bool__(self) -> bool:
@@ -251,7 +270,10 @@ class Report:
         elif self.wants_volume and self.relation not in ("disjoint", "unknown"):
             rows.append(("overlap volume", f"not found: {self._why_no_volume()}"))
         if self.deepest is not None:
-            rows.append(("deepest", self._way_out(self.deepest)))
+            rows.append(("deepest", self._depth_in_words(self.deepest)))
+        if self.separation is not None:
+            vector = ", ".join(f"{value:.6g}" for value in self.separation)
+            rows.append(("separation", f"({vector}): b moved by this is clear of a, verified"))
         if self.curves is not None and len(self.curves):
             rows.append(("curves", f"{len(self.curves.loops)}, length {self.curves.length:.6g}"))
         without_inside = [name for name, inside in (("a", self.a_has_inside), ("b", self.b_has_inside)) if not inside]
@@ -268,12 +290,16 @@ class Report:
         return f"{' and '.join(open_ones)} {'is' if len(open_ones) == 1 else 'are'} not closed"
 
     @staticmethod
-    def _way_out(deepest: Contacts) -> str:
+    def _depth_in_words(deepest: Contacts) -> str:
+        from impinge.contact.contacts import ContactKind
+
         depth = float(deepest.depth[0])
         if depth == 0.0:
             return "0: vertices lie on the other surface, none below it"
         way = ", ".join(f"{value:.3g}" for value in np.round(deepest.normal[0], 3) + 0.0)  # + 0.0: no -0
-        return f"{depth:.6g}: translate b by this along ({way})"
+        if deepest.kind[0] == ContactKind.VOLUME:
+            return f"{depth:.6g}: overlap volume over its rate of change along ({way})"
+        return f"{depth:.6g}: depth of a vertex below the other surface, along ({way})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON; finds the overlap, the depth and the curves."""
@@ -282,6 +308,7 @@ class Report:
             "overlap_volume": None if self.overlap is None else self.overlap.volume,
             "depth": None if self.deepest is None else float(self.deepest.depth[0]),
             "normal": None if self.deepest is None else self.deepest.normal[0].tolist(),
+            "separation": None if self.separation is None else self.separation.tolist(),
             "curves": None if self.curves is None else len(self.curves.loops),
             "curve_length": None if self.curves is None else self.curves.length,
             "a_has_inside": self.a_has_inside,
@@ -298,6 +325,7 @@ def check(
     method: PairMethod = "auto",
     depth: bool = True,
     volume: bool = True,
+    resolution: int = 128,
     transform_a: ArrayLike | None = None,
     transform_b: ArrayLike | None = None,
     active_a: ArrayLike | None = None,
@@ -306,38 +334,50 @@ def check(
     max_pairs: int | None = None,
     cancel: Cancel | None = None,
 ) -> Report:
-    """Find the relation of two bodies: disjoint, touching, crossing, or one inside the other.
+    """Find the relation of two bodies: disjoint, touching, overlapping, crossing, or one inside the other.
 
     Parameters
     ----------
     a, b : body
         As in ``triangle_pairs``.
     depth, volume : bool
-        False leaves out the deepest contact or the overlap volume.
+        False leaves out the deepest contact and the separation, or the overlap volume.
+    resolution : int
+        Pixels along each side of the images that measure the overlap volume, 1 to 8192.
     method, transform_a, transform_b, active_a, active_b, ignore, max_pairs, cancel
         As in ``triangle_pairs``; ignored pairs do not count as meeting.
 
     Returns
     -------
     Report
-        The relation and the pairs of triangles that meet. Overlap volume, deepest contact and curves are computed at
-        the first access, for the bodies as they were at this call.
+        The relation and the pairs of triangles that meet. Overlap volume, deepest contact, separation and curves are
+        computed at the first access, for the bodies as they were at this call.
     """
-    from impinge.detect.common.relation import pieces_in, relation_of
-
+    depth, volume = as_flag(depth, "depth"), as_flag(volume, "volume")
+    as_whole(resolution, "resolution", most=8192)
     options = PairOptions(transform_a, transform_b, active_a, active_b, ignore, max_pairs, cancel)
     side_a, side_b = options.query_bodies(as_surface(a, name="a"), as_surface(b, name="b"))
     bodies = _frozen(side_a), _frozen(side_b)
     pairs = find_pairs(method, *bodies, PairOptions(ignore=ignore, max_pairs=max_pairs, cancel=cancel))
-    inside_a, inside_b = (bool(pieces_in(body).enclosure()) for body in bodies)
+    return report_on(pairs, *bodies, depth=depth, volume=volume, resolution=resolution)
+
+
+def report_on(
+    pairs: TrianglePairs, a: TriMesh, b: TriMesh, *, depth: bool = True, volume: bool = True, resolution: int = 128
+) -> Report:
+    """The report on two bodies that do not change while it is used, from the pairs of triangles that meet."""
+    from impinge.detect.proximity.relation import pieces_in, relation_of
+
+    inside_a, inside_b = (bool(pieces_in(body).enclosure()) for body in (a, b))
     return Report(
-        relation=relation_of(pairs, *bodies),
+        relation=relation_of(pairs, a, b),
         pairs=pairs,
         a_has_inside=inside_a,
         b_has_inside=inside_b,
-        bodies=bodies,
-        wants_depth=as_flag(depth, "depth"),
-        wants_volume=as_flag(volume, "volume"),
+        bodies=(a, b),
+        wants_depth=depth,
+        wants_volume=volume,
+        resolution=resolution,
     )
 
 
@@ -428,6 +468,7 @@ def points_inside(
         from impinge.detect.layered_depth.points import points_inside_sampled
 
         return points_inside_sampled(a, points, resolution, options, rule=rule, device=device)
+    rule, device = as_choice(rule, "rule", ("winding", "parity")), as_choice(device, "device", ("cpu", "cuda"))
     if (rule, device) != ("winding", "cpu"):
         raise OptionError(
             f"rule is {rule!r} and device {device!r}, but exact answers go by winding, on the CPU; pass a resolution"

@@ -54,11 +54,11 @@ def meshes(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ("a", "b", "relation"),
     [
-        ("ball.ply", "crossing.obj", "crossing"),
+        ("ball.ply", "crossing.obj", "overlapping"),
         ("ball.ply", "far.stl", "disjoint"),
         ("small.off", "ball.ply", "a in b"),
         ("ball.ply", "small.off", "b in a"),
-        ("tets.msh", "ball.ply", "crossing"),
+        ("tets.msh", "ball.ply", "overlapping"),
     ],
 )
 def test_check_prints_the_relation(meshes, a, b, relation):

@@ -61,7 +61,7 @@ def ask(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 GOOD = [
-    (["check", "ball.ply", "other.ply", "--json"], cli.COLLIDING, "crossing"),
+    (["check", "ball.ply", "other.ply", "--json"], cli.COLLIDING, "overlapping"),
     (["check", "giant.obj", "ball.ply"], cli.COLLIDING, "b in a"),
     (["check", "dwarf.obj", "ball.ply"], cli.COLLIDING, "a in b"),
     (["validate", "giant.obj"], cli.CLEAR, "clean"),

@@ -326,7 +326,7 @@ def test_clash_prints_its_result(folder, tmp_path):
 
     assert (done.returncode, done.stderr) == (cli.COLLIDING, "")
     assert re.search(
-        r"^  part0.ply and part1.ply  crossing, \d+ contacts, volume 0\.\d+, depth 0\.\d+$", done.stdout, re.M
+        r"^  part0.ply and part1.ply  overlapping, \d+ contacts, volume 0\.\d+, depth 0\.\d+$", done.stdout, re.M
     )
     assert [(row["name_a"], row["name_b"]) for row in rows] == [("part0.ply", "part1.ply"), ("part1.ply", "part2.ply")]
     assert "<h1>2 pairs of 3 parts collide</h1>" in page
@@ -348,7 +348,7 @@ def test_clash_of_a_scene_file(folder, call, tmp_path):
 
     assert done.returncode == cli.COLLIDING
     assert [(row["name_a"], row["name_b"], row["relation"]) for row in found["found"]] == [
-        ("left", "right", "crossing")
+        ("left", "right", "overlapping")
     ]
     assert found["found"][0]["volume"] > 0.0
     assert found["parts"] == 3

@@ -254,3 +254,41 @@ def test_contacts_serialise(find):
     assert pickle.loads(pickle.dumps(contacts)).id.tolist() == contacts.id.tolist()
     assert pickle.loads(pickle.dumps(contacts)).bodies == ()
     assert contacts.plot().ndim == 3
+
+
+def turned_round(body: impinge.TriMesh) -> impinge.TriMesh:
+    """The same surface with its triangles facing inwards."""
+    return impinge.TriMesh(body.vertices, body.faces[:, ::-1])
+
+
+@pytest.mark.parametrize("which", [(0,), (1,), (0, 1)], ids=["a", "b", "both"])
+@pytest.mark.parametrize("method", ["pairs", "vertices", "volume", "spheres"])
+def test_bodies_that_are_inside_out_are_pushed_apart(method, which):
+    """Point normals from a to b whichever way the triangles of closed surfaces face."""
+    bodies = [shapes.icosphere(3), shapes.icosphere(3, center=(1.7, 0.0, 0.0))]
+    for k in which:
+        bodies[k] = turned_round(bodies[k])
+    world = impinge.World()
+    for body in bodies:
+        world.add(body)
+    contacts = world.contacts(method=method)
+
+    assert len(contacts) > 0
+    assert contacts.normal.mean(axis=0)[0] > 0.85
+
+
+def test_pairs_of_open_surfaces_have_their_own_normals():
+    """Take the triangles of open surfaces as they face, and judge closed ones by their volume at any position."""
+    sheet = shapes.cloth_grid(4, 4, center=(0.0, 0.0, 0.45))
+    far = np.array([1e6, 0.0, 0.0])
+    ball = turned_round(shapes.icosphere(3, radius=0.5))
+    contacts = by_pairs(ball, sheet)
+    moved = by_pairs(
+        impinge.TriMesh(ball.vertices + far, ball.faces), impinge.TriMesh(sheet.vertices + far, sheet.faces)
+    )
+    turned = by_pairs(ball, turned_round(sheet))
+
+    assert len(contacts) > 10
+    np.testing.assert_allclose(moved.normal.mean(axis=0), contacts.normal.mean(axis=0), atol=1e-3)
+    assert contacts.normal.mean(axis=0)[2] < -0.02
+    assert turned.normal.mean(axis=0)[2] > 0.5

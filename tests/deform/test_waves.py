@@ -100,7 +100,7 @@ def test_twist_keeps_the_volume():
 
 def test_twist_refuses_other_axes(points):
     """Refuse an axis that does not exist."""
-    with pytest.raises(OptionError, match="axis is 3, expected 0, 1 or 2"):
+    with pytest.raises(OptionError, match="axis is 3, expected one of 0, 1, 2"):
         twist(points, 1.0, axis=3)
 
 

@@ -263,7 +263,7 @@ def test_warning_of_a_file_names_the_line_that_loads(tmp_path):
 def test_path_that_is_none(path):
     """Say what a path is where something else was passed, for loading and saving."""
     for verb in (load, lambda path: save((VERTICES, TRIANGLES), path)):
-        with pytest.raises(MeshError, match=f"^the path is {re.escape(repr(path))}, expected the name of a mesh file"):
+        with pytest.raises(OptionError, match=f"^path is {re.escape(repr(path))}, expected the name of a mesh file"):
             verb(path)
 
 

@@ -336,7 +336,7 @@ def test_arrays_of_any_layout_are_taken(rng):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": "width"}, "order is 'width', expected 'breadth' or 'depth'"),
+        ({"order": "width"}, "order is 'width', expected one of 'breadth', 'depth'"),
         ({"max_tests": -1}, "max_tests is -1, expected a whole number from 0"),
         ({"level": 1.5}, "level is 1.5"),
         ({"critical_time": -1.0}, "critical_time is -1.0"),

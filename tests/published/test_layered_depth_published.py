@@ -441,7 +441,7 @@ def test_removed_triangles_are_not_rendered():
         ({"resolution": True}, "resolution is True"),
         ({"rendering": "many"}, "rendering is 'many', expected one of 'peeling', 'a_buffer'"),
         ({"outside_faces": "any"}, "outside_faces is 'any', expected one of 'eligible', 'shortest'"),
-        ({"axis": 3}, "axis is 3, expected 0, 1, 2 or None"),
+        ({"axis": 3}, "axis is 3, expected one of None, 0, 1, 2"),
         ({"query": "self"}, "query is 'self', expected one of 'volume', 'vertices', 'both'"),
     ],
 )

@@ -265,9 +265,9 @@ def test_hints_are_written_and_change_no_pair():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"direction": "up"}, "direction is 'up', expected 'chung_wang' or 'gjk'"),
-        ({"stop": "never"}, "stop is 'never', expected 'and' or 'or'"),
-        ({"split": "half"}, "split is 'half', expected 'median' or 'rank'"),
+        ({"direction": "up"}, "direction is 'up', expected one of 'chung_wang', 'gjk'"),
+        ({"stop": "never"}, "stop is 'never', expected one of 'and', 'or'"),
+        ({"split": "half"}, "split is 'half', expected one of 'median', 'rank'"),
         ({"T_max": 0.0}, "T_max is 0.0, expected a number above 0 and up to 1"),
         ({"T_max": "all"}, "T_max is 'all'"),
         ({"leaf_pairs": 0}, "leaf_pairs is 0, expected a whole number from 1"),

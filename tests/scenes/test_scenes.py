@@ -15,7 +15,7 @@ from impinge.scenes.registry import Scene
 
 MOVING = [name for name in scenes.names() if scenes.get(name).motion is not None]
 TINY = [name for name in scenes.SMALL if len(scenes.get(name).surfaces[0]) <= 12]
-RELATIONS = {"disjoint", "touching", "crossing", "a in b", "b in a"}
+RELATIONS = {"disjoint", "touching", "overlapping", "crossing", "a in b", "b in a"}
 ANSWERS = {"pairs", "kinds", "relation", "overlap_volume", "penetrating_vertices"}
 
 

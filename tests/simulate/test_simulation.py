@@ -399,3 +399,24 @@ def test_mismatched_sequences_raise(tmp_path):
         sim.step()
     np.testing.assert_array_equal(plate.vertices, kept)
     assert sim.frame == 2
+
+
+@pytest.mark.parametrize("response", ["vertices", "volume", "spheres"])
+def test_obstacles_that_are_inside_out_carry(response):
+    """Let no body sink into an obstacle whose triangles face inwards."""
+    floor = box((0.5, 0.5, 0.1), center=(0.0, 0.0, -0.05), cells=(4, 4, 1))
+    turned = impinge.TriMesh(floor.vertices, floor.faces[:, ::-1])
+    sim = Simulation(world_of(cube=soft_cube((0.0, 0.0, 0.06), material=FIRM), floor=turned), response=response)
+    _, lowest = lowest_of(sim, 0.5)
+
+    assert -0.005 < lowest < 0.01
+
+
+def test_a_run_of_too_many_frames_is_refused():
+    """Refuse at once what would take years."""
+    sim = Simulation(world_of(cube=soft_cube((0.0, 0.0, 0.5))))
+    with pytest.raises(
+        OptionError, match=r"frames of 0\.0166667 s, expected at most 10,000,000; run for a shorter time"
+    ):
+        sim.run(2**63)
+    assert sim.time == 0.0

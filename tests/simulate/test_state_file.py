@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from impinge.bodies.soft_body import SoftBody
-from impinge.errors import FileError
+from impinge.errors import FileError, OptionError
 from impinge.mesh.shapes import box, icosphere, tet_box
 from impinge.simulate.particles import Particles
 from impinge.simulate.simulation import Simulation
@@ -173,6 +173,6 @@ def test_invalid_files_raise(tmp_path):
     with pytest.raises(FileError, match="cannot be written"):
         sim.save(tmp_path / "nowhere" / "state.npz")
     for no_name in (7, ""):
-        with pytest.raises(FileError, match=f"path is {no_name!r}, expected a file name"):
+        with pytest.raises(OptionError, match=f"path is {no_name!r}, expected a file name"):
             sim.save(no_name)
     np.testing.assert_array_equal(state(sim), before)

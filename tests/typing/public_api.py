@@ -65,6 +65,19 @@ def queries(a: impinge.TriMesh, b: impinge.TriMesh, points: Floats) -> None:
     report: impinge.Report = impinge.check(a, b, depth=False)
     print(own, meets, inside, nearest.distance, gap.point_a, near.vertex_face, curves.segments, crossings.face)
     print(overlap.volume, spheres.complete, vertices.depth, vertices.edges, report.relation, report.pairs)
+    moving: impinge.Impacts = impinge.impacts(
+        a, b, end_a=points, end_b=None, margin=0.1, first_only=True, at_start="skip", transform_b=(None, np.eye(4)),
+        cancel=cancel, budget_ms=1.0, max_tests=None,
+    )  # fmt: skip
+    when: Floats = moving.time
+    what: impinge.ImpactKind = impinge.ImpactKind.VERTEX_FACE
+    step: impinge.SafeStep = impinge.safe_step(a, end_a=points, per_vertex=True, exclude_rings=1)
+    tree = impinge.ContinuousTree(a, b)
+    four_points: Floats = np.zeros((2, 4, 3))
+    single: impinge.PrimitiveImpacts = impinge.vertex_face_impacts(four_points, four_points, width=1e-6)
+    print(single.hit, single.at_start, impinge.edge_edge_impacts(four_points, four_points).time_lo)
+    print(when, what, moving.kind, moving.normal, step.fraction, step.positions_a, step.limited_by.feature_a)
+    print(tree.query(end_a=points).certain_until, tree.safe_step(end_b=points).touching_at_start)
     edges: impinge.EdgeContacts | None = vertices.edges
     first: impinge.Kind = impinge.Kind.CROSSING
     print(edges, first)
@@ -110,6 +123,7 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     contacts: impinge.Contacts = world.contacts(budget_ms=4.0)
     depth: Floats = contacts.depth
     found: impinge.WorldPairs = world.pairs()
+    impacts: impinge.WorldImpacts = world.impacts({"liver": vertices}, self_impacts=True)
     kinds = impinge.ContactKind
     makers = (
         impinge.contacts_from_pairs,
@@ -124,6 +138,8 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     names = impinge.scenes.names()
     runs = (impinge.runs.map_frames, impinge.runs.map_pairs)
     print(model, other, third, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
+    print(impacts.body_a, impacts.names)
+    print(model, other, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
     print(names, runs)
 
 
@@ -135,6 +151,7 @@ def machine() -> str:
     errors = (
         impinge.ImpingeError,
         impinge.MeshError,
+        impinge.CrossingError,
         impinge.FileError,
         impinge.OptionError,
         impinge.MissingExtra,

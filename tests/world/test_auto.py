@@ -11,6 +11,7 @@ import pytest
 import impinge
 from benchmarks import auto_fit
 from impinge import queries, scenes
+from impinge.budget import Budget
 from impinge.detect.common.pair_query import PairOptions
 from impinge.errors import ImpingeError, OptionError
 from impinge.mesh import shapes
@@ -181,9 +182,7 @@ def test_worlds_choose_by_what_is_closed():
 def test_budgets_that_are_too_short_go_to_spheres(monkeypatch, tests, budget, chosen):
     """Choose spheres if the budget suffices for the vertices of less than half of the pairs, and spheres reach more."""
     monkeypatch.setattr(auto, "contact_costs", lambda: {"pair": 2.0, "test": 0.001, "spheres": 100.0})
-    found = auto.choose_within_budget(
-        np.array(tests, dtype=np.int64), **{"budget_ms": None, "max_tests": None} | budget
-    )
+    found = auto.choose_within_budget(np.array(tests, dtype=np.int64), Budget(**budget))
 
     assert (found[0] if found else None) == chosen
     if found:

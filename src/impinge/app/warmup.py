@@ -23,6 +23,7 @@ import impinge
 from impinge import queries, scenes
 from impinge.backend import jit
 from impinge.backend.sort import sort_keys
+from impinge.checks import as_flag
 from impinge.contact.volume_gradient import VolumeGradients
 from impinge.deform.integrate import Integrator
 from impinge.errors import ImpingeError
@@ -73,6 +74,18 @@ def _curves_and_margins() -> None:
     impinge.edge_crossings(a, b)
     impinge.proximity(a, b, margin=0.1, ignore=[[0, 0]])
     impinge.proximity(a, margin=0.1)
+
+
+def _moving_bodies() -> None:
+    """Impacts that doubles decide and that need exact arithmetic, within a margin, and safe steps."""
+    a, b = shapes.icosphere(1), shapes.box(1.0, center=(0.1, 0.2, 3.0))
+    down, aside = np.array([0.0, 0.0, 3.0]), np.array([0.3, 0.2, 3.1])
+    for end in (b.vertices - down, b.vertices - aside):
+        for margin in (0.0, 0.1):
+            impinge.impacts(a, b, end_b=end, margin=margin)
+            impinge.safe_step(a, b, end_b=end, margin=margin, per_vertex=True)
+    impinge.impacts(a, end_a=a.vertices + np.sin(9.0 * a.vertices), first_only=True)
+    impinge.impacts(shapes.box(1.0), shapes.box(1.0, center=(0.0, 0.0, 1.0)))  # touch: exact arithmetic
 
 
 def _nearest() -> None:
@@ -181,8 +194,8 @@ def _simulation() -> None:
 
 _JOBS = (
     _pairs, _box_tree, _gjk_cut, _self_collision, _containment,
-    _curves_and_margins, _nearest, _vertices_in_tets, _overlap_volumes, _soft_bodies, _sphere_trees, _worlds,
-    _cloth, _simulation,
+    _curves_and_margins, _moving_bodies, _nearest, _vertices_in_tets, _overlap_volumes, _soft_bodies, _sphere_trees,
+    _worlds, _cloth, _simulation,
 )  # fmt: skip
 JOBS = {job.__name__[1:].replace("_", " "): job for job in _JOBS}
 """Jobs by name; one per query that compiles its own kernels."""
@@ -242,6 +255,7 @@ def warmup(*, threads: bool = False) -> float:
     float
         Elapsed time in seconds.
     """
+    threads = as_flag(threads, "threads")
     began = perf_counter()
     for _ in run_jobs(threads=threads):
         pass

@@ -104,8 +104,9 @@ def set_threads(count: int) -> None:
     """
     limit = numba.config.NUMBA_NUM_THREADS
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= limit:
+        found = count if isinstance(count, int | float | str) else f"an object of type {type(count).__name__}"
         raise OptionError(
-            f"set_threads got {count!r}, expected an integer from 1 to {limit}; "
+            f"set_threads got {found}, expected an integer from 1 to {limit}; "
             "start Python with NUMBA_NUM_THREADS set to allow more"
         )
     global _wanted_threads  # noqa: PLW0603 - process-wide by nature

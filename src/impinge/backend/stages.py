@@ -13,6 +13,10 @@ from __future__ import annotations
 import os
 from time import perf_counter
 
+import numpy as np
+
+from impinge.errors import OptionError
+
 
 class Stages:
     """Milliseconds per stage, each measured from the end of the previous one."""
@@ -52,7 +56,9 @@ def time_stages(on: bool = True) -> None:
         With True, queries report milliseconds per stage in ``result.stats``, under keys that end in ``_ms``.
     """
     global _is_enabled  # noqa: PLW0603 - process-wide by nature
-    _is_enabled = on
+    if not isinstance(on, bool | np.bool_):
+        raise OptionError(f"on is of type {type(on).__name__}, expected True or False")
+    _is_enabled = bool(on)
 
 
 def start_stages() -> Stages:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body import SoftBody
 from impinge.bodies.soft_body_meshes import Driving
-from impinge.checks import Floats, Ints, as_length
+from impinge.checks import Floats, Ints, as_length, shown
 from impinge.deform.springs import SpringSheet
 from impinge.errors import OptionError
 from impinge.mesh.body import SurfaceLike
@@ -73,11 +73,19 @@ class Cloth(SoftBody):
         self.thickness: float = most if thickness is None else as_length(thickness) or 0.0
         if not 0.0 < self.thickness <= most:
             raise OptionError(
-                f"thickness is {thickness!r}, expected a positive number up to {most:g}: {THICKEST:g} of the smallest "
-                "altitude of a triangle, below which neighbours do not touch; take larger triangles for a thicker cloth"
+                f"thickness is {shown(thickness)}, expected a positive number up to {most:g}: {THICKEST:g} of the "
+                "smallest altitude of a triangle, below which neighbours do not touch; take larger triangles for a "
+                "thicker cloth"
             )
         if fixed is not None:
             self.fix(fixed)
+
+    @classmethod
+    def from_surface(cls, surface: SurfaceLike, **options: NoReturn) -> NoReturn:  # type: ignore[override]  # noqa: ARG003
+        """Refuse: a cloth is the surface itself, without tets."""
+        raise OptionError(
+            "a cloth has no tets to be made from a surface; call Cloth(surface), or SoftBody.from_surface"
+        )
 
     def save(self, path: str | os.PathLike[str]) -> NoReturn:  # noqa: ARG002
         """Refuse: files hold soft bodies with tets."""

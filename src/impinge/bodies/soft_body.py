@@ -25,7 +25,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.bodies.soft_body_meshes import DrivingTets, SteeredSurface
-from impinge.checks import Bools, Floats, Ints, as_choice, as_ids, as_numbers, as_positions, check_finite, shown
+from impinge.checks import (
+    Bools,
+    Floats,
+    Ints,
+    as_buffer,
+    as_choice,
+    as_ids,
+    as_number,
+    as_numbers,
+    as_positions,
+    check_finite,
+    shown,
+)
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
 from impinge.deform.fem import Corotated, GreenStrain, ReducedModel, StableNeoHookean
@@ -209,7 +221,7 @@ class SoftBody:
         """
         chosen = material_of(material)
         constants = youngs_modulus, poisson_ratio, density
-        if constants != (None, None, None):
+        if any(each is not None for each in constants):
             preset = chosen.youngs_modulus, chosen.poisson_ratio, chosen.density
             chosen = Material(*(old if new is None else new for old, new in zip(preset, constants)))
         _check_names(model, embedding)  # before the long steps
@@ -241,6 +253,7 @@ class SoftBody:
 
     def held_to(self, v: Floats) -> Floats:
         """Apply the constraints of fixed and moved vertices to velocities, in place."""
+        v = as_buffer(v, name="v", count=len(self._velocities))
         v[self._fixed], v[self._moved] = 0.0, self._motion[self._moved]
         return v
 
@@ -352,8 +365,8 @@ class SoftBody:
         """Set the state that ``advance`` computed, ``duration`` later, and deform the surface."""
         with self._lock:
             self.coarse.update(x, check=False)
-            self._velocities = v.copy()
-            self.time += duration
+            self._velocities = as_positions(v, name="v", count=len(self._velocities), check=False).copy()
+            self.time += as_number(duration, "duration", "a number of seconds")
 
     def steer(self) -> None:
         """Deform the surface by the coarse mesh; ``step`` and ``coarse.update`` do so already."""

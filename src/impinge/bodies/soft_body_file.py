@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import astuple
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import shown
+from impinge.checks import as_path, shown
 from impinge.deform.materials import Material
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError, ImpingeError, OptionError
@@ -57,15 +56,17 @@ def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
 
 def save(body: SoftBody, path: str | os.PathLike[str]) -> None:
     """Write a body to a file, whole or not at all."""
+    path = as_path(path, "path")
     content: dict[str, Any] = {"format": FORMAT, "version": VERSION, **content_of(body)}
     try:
-        write_whole(Path(path), lambda file: np.savez(file, **content))
+        write_whole(path, lambda file: np.savez(file, **content))
     except OSError as error:
         raise FileError(f"{path} cannot be written ({error.strerror}); choose another place") from error
 
 
 def load(path: str | os.PathLike[str]) -> SoftBody:
     """Read a body."""
+    path = as_path(path, "path")
     no_body = f"{path} is not a soft body; expected a file that SoftBody.save wrote"
     try:
         content = read_npz(path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, Ints, as_positions
+from impinge.checks import Floats, Ints, as_flag, as_positions
 from impinge.errors import MeshError
 from impinge.mesh.mesh import Mesh
 from impinge.mesh.tet_mesh import TetMesh
@@ -30,7 +30,7 @@ class Driving(Mesh):
 
         An update waits for a step of another thread.
         """
-        x = as_positions(vertices, count=len(self.vertices), check=check)
+        x = as_positions(vertices, count=len(self.vertices), check=as_flag(check, "check"))
         with self._body.driven(x):
             super().update(x, copy=copy, check=False)
 

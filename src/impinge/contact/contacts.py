@@ -29,7 +29,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from impinge.checks import NONE, Bools, Floats, Ints, check_type
 from impinge.contact import contacts_kernels as kernels
 from impinge.contact.volume_gradient import VolumeGradient
-from impinge.detect.common.results import Kind, Result, TrianglePairs, VertexContacts
+from impinge.detect.common.results import Kind, Result, TrianglePairs, VertexContacts, select
 from impinge.detect.proximity.intersection_curves_kernels import cross_pairs
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.errors import OptionError
@@ -115,7 +115,7 @@ class Contacts(Result):
     def rows(self, which: Integers | Bools | Sequence[int] | slice) -> Contacts:
         """A selection of the contacts, by row numbers or mask."""
         columns = ("body_a", "body_b", "point", "normal", "depth", "feature_a", "feature_b", "id", "kind")
-        return replace(self, **{name: getattr(self, name)[which] for name in columns})
+        return select(self, columns, which)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the result without the bodies."""
@@ -218,11 +218,31 @@ def rows_of_vertices(found: VertexContacts) -> Columns:
     return vertex_rows(body, vertex, found.in_body[one], found.tet[one], x, found.depth[one], found.direction[one])
 
 
+def outward_signs(x: Floats, faces: Ints, body: Integers, is_oriented: Bools) -> Floats:
+    """By body, -1 if its triangles face inwards, judged by the sign of the enclosed volume, else 1; open bodies too.
+
+    ``body`` is that of each face; only those marked ``is_oriented`` are closed and consistent.
+    """
+    corner = x[faces]
+    first = np.full(len(is_oriented), len(faces), dtype=np.int64)
+    np.minimum.at(first, body, np.arange(len(faces)))
+    origin = corner[first.clip(max=max(len(faces) - 1, 0)), 0] if len(faces) else np.zeros((len(is_oriented), 3))
+    corner -= origin[body][:, None]
+    corner /= max(float(np.abs(corner).max(initial=0.0)), np.finfo(np.float64).tiny)
+    volume = np.bincount(
+        body, (corner[:, 0] * np.cross(corner[:, 1], corner[:, 2])).sum(axis=1), minlength=len(is_oriented)
+    )
+    return np.where(is_oriented & (volume < 0.0), -1.0, 1.0)
+
+
 def curve_rows(
     body_a: Integers, body_b: Integers, pairs: Ints, kind: NDArray[np.int8], x_a: Floats, faces_a: Ints, x_b: Floats,
-    faces_b: Ints, ids: Ints | None = None,
+    faces_b: Ints, outward: Floats, ids: Ints | None = None,
 ) -> Columns:  # fmt: skip
-    """Rows of triangles that meet, pairs of rows of ``faces_a`` and ``faces_b``; ``ids`` are their ids if different."""
+    """Rows of triangles that meet, pairs of rows of ``faces_a`` and ``faces_b``; ``ids`` are their ids if different.
+
+    ``outward`` are the ``outward_signs`` of the bodies of each pair, shape (k, 2).
+    """
     place, normal = np.zeros((len(pairs), 3)), np.zeros((len(pairs), 3))
     crossing = np.flatnonzero(kind == Kind.CROSSING)
     has_segment, ends = np.zeros(len(crossing), dtype=np.bool_), np.zeros((len(crossing), 2, 3))
@@ -231,7 +251,7 @@ def curve_rows(
     has_place = np.zeros(len(pairs), dtype=np.bool_)
     has_place[crossing] = has_segment
     place[crossing] = 0.5 * ends[:, 0] + 0.5 * ends[:, 1]
-    kernels.meet_pairs.over(len(pairs))(x_a, faces_a, x_b, faces_b, pairs, has_place, place, normal)
+    kernels.meet_pairs.over(len(pairs))(x_a, faces_a, x_b, faces_b, pairs, outward, has_place, place, normal)
     of_a, of_b = (pairs if ids is None else ids).T
     curve = np.full(len(pairs), ContactKind.CURVE, dtype=np.int8)
     return Columns(body_a, body_b, curve, of_a, of_b, place, normal, np.zeros(len(pairs)))
@@ -304,7 +324,13 @@ def contacts_from_pairs(found: TrianglePairs) -> Contacts:
     check_type(found, "found", TrianglePairs)
     a, b = found.bodies[0], found.bodies[-1]
     number_b = np.full(len(found), len(found.bodies) - 1)
-    rows = curve_rows(0 * number_b, number_b, found.pairs, found.kind, a.vertices, a.faces, b.vertices, b.faces)
+    outward = np.ones((len(found), 2))
+    for k, body in enumerate((a, b)):
+        faces, oriented = body.adjacency.faces, np.array([body.adjacency.is_oriented])
+        outward[:, k] = outward_signs(body.vertices, faces, np.zeros(len(faces), dtype=np.int64), oriented)[0]
+    rows = curve_rows(
+        0 * number_b, number_b, found.pairs, found.kind, a.vertices, a.faces, b.vertices, b.faces, outward
+    )
     return make_contacts([rows], _keys(len(found.bodies)), found, bodies=found.bodies)
 
 

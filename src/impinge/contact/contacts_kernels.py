@@ -24,19 +24,25 @@ def _normal(s):
     return unit(cross(unit(minus(s[1], s[0])), unit(minus(s[2], s[0]))))
 
 
+@compiled
+def _scaled(factor, v):
+    return factor * v[0], factor * v[1], factor * v[2]
+
+
 @kernel(parallel_from=256)
-def meet_pairs(x_a, faces_a, x_b, faces_b, pairs, has_place, place, normal):
+def meet_pairs(x_a, faces_a, x_b, faces_b, pairs, outward, has_place, place, normal):
     """A common point of each pair of triangles without a place, and the unit vector from a to b.
 
-    The vector is the mean of the normal of a's triangle and the negative one of b's; the z axis if both are zero.
+    The vector is the mean of the outward normal of a's triangle and the negative one of b's; the z axis if both are
+    zero. ``outward`` has -1 for the triangle of a or of b, shape (k, 2), if its body is inside out, else 1.
     """
     for i in prange(len(pairs)):
         s, t = _corners(x_a, faces_a, pairs[i, 0]), _corners(x_b, faces_b, pairs[i, 1])
         if not has_place[i]:
             p, q = common_points(s, t)
             write(place, i, (0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]))
-        of_s = _normal(s)
-        way = unit(minus(of_s, _normal(t)))
+        of_s, of_t = _scaled(outward[i, 0], _normal(s)), _scaled(outward[i, 1], _normal(t))
+        way = unit(minus(of_s, of_t))
         if is_zero(way):
             way = of_s
         is_valid = not is_zero(way) and math.isfinite(way[0] + way[1] + way[2])

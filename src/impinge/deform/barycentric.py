@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, check_range
+from impinge.checks import Floats, Ints, as_buffer, as_indices, as_positions, as_rows, check_range
 from impinge.deform import barycentric_kernels as kernels
 from impinge.errors import MeshError
 
@@ -92,6 +92,7 @@ class Barycentric:
         kernels.follow.over(count)(self._now, self._tets, self.tets_of, self.weights, out)
         return out
 
-    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
+    def differential(self, vertices: ArrayLike) -> tuple[Ints, Floats]:
         """Derivatives of dense by coarse positions: ids of corners (k, 4), and their 3x3 blocks (k, 4, 3, 3)."""
+        vertices = as_rows(vertices, "vertices", len(self.tets_of))
         return self._tets[self.tets_of[vertices]], self.weights[vertices][:, :, None, None] * np.eye(3)

@@ -201,6 +201,10 @@ class Elements:
 
     def step_within(self, stiffness: float, damping: float, rate: float) -> float:
         """Longest stable step [s] from the largest ω², the largest ω² of damping, and ‖Ḟ‖² of all blocks."""
+        stiffness, damping, rate = (
+            as_number(x, name, "a number from 0", least=0.0)
+            for x, name in ((stiffness, "stiffness"), (damping, "damping"), (rate, "rate"))
+        )
         quickest = max(math.sqrt(stiffness), self._relaxation_time * damping)
         stable = SAFETY * STABLE_RADIUS / quickest if quickest > 0.0 else math.inf  # all tets collapsed to a point
         return stable if rate == 0.0 else min(stable, LARGEST_CHANGE / math.sqrt(rate))

@@ -26,7 +26,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge.checks import Bools, Floats, Ints, as_buffer, as_ids, as_numbers, as_positions, distinct_rows
+from impinge.checks import (
+    Bools,
+    Floats,
+    Ints,
+    as_buffer,
+    as_ids,
+    as_numbers,
+    as_positions,
+    as_rows,
+    check_squares,
+    distinct_rows,
+)
 from impinge.deform import rigid_links_kernels as kernels
 from impinge.deform.differential import rigid_link_blocks
 from impinge.deform.rigid_links_kernels import FLAT_IN_MOTION
@@ -76,6 +87,7 @@ class RigidLinks:
     def __init__(self, coarse_rest: ArrayLike, surface_vertex_ids: ArrayLike, dense_rest: ArrayLike) -> None:
         coarse = as_positions(coarse_rest, name="coarse_rest")
         dense = as_positions(dense_rest, name="dense_rest")
+        check_squares("coarse_rest and dense_rest", coarse, dense)
         ids = as_ids(surface_vertex_ids, name="surface_vertex_ids", count=len(coarse))
         self._now: Floats = coarse.copy()
         triples = _nearest_triples(self._now, np.sort(ids[distinct_rows(coarse[ids])[0]]), dense)
@@ -136,9 +148,9 @@ class RigidLinks:
         )  # fmt: skip
         return out
 
-    def differential(self, vertices: Ints) -> tuple[Ints, Floats]:
+    def differential(self, vertices: ArrayLike) -> tuple[Ints, Floats]:
         """Derivatives of dense by coarse positions in the last state: ids (k, 3), and their blocks (k, 3, 3, 3)."""
-        link = self._vertex_link[vertices]
+        link = self._vertex_link[as_rows(vertices, "vertices", len(self._vertex_link))]
         triple = self._link_triple[link]
         ids = self._triple[triple]
         frame = self._frame[triple].reshape(-1, 3, 3)
@@ -146,6 +158,7 @@ class RigidLinks:
 
     def handles(self, coarse_rest: Floats) -> Handles:
         """The links as weighted sums."""
+        coarse_rest = as_positions(coarse_rest, name="coarse_rest", count=len(self._now))
         corner = coarse_rest[self._triple]
         length = np.sqrt(((corner - np.roll(corner, 1, axis=1)) ** 2).sum(axis=2)).max(axis=1)
         rest = np.zeros((len(coarse_rest) + 3 * len(length), 3))

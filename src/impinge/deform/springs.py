@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from impinge.checks import Floats, Ints, as_indices, as_number, as_positions, check_range
 from impinge.deform import springs_kernels as kernels
 from impinge.deform.fem import SAFETY, STABLE_RADIUS
-from impinge.errors import MeshError
+from impinge.errors import MeshError, OptionError
 
 NO_TETS: Ints = np.zeros((0, 4), dtype=np.int32)
 
@@ -83,6 +83,11 @@ class SpringSheet:
         self.lengths = np.linalg.norm(self.rest[self.ends[:, 1]] - self.rest[self.ends[:, 0]], axis=1)
         at_vertex = np.bincount(self.ends.reshape(-1), np.repeat(self.stiffness, 2), len(self.rest))
         fastest_sq = float((2.0 * at_vertex / self.masses).max())
+        if not 0.0 < fastest_sq < math.inf:
+            raise OptionError(
+                f"stretching is {stretching:g} N/m on a sheet of {float(self.masses.sum()):g} kg: its squared "
+                f"frequency is {fastest_sq:g}, beyond the range of doubles; choose another stretching or density"
+            )
         relax = 2.0 * damping / math.sqrt(fastest_sq)
         self._step = SAFETY * STABLE_RADIUS / max(math.sqrt(fastest_sq), fastest_sq * relax + drag)
         self.drag: Floats = drag * self.masses

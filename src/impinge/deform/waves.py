@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, as_number, as_positions
+from impinge.checks import Floats, as_choice, as_number, as_positions
 from impinge.errors import OptionError
 
 
@@ -45,8 +45,7 @@ class Wave:
 
 def twist(positions: ArrayLike, angle_per_length: float, *, axis: int = 2) -> Floats:
     """Rotate each slice across ``axis`` (0, 1 or 2) by ``angle_per_length`` [rad] times its coordinate."""
-    if axis not in (0, 1, 2):
-        raise OptionError(f"axis is {axis!r}, expected 0, 1 or 2")
+    as_choice(axis, "axis", (0, 1, 2))
     x = as_positions(positions, name="positions")
     u, v = (axis + 1) % 3, (axis + 2) % 3
     angle = angle_per_length * x[:, axis]

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from impinge.checks import Floats, Ints, as_indices, as_whole, shown
-from impinge.errors import FileError, MeshError, OptionError
+from impinge.checks import Floats, Ints, as_indices, as_path, as_whole
+from impinge.errors import FileError, MeshError
 from impinge.io import ply
 from impinge.io.files import SURFACE_KINDS, VOLUME_KINDS, decode_mesh, mesh_kind, read_bytes, read_mesh
 from impinge.io.npz import read_npz
@@ -53,9 +53,7 @@ class Sequence:
     """Vertex ids of all frames, shape (m, 3) or (m, 4)."""
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
-        if not isinstance(source, str | os.PathLike):
-            raise OptionError(f"source is {shown(source)}, expected a path or a pattern of paths")
-        path = Path(source)
+        path = as_path(source, "source", "a path or a pattern of paths")
         if path.suffix.lower() == ".npz":
             positions, self.elements = read_archive(path)
             self.names = [f"{path.name}[{i}]" for i in range(len(positions))]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 import os
-from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from impinge.checks import Floats, Ints, as_choice, as_numbers, distinct_rows
+from impinge.checks import Floats, Ints, as_choice, as_numbers, as_path, distinct_rows
 from impinge.errors import MeshError
 from impinge.io import files
 from impinge.io.content import from_cells
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh, Validate, check_elements
+
+MESH_FILE = "the name of a mesh file, like 'bunny.ply'"
+"""What a path is expected to be."""
 
 Body: TypeAlias = TriMesh | TetMesh
 
@@ -72,7 +74,7 @@ def load(path: str | os.PathLike[str], *, weld: bool | Literal["auto"] = "auto",
         If its content is no valid mesh.
     """
     as_choice(weld, "weld", (True, False, "auto"))
-    content = files.read_mesh(_as_path(path))
+    content = files.read_mesh(as_path(path, "path", MESH_FILE))
     x, elements = content.vertices, content.elements
     if (not content.indexed) if weld == "auto" else weld:
         x, elements = weld_vertices(x, elements)
@@ -87,13 +89,9 @@ def load(path: str | os.PathLike[str], *, weld: bool | Literal["auto"] = "auto",
 def save(body: BodyLike, path: str | os.PathLike[str]) -> None:
     """Write the live elements of a body to a file whose ending names the format."""
     snapshot = as_body(body).snapshot()
-    files.write_mesh(_as_path(path), snapshot.vertices, np.ascontiguousarray(snapshot.elements[snapshot.live]))
-
-
-def _as_path(path: Any) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise MeshError(f"the path is {path!r}, expected the name of a mesh file, like 'bunny.ply'")
-    return Path(path)
+    files.write_mesh(
+        as_path(path, "path", MESH_FILE), snapshot.vertices, np.ascontiguousarray(snapshot.elements[snapshot.live])
+    )
 
 
 def weld_vertices(x: Floats, elements: Ints) -> tuple[Floats, Ints]:

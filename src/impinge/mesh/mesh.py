@@ -13,7 +13,17 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Floats, Ints, as_choice, as_indices, as_positions, check_finite, check_range, out_of_range
+from impinge.checks import (
+    Floats,
+    Ints,
+    as_choice,
+    as_flag,
+    as_indices,
+    as_positions,
+    check_finite,
+    check_range,
+    out_of_range,
+)
 from impinge.errors import MeshWarning
 from impinge.mesh.elements import Elements
 from impinge.mesh.positions import Positions
@@ -104,7 +114,7 @@ class Mesh:
             If the shape is not that of ``vertices``, or a coordinate is not finite.
         """
         x = as_positions(vertices, count=len(self.positions), check=False)
-        self.positions.update(x, copy=copy, check=check)
+        self.positions.update(x, copy=as_flag(copy, "copy"), check=as_flag(check, "check"))
 
     def snapshot(self) -> Snapshot:
         """Positions, elements and live ids of one moment."""
@@ -121,7 +131,7 @@ class Mesh:
 
     def has_structure(self, name: str) -> bool:
         """Whether a structure is kept under ``name``."""
-        return name in self._structures
+        return isinstance(name, str) and name in self._structures
 
     def structure(self, name: str, make: Callable[[Any], Structure]) -> Structure:
         """The structure kept under ``name``; ``make(body)`` builds it at the first call."""

@@ -192,7 +192,7 @@ def torus_knot(
     TriMesh
         A closed surface.
     """
-    p, q = as_whole(p, "p"), as_whole(q, "q")
+    p, q = as_whole(p, "p", most=MAX_CELLS), as_whole(q, "q", most=MAX_CELLS)
     rings, sides = as_whole(rings, "rings", least=3), as_whole(sides, "sides", least=3)
     _check_cells(rings, sides)
     if math.gcd(p, q) != 1:

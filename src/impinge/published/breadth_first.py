@@ -59,7 +59,7 @@ from numpy.typing import NDArray
 from impinge.backend.jit import compiled, inlined, kernel, prange
 from impinge.backend.scan import exclusive_scan
 from impinge.backend.stages import start_stages
-from impinge.checks import Bools, Floats, Ints, as_transform
+from impinge.checks import Bools, Floats, Ints, as_choice, as_flag, as_number, as_transform
 from impinge.errors import OptionError
 from impinge.exact.kinds import NONE
 from impinge.exact.triangle_triangle import triangle_triangle
@@ -434,7 +434,7 @@ def count_pairs(S: Any, T: Any, *, transform: Any = None, transform_per: PerLine
 
 def _render_rectangle(S: Any, T: Any, transform: Any, transform_per: PerLineOrFragment) -> tuple[Bools, Ints, Ints]:
     """Whether triangle j of T meets triangle i of S, for all j and i; ids of the triangles of S and of T."""
-    _check("transform_per", transform_per, PerLineOrFragment)
+    as_choice(transform_per, "transform_per", get_args(PerLineOrFragment))
     (corner_S, triangle_S), (corner_T, triangle_T) = _soup(S, "S"), _soup(T, "T")
     matC = _matrix(transform, corner_T)
     hit = np.zeros((len(corner_T), len(corner_S)), dtype=np.bool_)
@@ -506,12 +506,12 @@ class InterferenceDetector:
         transform: Transform = "boxes",
         entry_threshold: float | None = 0.25,
     ) -> None:
-        _check("expansion", expansion, Expansion)
-        _check("transform", transform, Transform)
-        if entry_threshold is not None and not 0.0 < entry_threshold <= 1.0:
-            raise OptionError(f"entry_threshold is {entry_threshold!r}, expected a share in (0, 1], or None")
+        as_choice(expansion, "expansion", get_args(Expansion))
+        as_choice(transform, "transform", get_args(Transform))
+        if entry_threshold is not None:
+            as_number(entry_threshold, "entry_threshold", "a share in (0, 1], or None", above=0.0, most=1.0)
         self._S, self._T = AabbTree.build(S, name="S"), AabbTree.build(T, name="T")
-        self._expansion, self._fuse, self._transform = expansion, fuse, transform
+        self._expansion, self._fuse, self._transform = expansion, as_flag(fuse, "fuse"), transform
         self._threshold = entry_threshold
         self._entry_level = 0
 
@@ -637,8 +637,3 @@ def _matrix(transform: Any, corner: Floats) -> Floats:
 def _sorted_pairs(s: Ints, t: Ints) -> Ints:
     order = np.lexsort((t, s))
     return np.stack([s[order], t[order]], axis=1)
-
-
-def _check(name: str, value: object, allowed: Any) -> None:
-    if value not in get_args(allowed):
-        raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, get_args(allowed)))}")

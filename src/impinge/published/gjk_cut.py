@@ -57,7 +57,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.jit import compiled
-from impinge.checks import Floats, Ints, as_direction, as_ids, check_finite
+from impinge.checks import Floats, Ints, as_choice, as_direction, as_ids, as_number, as_whole, check_finite
 from impinge.errors import OptionError
 from impinge.exact.kinds import NONE
 from impinge.exact.triangle_triangle import cross, dot, minus, triangle_triangle
@@ -594,10 +594,7 @@ def _choices(direction: Any, stop: Any, T_max: Any, split: Any, leaf_pairs: Any)
         ("stop", stop, ("and", "or")),
         ("split", split, ("median", "rank")),
     ):
-        if value not in known:
-            raise OptionError(f"{name} is {value!r}, expected {known[0]!r} or {known[1]!r}")
-    if isinstance(T_max, bool) or not isinstance(T_max, int | float | np.number) or not 0.0 < T_max <= 1.0:
-        raise OptionError(f"T_max is {T_max!r}, expected a number above 0 and up to 1")
-    if isinstance(leaf_pairs, bool) or not isinstance(leaf_pairs, int | np.integer) or leaf_pairs < 1:
-        raise OptionError(f"leaf_pairs is {leaf_pairs!r}, expected a whole number from 1")
-    return Choices(direction == "gjk", stop == "and", float(T_max), split == "median", int(leaf_pairs))
+        as_choice(value, name, known)
+    T_max = as_number(T_max, "T_max", "a number above 0 and up to 1", above=0.0, most=1.0)
+    leaf_pairs = as_whole(leaf_pairs, "leaf_pairs")
+    return Choices(direction == "gjk", stop == "and", T_max, split == "median", leaf_pairs)

@@ -47,7 +47,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from impinge.backend.jit import compiled, inlined
-from impinge.checks import Bools, Floats, Ints, as_positions
+from impinge.checks import Bools, Floats, Ints, as_choice, as_positions, shown
 from impinge.errors import MeshError, OptionError
 from impinge.exact.orientation import orient2d
 from impinge.mesh.body import as_surface
@@ -164,9 +164,8 @@ def volume_of_interest(
     MeshError
         If an extent overflows.
     """
-    _check("outside_faces", outside_faces, OutsideFaces)
-    if axis not in (None, 0, 1, 2) or isinstance(axis, bool):
-        raise OptionError(f"axis is {axis!r}, expected 0, 1, 2 or None")
+    as_choice(outside_faces, "outside_faces", get_args(OutsideFaces))
+    as_choice(axis, "axis", (None, 0, 1, 2))
     low, high = np.maximum(box_a[0], box_b[0]).tolist(), np.minimum(box_a[1], box_b[1]).tolist()
     if any(high[k] <= low[k] or math.isinf(MAX_RESOLUTION / (high[k] - low[k])) for k in range(3)):
         return None  # disjoint, in contact only, or thinner than a double resolves
@@ -274,7 +273,7 @@ def layered_depth_image(
         For an unknown option value.
     """
     n = _resolution(resolution)
-    _check("rendering", rendering, Rendering)
+    as_choice(rendering, "rendering", get_args(Rendering))
     x, faces = _arrays(body)
     view = _view(voi, n, from_low)
     stencil, depth = np.zeros((n, n), dtype=np.int32), np.zeros((n, n))
@@ -596,7 +595,7 @@ def collide(
     >>> found.voi.extended, found.volume.volume, len(found.vertices[0]), len(found.vertices[1])
     (True, 1.0, 8, 0)
     """
-    _check("query", query, Query)
+    as_choice(query, "query", get_args(Query))
     surface_a, surface_b = as_surface(a, name="a"), as_surface(b, name="b")
     for name, surface in (("a", surface_a), ("b", surface_b)):
         if len(surface) and not surface.is_closed:
@@ -633,10 +632,5 @@ def _arrays(body: TriMesh) -> tuple[Floats, Ints]:
 def _resolution(resolution: Any) -> int:
     is_whole = isinstance(resolution, int | np.integer) and not isinstance(resolution, bool)
     if not is_whole or not 1 <= resolution <= MAX_RESOLUTION:
-        raise OptionError(f"resolution is {resolution!r}, expected 1 to {MAX_RESOLUTION} pixels per side")
+        raise OptionError(f"resolution is {shown(resolution)}, expected 1 to {MAX_RESOLUTION} pixels per side")
     return int(resolution)
-
-
-def _check(name: str, value: object, allowed: Any) -> None:
-    if value not in get_args(allowed):
-        raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, get_args(allowed)))}")

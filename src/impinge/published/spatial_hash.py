@@ -55,7 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.jit import compiled, inlined
-from impinge.checks import Bools, Floats, Ints, check_finite
+from impinge.checks import Bools, Floats, Ints, as_choice, check_finite, shown
 from impinge.errors import MeshError, OptionError
 from impinge.exact.orientation import orient3d, point
 from impinge.exact.triangle_triangle import cross, dot, minus
@@ -158,10 +158,10 @@ class SpatialHashing:
         for b, body in enumerate(self.bodies):
             if not isinstance(body, TetMesh):
                 raise MeshError(f"bodies[{b}] is a {type(body).__name__}, expected a TetMesh")
-        _check_choice("hash", hash, get_args(Hash))
-        _check_choice("storage", storage, get_args(Storage))
-        _check_choice("inside_test", inside_test, get_args(InsideTest))
-        _check_choice("passes", passes, (1, 2))
+        as_choice(hash, "hash", get_args(Hash))
+        as_choice(storage, "storage", get_args(Storage))
+        as_choice(inside_test, "inside_test", get_args(InsideTest))
+        as_choice(passes, "passes", (1, 2))
         if passes == 1 and storage == "counting_sort":
             raise OptionError("storage='counting_sort' sorts vertices, which one pass does not hash; use passes=2")
         self._function, self._storage, self._passes = get_args(Hash).index(hash), storage, passes
@@ -556,11 +556,6 @@ def single_pass(
 # options ------------------------------------------------------------------------------------------------------
 
 
-def _check_choice(name: str, value: Any, known: tuple[Any, ...]) -> None:
-    if isinstance(value, bool) or value not in known:
-        raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, known))}")
-
-
 def _as_cell_size(cell_size: Any, x: Floats, tets: Ints) -> float:
     """Sec. 4.3: the average edge length if not given; 1 if that is 0 or overflows."""
     if cell_size is None:
@@ -568,7 +563,7 @@ def _as_cell_size(cell_size: Any, x: Floats, tets: Ints) -> float:
         return average if 0.0 < average < np.inf else 1.0
     is_number = isinstance(cell_size, int | float | np.integer | np.floating) and not isinstance(cell_size, bool)
     if not (is_number and 0.0 < cell_size < np.inf):
-        raise OptionError(f"cell_size is {cell_size!r}, expected a positive number, or None for the average edge")
+        raise OptionError(f"cell_size is {shown(cell_size)}, expected a positive number, or None for the average edge")
     return float(cell_size)
 
 
@@ -576,7 +571,7 @@ def _as_table_size(n: Any, vertex_count: int) -> int:
     if n is None:
         return next_prime(2 * vertex_count)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n < 2**31:
-        raise OptionError(f"table_size is {n!r}, expected a whole number from 1 to 2^31 - 1")
+        raise OptionError(f"table_size is {shown(n)}, expected a whole number from 1 to 2^31 - 1")
     return int(n)
 
 

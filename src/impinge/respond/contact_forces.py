@@ -234,8 +234,14 @@ class ContactForces:
 
     def impulse_on_a(self) -> Floats:
         """Impulse of each contact on side a since the search, shape (k, 3)."""
-        normal = -(self._normal_impulse * self.constraints.scale)[:, None] * self.constraints.normal
-        return normal - self._friction_impulse
+        return self._on_a(self._normal_impulse, self._friction_impulse)
+
+    def forces_on_a(self) -> Floats:
+        """Force of each contact on side a in the last solve, shape (k, 3)."""
+        return self._on_a(self.normal_force, self.friction_force)
+
+    def _on_a(self, normal: Floats, friction: Floats) -> Floats:
+        return -(normal * self.constraints.scale)[:, None] * self.constraints.normal - friction
 
     def work(self) -> float:
         """Work of scripted bodies since the search [J]."""

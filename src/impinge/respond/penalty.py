@@ -24,7 +24,17 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Floats, as_choice, as_number, as_numbers, as_positions, as_whole, distinct_rows, shown
+from impinge.checks import (
+    Floats,
+    as_choice,
+    as_number,
+    as_numbers,
+    as_positions,
+    as_whole,
+    check_squares,
+    distinct_rows,
+    shown,
+)
 from impinge.contact.volume_gradient import VolumeGradient, volume_gradient
 from impinge.detect.common.results import VertexContacts
 from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
@@ -144,6 +154,7 @@ def penalty(
     (point_a, point_b), normal, depth = _contract(contacts, x)
     if not len(depth) or not len(x[0]) or not len(x[1]):
         return Penalty(np.zeros_like(x[0]), np.zeros_like(x[1]), 0)
+    check_squares("vertices and contact points", *x, point_a, point_b)
     near = [_nearest(side, point, spread) for side, point in zip(x, (point_a, point_b))]
     size = stiffness * depth
     if v is not None:

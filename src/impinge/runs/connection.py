@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import impinge
+from impinge.checks import shown
 from impinge.errors import ClusterError, OptionError, optional_module
 from impinge.runs import probe
 
@@ -76,7 +77,7 @@ def connected(address: str) -> Iterator[Any]:
     """A client of the scheduler at ``address``."""
     distributed = _dask()
     if not isinstance(address, str) or re.fullmatch(r"((tcp|tls|ws|wss)://)?[^/\s:]+:\d+", address) is None:
-        raise OptionError(f"the scheduler is {address!r}, expected an address like tcp://host:8786")
+        raise OptionError(f"the scheduler is {shown(address)}, expected an address like tcp://host:8786")
     with quiet():
         try:
             client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)

@@ -31,7 +31,7 @@ from time import monotonic
 from typing import Any
 
 from impinge.backend import jit
-from impinge.checks import as_whole
+from impinge.checks import as_flag, as_whole
 from impinge.errors import ClusterError, ImpingeError, OptionError
 from impinge.runs.connection import connected, local_client, quiet
 from impinge.runs.sources import NotVisible
@@ -324,6 +324,7 @@ def execute(
 @contextlib.contextmanager
 def engine_for(*, scheduler: str | None, workers: int | None, processes: bool, is_small: bool) -> Iterator[Engine]:
     """The requested engine; by default this process for small work, else one worker process per core."""
+    as_flag(processes, "processes")
     if workers is not None:
         remedy = ": 0 for this process, or the number of processes to start"
         as_whole(workers, "workers", least=0, most=MOST_WORKERS, remedy=remedy)

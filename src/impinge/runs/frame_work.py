@@ -15,8 +15,8 @@ import numpy as np
 
 from impinge.checks import Floats
 from impinge.detect.box_tree.detector import BoxTree
-from impinge.detect.common.relation import Relation, relation_of
 from impinge.detect.common.results import Kind, TrianglePairs
+from impinge.detect.proximity.relation import Relation, relation_of
 from impinge.errors import ImpingeError, MeshError
 from impinge.mesh.body import as_surface
 from impinge.runs.engine import Shard, ShardResult

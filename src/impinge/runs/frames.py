@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import ArrayLike
 
 import impinge
+from impinge.checks import as_flag, check_callable
 from impinge.detect.common.results import PathLike, TrianglePairs
 from impinge.errors import OptionError
 from impinge.mesh.body import BodyLike
@@ -161,6 +162,9 @@ def map_frames(
         If the scheduler or its workers fail.
     """
     parquet()
+    check_callable(progress, "progress")
+    if with_self is not None:
+        as_flag(with_self, "with_self")
     if against is None and against_frames is not None:
         raise OptionError("against_frames were given without the body that they move; give it as against")
     if against is None and with_self is False:

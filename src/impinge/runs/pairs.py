@@ -2,8 +2,8 @@
 
 1. Boxes.  Each part is read once for its bounding box.
 2. Sweep.  Overlapping boxes make near pairs (``broad_phase``); groups and ignored pairs of a scene file are removed.
-3. Pairs.  Near pairs, sorted and cut into shards, are tested exactly, nesting included. Pairs that collide and are
-           closed get their overlap volume (sampled, with an error estimate) and the largest depth of a vertex.
+3. Pairs.  Near pairs, sorted and cut into shards, are tested exactly, nesting included. Pairs that collide get the
+           overlap volume (sampled, with an error estimate) and the depth of ``check``.
 
 A part that cannot be read gets a row with an error message and is in no pair.
 """
@@ -23,14 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import impinge
-from impinge.checks import as_whole
+from impinge.checks import as_whole, check_callable
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.boxes.broad_phase import overlapping_boxes
-from impinge.detect.common.relation import relation_of
 from impinge.detect.common.results import PathLike, TrianglePairs
-from impinge.errors import MeshError
 from impinge.mesh.body import BodyLike, as_surface
-from impinge.queries import overlap_volume, penetrating_vertices
+from impinge.queries import report_on
 from impinge.runs.engine import Engine, Shard, ShardResult, Work, cut, engine_for, execute, identity
 from impinge.runs.frame_work import KINDS
 from impinge.runs.frames import Progress, Run
@@ -80,7 +78,7 @@ class PairsRun(Run):
 def map_pairs(
     parts: PathLike | Sequence[BodyLike],
     *,
-    resolution: int = 64,
+    resolution: int = 128,
     scheduler: str | None = None,
     workers: int | None = None,
     processes: bool = True,
@@ -113,6 +111,7 @@ def map_pairs(
     """
     parquet()
     as_whole(resolution, "resolution", most=4096)
+    check_callable(progress, "progress")
     listed = parts_of(parts)
     digest = hashlib.sha256(f"{resolution} {listed.digest()}".encode()).hexdigest()[:32]
     description = {
@@ -243,19 +242,17 @@ def _do_pairs(given: dict[int, Part], shard: _PairShard) -> ShardResult:
 
 
 def _test(part_a: Part, part_b: Part, resolution: int) -> dict[str, Any]:
-    """Columns of a pair; volume and depth are absent if a body is not closed, depth if no vertex is inside."""
+    """Columns of a pair, as ``check`` finds them; volume and depth are absent where they are not defined."""
     a, b = surface_of(part_a), surface_of(part_b)
     pairs = BoxTree(a, b).query()
-    relation = relation_of(pairs, a, b)
-    row: dict[str, Any] = {"collides": relation != "disjoint", "relation": relation, "contacts": len(pairs)}
+    report = report_on(pairs, a, b, resolution=resolution)
+    row: dict[str, Any] = {"collides": bool(report), "relation": report.relation, "contacts": len(pairs)}
     row |= {name: int(np.count_nonzero(pairs.kind == kind)) for kind, name in KINDS.items()}
-    if relation != "disjoint":
-        with contextlib.suppress(MeshError):  # an open surface has no volume
-            overlap = overlap_volume(a, b, resolution=resolution)
-            row |= {"volume": overlap.volume, "volume_error": overlap.error}
-            depth = penetrating_vertices([a, b], depth=True).depth
-            if depth is not None and len(depth):
-                row["depth"] = float(depth.max())
+    if report:
+        if report.overlap is not None:
+            row |= {"volume": report.overlap.volume, "volume_error": report.overlap.error}
+        if report.deepest is not None:
+            row["depth"] = float(report.deepest.depth[0])
     return {name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in row.items()}
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Bools
+from impinge.checks import Bools, as_path
 from impinge.errors import FileError, MeshError, OptionError
 from impinge.io.sequence import is_mesh_file, natural_order
 from impinge.mesh.body import as_surface
@@ -79,6 +79,8 @@ class Parts:
 def parts_of(source: Any) -> Parts:
     """Parts of a folder of mesh files, a scene file, or a list of bodies and files."""
     is_path = isinstance(source, str | os.PathLike)
+    if is_path:
+        source = as_path(source, "parts", "a folder of mesh files, a scene file, or a list of bodies and files")
     items: list[Part]
     ignored: list[list[int]] = []
     groups: list[tuple[int, int]] = []
@@ -105,7 +107,7 @@ def parts_of(source: Any) -> Parts:
         names, items = [], []
         for i, each in enumerate(source):
             is_file = isinstance(each, str | os.PathLike)
-            names.append(Path(each).name if is_file else f"parts[{i}]")
+            names.append(as_path(each, f"parts[{i}]").name if is_file else f"parts[{i}]")
             items.append(file_ref(each) if is_file else template_of(each, name=names[-1]))
     else:
         raise OptionError(

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 import impinge
-from impinge.checks import Floats, Ints
+from impinge.checks import Floats, Ints, shown
 from impinge.errors import FileError, OptionError
 from impinge.io.csv_files import csv_bytes
 from impinge.io.npz import read_npz
@@ -99,7 +99,7 @@ class SimulationRun:
 def frames_in(seconds: float, dt: float) -> int:
     """Number of frames of ``dt`` that last at least ``seconds``."""
     if not (isinstance(seconds, int | float) and 0.0 <= seconds < math.inf) or seconds / dt > MOST_FRAMES:
-        raise OptionError(f"seconds is {seconds!r}, expected a number from 0 to {MOST_FRAMES * dt:g}")
+        raise OptionError(f"seconds is {shown(seconds)}, expected a number from 0 to {MOST_FRAMES * dt:g}")
     return math.ceil(seconds / dt * (1.0 - 1e-12))
 
 

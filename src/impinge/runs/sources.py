@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Floats, Ints, as_positions
+from impinge.checks import Floats, Ints, as_choice, as_path, as_positions, shown
 from impinge.errors import ImpingeError, MeshError, OptionError
 from impinge.io.files import read_mesh
 from impinge.io.sequence import FrameReader, frame_files, read_archive
@@ -111,6 +111,7 @@ class Template:
 
 def template_of(source: Any, *, name: str, weld: bool | Literal["auto"] = "auto") -> Template:
     """Template of a file or a body; ``weld`` as in ``impinge.load``."""
+    as_choice(weld, "weld", (True, False, "auto"))
     if isinstance(source, FileRef):
         source.check()
         source = source.path
@@ -120,7 +121,7 @@ def template_of(source: Any, *, name: str, weld: bool | Literal["auto"] = "auto"
             raise MeshError(f"{name} has {len(snapshot.elements) - len(snapshot.live)} removed elements; compact() it")
         x, elements = np.array(snapshot.vertices), np.array(snapshot.elements)
         return Template(name, x, elements, elements, len(x))
-    path = Path(source)
+    path = as_path(source, name)
     content = read_mesh(path)
     x, elements, pick = content.vertices, content.elements, None
     if (not content.indexed) if weld == "auto" else weld:
@@ -158,12 +159,14 @@ class Frames:
 def frames_of(source: Any, *, name: str = "frames") -> Frames:
     """Frames of a pattern, folder or archive, a list of files, or positions (frames, vertices, 3)."""
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
+        path = as_path(source, name)
         if path.suffix.lower() == ".npz":
             archive, count = file_ref(path), len(read_archive(path)[0])
             names = [f"{path.name}[{row}]" for row in range(count)]
             return Frames(names, [replace(archive, row=row) for row in range(count)])
         source = frame_files(path, str(source))
+    if isinstance(source, np.ndarray) and source.ndim == 0:
+        raise OptionError(f"{name} is {shown(source)}, expected positions (frames, vertices, 3)")
     if not isinstance(source, Sequence | np.ndarray):
         raise OptionError(
             f"{name} is a {type(source).__name__}; expected a pattern like 'frames/*.ply', a folder, an npz archive, "
@@ -172,7 +175,8 @@ def frames_of(source: Any, *, name: str = "frames") -> Frames:
     if not len(source):
         raise OptionError(f"{name} is empty, expected at least one frame")
     if all(isinstance(each, str | os.PathLike) for each in source):
-        return Frames([Path(each).name for each in source], [file_ref(each) for each in source])
+        files = [as_path(each, f"{name}[{i}]") for i, each in enumerate(source)]
+        return Frames([file.name for file in files], [file_ref(file) for file in files])
     names, items = [f"{name}[{i}]" for i in range(len(source))], list[Item]()
     for frame_name, x in zip(names, source):
         try:

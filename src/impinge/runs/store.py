@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from impinge.checks import as_path
 from impinge.errors import FileError, ImpingeError, OptionError, optional_module
 from impinge.io.atomic import write_whole
 
@@ -107,7 +108,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 def in_folder(out: str | os.PathLike[str] | None, run: Callable[[Path], Made]) -> Made:
     """Call ``run`` with the folder ``out``, or a temporary one that is deleted with the result or after a failure."""
     if out is not None:
-        return run(Path(out))
+        return run(as_path(out, "out", "the path of a folder"))
     folder = Path(tempfile.mkdtemp(prefix="impinge-"))
     try:
         made = run(folder)

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from impinge.checks import Floats
+from impinge.checks import Floats, shown
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
 from impinge.mesh import shapes
@@ -51,7 +51,7 @@ class Scene:
 
     pairs                 number of intersecting pairs of surface triangles
     kinds                 number of "crossing", "touching" and "coplanar" pairs, by name if any
-    relation              "disjoint", "touching", "crossing", "a in b" or "b in a"
+    relation              "disjoint", "touching", "overlapping", "crossing", "a in b" or "b in a"
     overlap_volume        volume of the intersection
     penetrating_vertices  number of vertices of either tet mesh in the other
     """
@@ -99,15 +99,15 @@ _SCENES: dict[str, Scene] = {}
 def names(tag: str | None = None) -> tuple[str, ...]:
     """Names of all scenes, or of those with a tag, in the order of this file."""
     known = {each for scene in _SCENES.values() for each in scene.tags}
-    if tag is not None and tag not in known:
-        raise OptionError(f"there is no tag {tag!r}; {suggest(tag, known)}")
+    if tag is not None and not (isinstance(tag, str) and tag in known):
+        raise OptionError(f"there is no tag {shown(tag)}; {suggest(shown(tag), known)}")
     return tuple(name for name, scene in _SCENES.items() if tag is None or tag in scene.tags)
 
 
 def get(name: str) -> Scene:
     """The scene of that name, with its own bodies."""
-    if name not in _SCENES:
-        raise OptionError(f"there is no scene {name!r}; {suggest(name, _SCENES)}")
+    if not isinstance(name, str) or name not in _SCENES:
+        raise OptionError(f"there is no scene {shown(name)}; {suggest(shown(name), _SCENES)}")
     return replace(_SCENES[name])
 
 
@@ -196,7 +196,7 @@ _add(
 _add(
     "boxes_overlapping_by_half", "Two unit boxes overlap by half an edge in each direction.",
     lambda: (shapes.box(center=(0.5, 0.5, 0.5)), shapes.box(center=(1, 1, 1))),
-    "small degenerate", pairs=18, kinds={"crossing": 6, "touching": 12}, relation="crossing", overlap_volume=0.125,
+    "small degenerate", pairs=18, kinds={"crossing": 6, "touching": 12}, relation="overlapping", overlap_volume=0.125,
 )  # fmt: skip
 _add(
     "nested_spheres", "A small sphere is inside a large one without contact.",
@@ -230,11 +230,12 @@ def _poked_tet() -> tuple[TetMesh, TetMesh]:
 
 _add(
     "crossed_tets", "Two tetrahedra cross edge against edge, and no vertex of one is in the other.", _crossed_tets,
-    "small tets", pairs=4, kinds={"crossing": 4}, relation="crossing", overlap_volume=4 / 27, penetrating_vertices=0,
+    "small tets", pairs=4, kinds={"crossing": 4}, relation="overlapping", overlap_volume=4 / 27, penetrating_vertices=0,
 )  # fmt: skip
 _add(
     "poked_tet", "A vertex of one tetrahedron passes through a face of another.", _poked_tet,
-    "small tets", pairs=3, kinds={"crossing": 3}, relation="crossing", overlap_volume=72 / 49, penetrating_vertices=1,
+    "small tets", pairs=3, kinds={"crossing": 3}, relation="overlapping", overlap_volume=72 / 49,
+    penetrating_vertices=1,
 )  # fmt: skip
 
 

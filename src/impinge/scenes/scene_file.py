@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 from impinge.bodies.soft_body import EMBEDDINGS, MODELS, SoftBody
-from impinge.checks import Floats
+from impinge.checks import Floats, as_path
 from impinge.deform.materials import MATERIALS, Material
 from impinge.errors import ImpingeError, OptionError
 from impinge.io.sequence import Sequence, frame_files
@@ -271,7 +271,7 @@ def read_scene(path: str | os.PathLike[str]) -> SceneFile:
     OptionError
         If a key is unknown, missing or has a wrong value; the message names it.
     """
-    path = Path(path)
+    path = as_path(path, "path", "the path of a scene file, like 'scene.toml'")
     keys = Keys.read(path)
     title = keys.take("title", TEXT, path.stem)
     tables = list(keys.tables("body"))

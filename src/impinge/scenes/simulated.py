@@ -20,7 +20,7 @@ import numpy as np
 
 from impinge.bodies.cloth import Cloth
 from impinge.bodies.soft_body import SoftBody
-from impinge.checks import Floats, as_number
+from impinge.checks import Floats, as_number, shown
 from impinge.deform.materials import Material
 from impinge.deform.waves import Wave
 from impinge.errors import OptionError
@@ -92,8 +92,8 @@ def names() -> tuple[str, ...]:
 
 def get(name: str) -> SimulationScene:
     """The simulation scene of that name."""
-    if name not in _SCENES:
-        raise OptionError(f"there is no simulation {name!r}; {suggest(name, _SCENES)}")
+    if not isinstance(name, str) or name not in _SCENES:
+        raise OptionError(f"there is no simulation {shown(name)}; {suggest(shown(name), _SCENES)}")
     return _SCENES[name]
 
 

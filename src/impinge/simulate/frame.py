@@ -300,7 +300,8 @@ class SimulationFrame:
         """Advance all soft bodies by one step."""
         awake = {body.number for body in self._awake}
         asleep = [body for body in self._dynamic if body.number not in awake]
-        if not self._awake:
+        if not self._awake:  # contacts of sleeping bodies keep their forces
+            forces.accumulate(interval)
             return
         report = steps.step(self._x, self._v, interval, forces, self.inputs.gravity, asleep)
         forces.accumulate(interval)

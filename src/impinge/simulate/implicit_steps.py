@@ -63,10 +63,12 @@ class ImplicitSteps:
         for body in self.bodies:
             own = held[body.rows]
             own[body.source.fixed] = own[body.source.moved] = True
-            body.source.held_to(body.v)
+        self._hold()
         rows = contacts.constraints
         if not len(rows):
-            return self._system.step(x, v, h, gravity=gravity, held=held, method=self._method)
+            report = self._system.step(x, v, h, gravity=gravity, held=held, method=self._method)
+            self._hold()
+            return report
         normal = _NormalRows(contacts, h)
         tangent = _TangentRows(contacts, h)
         pressure, friction = contacts.normal_force.copy(), Friction(contacts.friction_force.copy(), tangent.no_slides)
@@ -86,7 +88,32 @@ class ImplicitSteps:
             if not (has_switched or (changed and tangent.rubs.any())) or attempt == MOST_ROUNDS - 1:
                 break
         contacts.normal_force, contacts.friction_force = pressure, friction.force
+        self._balance(x, v, start_v, h, contacts, gravity, held)
+        self._hold()
         return report
+
+    def _balance(
+        self, x: Floats, v: Floats, start_v: Floats, h: float, contacts: ContactForces, gravity: Floats,
+        held: NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        """Shift each free body such that its momentum changes by the impulses on it, to rounding."""
+        rows = contacts.constraints
+        on_a = h * contacts.forces_on_a()
+        touched = set(rows.body_a.tolist()) | set(rows.body_b.tolist())
+        for body in self.bodies:
+            if body.number not in touched or held[body.rows].any():
+                continue
+            impulse = on_a[rows.body_a == body.number].sum(axis=0) - on_a[rows.body_b == body.number].sum(axis=0)
+            mass = body.source.model.masses[:, None]
+            gained = (mass * (v[body.rows] - start_v[body.rows])).sum(axis=0)
+            shift = (impulse + h * body.mass * gravity - gained) / body.mass
+            v[body.rows] += shift
+            x[body.rows] += h * shift
+
+    def _hold(self) -> None:
+        """Set the velocities of fixed and moved vertices, which rounding has changed."""
+        for body in self.bodies:
+            body.source.held_to(body.v)
 
 
 class _NormalRows:

@@ -106,6 +106,10 @@ class DerivedState(NamedTuple):
     """None for explicit steps."""
 
 
+MOST_FRAMES = 10_000_000
+"""Frames of one call of ``run``: two days of simulated time at 60 Hz."""
+
+
 class Simulation:
     """Soft bodies of a world under gravity, with contacts.
 
@@ -285,7 +289,13 @@ class Simulation:
         """
         if each is not None and not callable(each):
             raise OptionError(f"each is {shown(each)}, expected a function of a report, or None")
-        end, reports = self.time + as_seconds(seconds, "seconds"), []
+        duration = as_seconds(seconds, "seconds")
+        if duration > MOST_FRAMES * self.dt:
+            raise OptionError(
+                f"seconds is {shown(seconds)}, {duration / self.dt:.3g} frames of {self.dt:g} s, expected at most "
+                f"{MOST_FRAMES:,}; run for a shorter time, several times"
+            )
+        end, reports = self.time + duration, []
         while end - self.time > 1e-9 * self.dt:
             reports.append(self.step(min(self.dt, end - self.time)))
             if each is not None:

@@ -6,7 +6,8 @@ bisected across their longest extent down to ``finest`` or one piece: a soft bod
 patches. An inner node has one patch of all pieces below it.
 
 centre    mean of the pieces, weighted by rest area: a sum of surface vertices whose weights add up to 1
-normal    mean of the current unit normals of their triangles; shorter than 1 where the patch is bent
+normal    mean of the current outward unit normals of their triangles; shorter than 1 where the patch is bent. A closed
+          surface whose triangles face inwards is turned around.
 area      at rest
 """
 
@@ -17,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Floats
+from impinge.checks import Floats, sorted_unique
+from impinge.detect.sphere_tree.build.sinking import outward_sign
 from impinge.detect.sphere_tree.hierarchy import SphereHierarchy
 
 Ids = NDArray[np.int64]
@@ -49,6 +51,7 @@ class PatchBuilder:
 
     def __init__(self, tree: SphereHierarchy, rest: Floats, faces: Any, finest: float) -> None:
         self._tree, self._faces = tree, faces
+        self._outward = outward_sign(rest, faces[sorted_unique(tree.piece_triangle)]) or 1.0
         normal = _normals(rest[faces[tree.piece_triangle]])
         self._area = 0.5 * np.linalg.norm(normal, axis=1) * np.abs(np.linalg.det(tree.piece_corner))
         self._middle = tree.piece_corner.mean(axis=1)
@@ -86,7 +89,7 @@ class PatchBuilder:
         share = self._area[piece] / np.where(area > 0.0, area, 1.0)[row]
         weight = share[:, None] * self._middle[piece]
         corner = x[vertex]
-        facing = _normals(corner)
+        facing = self._outward * _normals(corner)
         length = np.linalg.norm(facing, axis=1, keepdims=True)
         facing = share[:, None] * np.where(length > 0.0, facing / np.where(length > 0.0, length, 1.0), 0.0)
         at = np.einsum("pc,pcj->pj", weight, corner)

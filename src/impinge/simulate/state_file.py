@@ -8,15 +8,14 @@ scripted bodies. Bodies, options and motions are not stored: build the same simu
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Floats, shown
+from impinge.checks import Floats, as_path, shown
 from impinge.deform.rigid_links import RigidLinks
-from impinge.errors import FileError
+from impinge.errors import FileError, OptionError
 from impinge.io.atomic import write_whole
 from impinge.io.npz import read_npz
 from impinge.respond.contact_forces import COLUMNS, ContactConstraints, SparseRows, WarmStart
@@ -87,12 +86,9 @@ def _constraints(content: dict[str, NDArray[Any]]) -> ContactConstraints:
 
 def write(state: State, bodies: list[SimulatedBody], path: str | os.PathLike[str]) -> None:
     """Write a state atomically: an existing file is replaced only by a complete one."""
-    try:
-        target = Path(path)
-        if not target.name:
-            raise ValueError("the path has no file name")
-    except (TypeError, ValueError) as error:
-        raise FileError(f"path is {shown(path)}, expected a file name") from error
+    target = as_path(path, "path", "a file name")
+    if not target.name:
+        raise OptionError(f"path is {shown(path)}, expected a file name")
     named: dict[str, Any] = {"format": FORMAT, "version": VERSION, **_arrays(state, bodies)}
     try:
         write_whole(target, lambda file: np.savez(file, **named))
@@ -168,6 +164,7 @@ def _check_arrays(state: State, body_count: int, coarse_count: int) -> None:
 
 
 def _load(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    path = as_path(path, "path", "a file name")
     no_state = f"{path} is not a simulation state; expected a file from Simulation.save"
     try:
         content = read_npz(path)

@@ -5,7 +5,8 @@ from __future__ import annotations
 RELATIONS = {
     "disjoint": "{a} and {b} are disjoint",
     "touching": "{a} and {b} touch",
-    "crossing": "{a} and {b} intersect",
+    "overlapping": "{a} and {b} overlap",
+    "crossing": "{a} and {b} cross",
     "a in b": "{a} is inside {b}",
     "b in a": "{b} is inside {a}",
 }

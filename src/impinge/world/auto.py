@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from impinge.budget import Budget
 from impinge.checks import as_ids
 from impinge.detect.boxes.tree import REBUILD_SHARE
 from impinge.detect.common.pair_query import PairOptions
@@ -146,16 +147,13 @@ def choose_contacts(closed_count: int, body_count: int) -> tuple[str, str]:
     return "vertices", f"{closed_count} of {body_count} bodies are closed: vertices inside them have depths"
 
 
-def choose_within_budget(
-    tests: NDArray[np.int64], budget_ms: float | None, max_tests: int | None
-) -> tuple[str, str] | None:
+def choose_within_budget(tests: NDArray[np.int64], budget: Budget) -> tuple[str, str] | None:
     """Spheres and the reason, if the budget is too short for the vertices of half of the pairs; ``tests`` per pair."""
     near = len(tests)
-    if max_tests is not None:
-        settled, reached = _fitting(tests, max_tests), float(max_tests)
+    if budget.max_tests is not None:
+        settled, reached = _fitting(tests, budget.tests), float(budget.tests)
     else:
-        assert budget_ms is not None
-        known, microseconds = contact_costs(), 1e3 * float(budget_ms)
+        known, microseconds = contact_costs(), 1e-3 * (budget.end_ns - budget.began_ns)
         settled = _fitting(known["pair"] + known["test"] * tests, microseconds)
         reached = microseconds / known["spheres"]
     if 2 * settled >= near or reached <= settled:

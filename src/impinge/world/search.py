@@ -37,6 +37,7 @@ from impinge.contact.contacts import (
     Columns,
     body_key,
     curve_rows,
+    outward_signs,
     rows_of_vertices,
     sphere_rows,
     vertex_rows,
@@ -312,7 +313,14 @@ class WorldSearch:
     def _curve_rows(self, rows: Ints, kind: NDArray[np.int8]) -> Columns:
         layout, surface = self.batch.layout, (self.batch.x, self.batch.layout.faces)
         a, b = layout.body_of_face[rows[:, 0]], layout.body_of_face[rows[:, 1]]
-        return curve_rows(a, b, rows, kind, *surface, *surface, layout.face_id[rows])
+        met = np.zeros(len(self.batch.surfaces), dtype=np.bool_)
+        met[a] = met[b] = True
+        oriented = met.copy()
+        oriented[met] = [self.batch.surfaces[body].adjacency.is_oriented for body in np.flatnonzero(met)]
+        of_met = np.flatnonzero(met[layout.body_of_face])
+        sign = outward_signs(self.batch.x, layout.faces[of_met], layout.body_of_face[of_met], oriented)
+        outward = np.stack([sign[a], sign[b]], axis=1)
+        return curve_rows(a, b, rows, kind, *surface, *surface, outward, layout.face_id[rows])
 
     # surfaces and detectors -------------------------------------------------------------------------------
 

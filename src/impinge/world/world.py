@@ -32,21 +32,25 @@ from impinge.backend.stages import start_stages
 from impinge.budget import Budget
 from impinge.checks import (
     Bools,
+    Cancel,
     Floats,
     Ints,
     Stats,
     as_choice,
     as_flag,
     as_indices,
+    as_names,
     as_number,
     as_numbers,
     as_positions,
     as_whole,
+    check_cancel,
     shown,
 )
 from impinge.contact.contacts import Contacts, make_contacts
 from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.detect.common.results import Kind, Result
+from impinge.detect.continuous.continuous_tree import AtStart
 from impinge.errors import MeshError, OptionError
 from impinge.mesh.body import Body, BodyLike, as_body
 from impinge.mesh.tet_mesh import TetMesh
@@ -55,6 +59,7 @@ from impinge.world.auto import choose_contacts, choose_within_budget
 from impinge.world.batch_queries import may_meet
 from impinge.world.search import BodyEntry, WorldSearch
 from impinge.world.surface_batch import Ids, Layout
+from impinge.world.world_impacts import Ends, WorldImpacts, impacts_of_pairs, motions_of
 
 ALL_GROUPS = (1 << 63) - 1
 
@@ -109,7 +114,7 @@ class _Filter(NamedTuple):
 
 
 class World:
-    """Bodies by name, and queries on all of them: ``contacts``, ``pairs`` and ``near_pairs``.
+    """Bodies by name, and queries on all of them: ``contacts``, ``pairs``, ``impacts`` and ``near_pairs``.
 
     Move bodies by their own ``update``, or all at once by ``World.update`` and ``World.move``. A pickled or copied
     world has its bodies, names, groups and ignored pairs, and none of its caches.
@@ -228,7 +233,7 @@ class World:
 
     def ignores(self, a: str, b: str) -> bool:
         """Whether two bodies, or one with itself, are ignored."""
-        return (a, b) in self._ignored or (b, a) in self._ignored
+        return a in self and b in self and ((a, b) in self._ignored or (b, a) in self._ignored)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -326,9 +331,7 @@ class World:
             If the transforms are not affine and finite, or their number is wrong.
         """
         with self._lock:
-            if isinstance(names, str) or not (names is None or isinstance(names, Iterable)):
-                raise OptionError(f"names is {shown(names)}, expected a list of names of bodies, or None for all")
-            chosen = None if names is None else list(names)
+            chosen = None if names is None else as_names(names, "names")
             expected = (len(self) if chosen is None else len(chosen), 4, 4)
             matrices = np.ascontiguousarray(as_numbers(transforms, "transforms"), dtype=np.float64)
             if matrices.shape != expected:
@@ -462,8 +465,8 @@ class World:
                 if self_collision:
                     tets = sum(isinstance(body, TetMesh) for body in search.bodies)
                     why += f"; {tets} tet meshes report self-penetration depth, {len(search.bodies) - tets} curves"
-                if chosen == "vertices" and is_limited:
-                    chosen, why = choose_within_budget(search.costs(pairs), budget_ms, max_tests) or (chosen, why)
+                if chosen == "vertices" and budget is not None:
+                    chosen, why = choose_within_budget(search.costs(pairs), budget) or (chosen, why)
             found = search.find(chosen, pairs, budget, stats, ahead)
             stages.done("search")
             # Pairs to be put first next time: those that came first now, in that order, then the others, sorted.
@@ -484,6 +487,69 @@ class World:
             stats.update(stages.times())
             return replace(contacts, elapsed_ms=1e3 * (perf_counter() - began))
 
+    def impacts(
+        self,
+        ends: Ends,
+        *,
+        margin: float = 0.0,
+        first_only: bool = False,
+        at_start: AtStart = "report",
+        self_impacts: bool = False,
+        exclude_rings: int = 0,
+        cancel: Cancel | None = None,
+    ) -> WorldImpacts:
+        """Find all impacts of bodies that move along straight lines from their present positions.
+
+        Parameters
+        ----------
+        ends : dict
+            Name of a body to its positions at the end, shape (n, 3), or to two affine matrices, shape (2, 4, 4), at the
+            start and at the end of the motion. Other bodies stay.
+        margin, first_only, at_start, cancel
+            As in ``impinge.impacts``.
+        self_impacts : bool
+            Add impacts of moving bodies with themselves.
+        exclude_rings : int
+            For these, as in ``impinge.impacts``.
+
+        Returns
+        -------
+        WorldImpacts
+            Sorted by time, bodies, kind and ids.
+
+        Raises
+        ------
+        MeshError
+            If end positions have the wrong shape or are not finite.
+        OptionError
+            If a name is unknown, or an option is not as described.
+        """
+        began = perf_counter()
+        length = as_number(margin, "margin", "a finite number from 0", least=0.0, below=np.inf)
+        as_flag(first_only, "first_only")
+        as_choice(at_start, "at_start", get_args(AtStart))
+        as_flag(self_impacts, "self_impacts")
+        rings = as_whole(exclude_rings, "exclude_rings", least=0)
+        if cancel is not None:
+            check_cancel(cancel)
+        with self._lock:
+            search = self._refreshed()
+            motions = motions_of({name: entry.surface for name, entry in self._entries.items()}, ends)
+            low, high = (np.array([getattr(m, side) for m in motions]).reshape(-1, 3) for side in ("low", "high"))
+            pairs = self._near(search, length, self_collision=self_impacts, boxes=(low, high))
+            is_static = np.array([motion.is_static for motion in motions], dtype=np.bool_)
+            return impacts_of_pairs(
+                motions,
+                pairs[~is_static[pairs].all(axis=1)],
+                search.names,
+                margin=length,
+                first_only=first_only,
+                at_start=at_start,
+                exclude_rings=rings,
+                cancel=cancel,
+                began=began,
+            )
+
     def _refreshed(self) -> WorldSearch:
         """The derived state of the present bodies at their present positions."""
         if self._search is None:
@@ -491,8 +557,18 @@ class World:
         self._search.batch.refresh()
         return self._search
 
-    def _near(self, search: WorldSearch, margin: float = 0.0, *, self_collision: bool = False) -> Ids:
-        """Numbers of bodies that may collide, (i < j) sorted, then (i, i) with ``self_collision``."""
+    def _near(
+        self,
+        search: WorldSearch,
+        margin: float = 0.0,
+        *,
+        self_collision: bool = False,
+        boxes: tuple[Floats, Floats] | None = None,
+    ) -> Ids:
+        """Numbers of bodies that may collide, (i < j) sorted, then (i, i) with ``self_collision``.
+
+        ``boxes`` are those of the present positions unless given.
+        """
         batch, entries = search.batch, self._entries.values()
         if self._filter is None:
             ignored = [sorted((search.number[a], search.number[b])) for a, b in self._ignored]
@@ -501,7 +577,8 @@ class World:
             passes_all = not ignored and not fixed.any() and bool(((group == 1) & (collides == ALL_GROUPS)).all())
             keys = np.array([a * len(entries) + b for a, b in ignored], dtype=np.int64)
             self._filter = _Filter(group, collides, fixed, keys, passes_all)
-        boxes = (batch.low - margin, batch.high + margin) if margin else (batch.low, batch.high)
+        low, high = (batch.low, batch.high) if boxes is None else boxes
+        boxes = (low - margin, high + margin) if margin else (low, high)
         pairs, (group, collides, fixed, keys, passes_all) = overlapping_boxes(*boxes), self._filter
         if not passes_all:
             a, b = pairs.T

@@ -23,6 +23,11 @@ def square(box_a, node_a, box_b, node_b):
 
 
 @compiled
+def passing(box_a, node_a, lane, box_b, node_b):
+    return boxes.passing_mask(box_a, node_a, lane, box_b, node_b)
+
+
+@compiled
 def around_node(box, node):
     return boxes.node_box(box, node)
 
@@ -53,6 +58,26 @@ def random_nodes(rng, dtype, count=20):
 
 def meet(a, b):
     return bool((a[:3] <= b[3:]).all() and (b[:3] <= a[3:]).all())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_moving_boxes(rng, dtype):
+    """Discard boxes that are strictly on one side along an axis at both ends; on different sides they may pass."""
+    a, b = random_nodes(rng, dtype), random_nodes(rng, dtype)
+    counts = {True: 0, False: 0}
+    for n in range(10):
+        for lane in range(8):
+            bits = int(passing(a, n, lane, b, n))
+            for j in range(8):
+                one, one_end = a[2 * n : 2 * n + 2, :, lane]
+                other, other_end = b[2 * n : 2 * n + 2, :, j]
+                is_below = (one[3:] < other[:3]) & (one_end[3:] < other_end[:3])
+                is_above = (one[:3] > other[3:]) & (one_end[:3] > other_end[3:])
+                may_meet = not (is_below | is_above).any()
+                assert bool(bits >> j & 1) == may_meet
+                counts[may_meet] += 1
+
+    assert min(counts.values()) > 100
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -91,7 +91,7 @@ def clash(
     parts: Annotated[Path, typer.Argument(help="A folder with one mesh file per part, or a scene.toml.")],
     target: Target = None,
     html: Html = None,
-    resolution: Annotated[int, typer.Option(min=1, max=4096, help="Rays along each side for overlap volumes.")] = 64,
+    resolution: Annotated[int, typer.Option(min=1, max=4096, help="Rays along each side for overlap volumes.")] = 128,
     scheduler: Scheduler = None,
     workers: Workers = None,
     threads: Threads = False,

@@ -2,8 +2,8 @@
 
 A node holds the boxes of its eight children as a structure of arrays, ``box[node, 6, 8]``: lowest x, y, z, then highest
 x, y, z, each for eight children, float32 or float64. One box is compared with all eight at once; the result is a mask
-of eight bits. Eight against eight give 64 bits. To bound vertices, x, y and y, z are loaded together: two instructions
-per vertex do the work of six.
+of eight bits. Eight against eight give 64 bits. Boxes that move are compared at both ends of the motion. To bound
+vertices, x, y and y, z are loaded together: two instructions per vertex do the work of six.
 """
 
 # mypy: ignore-errors
@@ -48,6 +48,31 @@ def overlap_square(m, box_a, node_a, box_b, node_b):
         sides = [m.load(box_a, 6 * WIDTH * node_a + (WIDTH * k + i)) for k in range(6)]
         masks.append(_overlap(m, rows, [m.splat(side, WIDTH, box_b.dtype) for side in sides]) << WIDTH * i)
     return functools.reduce(operator.or_, masks)
+
+
+@vectorized(lambda box_a, _, __, box_b, ___: types.uint64(box_a, types.int64, types.int64, box_b, types.int64))
+def passing_mask(m, box_a, node_a, lane, box_b, node_b):
+    """Bit j is set if child ``lane`` of ``node_a`` may meet child j of ``node_b`` during their motion.
+
+    A moving node n has two: 2 n holds boxes at the start, 2 n + 1 boxes at the end. Contents move along straight lines:
+    what is strictly on one side of the other along an axis at both ends remains there.
+    """
+    start_a, end_a = ([m.load(box_a, 6 * WIDTH * n + (WIDTH * k + lane)) for k in range(6)] for n in _ends(node_a))
+    start_a, end_a = ([m.splat(side, WIDTH, box_b.dtype) for side in sides] for sides in (start_a, end_a))
+    start_b, end_b = (_rows(m, box_b, n) for n in _ends(node_b))
+    return m.bits(
+        conjunction(
+            [
+                ((start_b[k] <= start_a[3 + k]) | (end_b[k] <= end_a[3 + k]))
+                & ((start_b[3 + k] >= start_a[k]) | (end_b[3 + k] >= end_a[k]))
+                for k in range(3)
+            ]
+        )
+    )
+
+
+def _ends(node):
+    return node * 2, node * 2 + 1
 
 
 @vectorized(lambda box, _: types.UniTuple(box.dtype, 6)(box, types.int64))

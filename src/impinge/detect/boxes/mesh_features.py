@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.backend.simd.boxes import WIDTH
-from impinge.checks import Ints
+from impinge.checks import Ints, sorted_unique
 from impinge.detect.boxes.tree import PosedTree
 from impinge.detect.boxes.tree_kernels import BLOCK
+from impinge.detect.common.pair_query import PairOptions, pack, without_ignored
 from impinge.mesh.adjacency import grouped
 
 Around = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -102,6 +103,25 @@ def triangles_around(features: Features, posed: PosedTree) -> tuple[Around, Arou
     edge_start, position = grouped(number, len(table))
     each = np.arange(len(posed.state.faces) + 1)
     return (start, tri[corner // 3]), (edge_start, tri[proper[position] // 3]), (each, each[:-1])
+
+
+def rows_not_ignored(pairs: Ints, around_a: Around, around_b: Around, options: PairOptions) -> NDArray[np.int64]:
+    """Rows of pairs of features, without those of which all pairs of triangles are ignored."""
+    row, tri_a = _expanded(np.arange(len(pairs)), pairs[:, 0], around_a)
+    more, tri_b = _expanded(np.arange(len(row)), pairs[row, 1], around_b)
+    row, tri_a = row[more], tri_a[more]
+    if options.is_self:
+        tri_a, tri_b = np.minimum(tri_a, tri_b), np.maximum(tri_a, tri_b)
+    keys = pack(tri_a.astype(np.int32), tri_b.astype(np.int32), np.zeros(len(row), dtype=np.int8))
+    return sorted_unique(row[np.isin(keys, without_ignored(keys, options))])
+
+
+def _expanded(row: NDArray[np.int64], feature: Any, around: Around) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each row once per triangle of its feature, and these triangles."""
+    start, tri = around
+    count = start[feature + 1] - start[feature]
+    before = np.cumsum(count) - count
+    return np.repeat(row, count), tri[np.repeat(start[feature] - before, count) + np.arange(count.sum())]
 
 
 def _sides(faces: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Bools, Floats, Ints
+from impinge.checks import Bools, Floats, Ints, as_whole
 from impinge.detect.common.query_body import QueryBody
 from impinge.detect.common.results import Changes, PathLike, Picture, Result
 from impinge.errors import OptionError
@@ -188,7 +188,7 @@ class Curves(Result):
 
     def polyline(self, loop: int) -> Floats:
         """The points along a curve, one more than it has segments; of a closed one the last is the first."""
-        rows = self.loops[loop]
+        rows = self.loops[as_whole(loop, "loop", least=-len(self.loops), most=len(self.loops) - 1)]
         ends = self.ends[rows]
         forward = np.ones(len(rows), dtype=np.bool_)
         if len(rows) > 1:

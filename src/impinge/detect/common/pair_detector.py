@@ -37,12 +37,10 @@ class PairDetector(ABC):
     def __init__(self, a: SurfaceLike, b: SurfaceLike | None = None, *, neighbours: Neighbours = "exact") -> None:
         self.a = as_surface(a, name="a")
         self.b = None if b is None else as_surface(b, name="b")
-        self.neighbours: Neighbours = neighbours
-        self._skip_neighbours = neighbours == "skip"
-        if neighbours != "exact":
-            as_choice(neighbours, "neighbours", ("exact", "skip"))
-            if b is not None:
-                raise OptionError("neighbours='skip' is for self-collision; triangles of two bodies share no vertex")
+        self.neighbours: Neighbours = as_choice(neighbours, "neighbours", ("exact", "skip"))
+        self._skip_neighbours = self.neighbours == "skip"
+        if self._skip_neighbours and b is not None:
+            raise OptionError("neighbours='skip' is for self-collision; triangles of two bodies share no vertex")
 
     def query(
         self,

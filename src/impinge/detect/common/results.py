@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from importlib import import_module
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, Type
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Bools, Floats, Ints, Json, Stats, distinct_rows, sorted_unique
+from impinge.checks import Bools, Floats, Ints, Json, Stats, as_rows, distinct_rows, sorted_unique
 from impinge.errors import OptionError
 from impinge.exact import kinds
 from impinge.mesh.tet_mesh import TetMesh
@@ -27,7 +28,7 @@ Reason: TypeAlias = Literal["budget", "limit", "cancelled"]
 PathLike: TypeAlias = str | os.PathLike[str]
 Picture: TypeAlias = NDArray[np.uint8] | Path
 """Pixels, shape (height, width, 3), or the file that they were written to."""
-Which: TypeAlias = NDArray[np.bool_] | NDArray[np.integer[Any]] | list[int] | slice
+Which: TypeAlias = NDArray[np.bool_] | NDArray[np.integer[Any]] | Sequence[int] | slice
 """A selection of rows."""
 Rows = TypeVar("Rows", bound="Result")
 
@@ -159,7 +160,8 @@ def _rows_in(rows: NDArray[np.int64], others: NDArray[np.int64]) -> Bools:
 def select(result: Rows, columns: tuple[str, ...], which: Which) -> Rows:
     """The same result with some of its rows; ``columns`` that are None stay so."""
     given = {name: getattr(result, name) for name in columns}
-    return replace(result, **{name: column[which] for name, column in given.items() if column is not None})
+    rows = as_rows(which, "which", len(result))
+    return replace(result, **{name: column[rows] for name, column in given.items() if column is not None})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -212,7 +214,7 @@ class EdgeContacts(Result):
     kind: NDArray[np.int8]
     """``Kind.CROSSING``: the inside of the edge through the inside of the face; ``Kind.TOUCHING``: through an end."""
     sign: NDArray[np.int8]
-    """1 if the edge, from its first vertex on, goes the way of the face's normal, out of its body, else -1."""
+    """1 if the edge, from its first vertex on, goes the way of the face's normal, else -1."""
     parameter: Floats
     """Position on the edge, 0 at its first vertex to 1 at its second."""
     weights: Floats

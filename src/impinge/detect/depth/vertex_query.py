@@ -26,9 +26,11 @@ from impinge.checks import (
     as_flag,
     as_ids,
     as_indices,
+    as_numbers,
     as_transform,
     as_whole,
     check_cancel,
+    shown,
 )
 from impinge.detect.common.pair_query import moved
 from impinge.detect.common.results import EdgeContacts, Reason, VertexContacts
@@ -86,7 +88,8 @@ class VertexQuery:
             raise OptionError(f"{name} is about the whole surface of a body; leave active out, or {name}")
         self._ignored: NDArray[np.int64] | None = None
         if ignore is not None:
-            rows = [ignore] if np.shape(ignore) == (2,) else ignore
+            given = as_numbers(ignore, "ignore")
+            rows = given[None] if given.shape == (2,) else given
             pairs = np.sort(as_indices(rows, name="ignore", columns=2, of="body"), axis=1).astype(np.int64)
             unknown = pairs[(pairs < 0) | (pairs >= count)]
             if len(unknown):
@@ -172,11 +175,15 @@ def per_body(values: Sequence[ArrayLike | None] | None, name: str, count: int) -
     """A list with an entry for each body; None for each if there is no list."""
     if values is None:
         return [None] * count
-    if not hasattr(values, "__len__"):
-        raise OptionError(f"{name} is {values!r}, expected a list with an entry for each of the {count} bodies")
-    if len(values) != count:
-        raise OptionError(f"{name} has {len(values)} entries, expected one for each of the {count} bodies")
-    return values
+    try:
+        listed = list(values)
+    except Exception as error:  # iterators of a caller may raise anything
+        raise OptionError(
+            f"{name} is {shown(values)}, expected a list with an entry for each of the {count} bodies"
+        ) from error
+    if len(listed) != count:
+        raise OptionError(f"{name} has {len(listed)} entries, expected one for each of the {count} bodies")
+    return listed
 
 
 def bodies_of_one_kind(

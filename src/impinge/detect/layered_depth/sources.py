@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Bools, Floats, as_number, as_numbers, as_positions, shown
+from impinge.checks import Bools, Floats, as_number, as_numbers, as_positions, as_whole, shown
 from impinge.detect.layered_depth.image_cache import ImageCache, read_only
 from impinge.detect.layered_depth.images import Cpu, Image, Solid, View
 from impinge.errors import MeshError, OptionError
@@ -66,7 +66,7 @@ class Sphere:
 
     def __post_init__(self) -> None:
         _check_point("center of a Sphere", self.center)
-        as_number(self.radius, "radius of a Sphere", "a finite number above 0", above=0.0, below=np.inf)
+        as_number(self.radius, "radius of a Sphere", "a number above 0 and below 1e150", above=0.0, below=1e150)
 
     @property
     def bounds(self) -> Floats:
@@ -76,6 +76,7 @@ class Sphere:
 
     def crossings(self, axis: int, u: Floats, v: Floats) -> Crossings:
         """Every ray nearer to the centre than the radius enters and leaves once."""
+        u, v = _rays(axis, u, v)
         center = np.asarray(self.center, dtype=np.float64)
         across = (u[None, :] - center[(axis + 1) % 3]) ** 2 + (v[:, None] - center[(axis + 2) % 3]) ** 2
         hit = np.flatnonzero(across.reshape(-1) < self.radius**2)
@@ -124,6 +125,7 @@ class HeightField:
 
     def crossings(self, axis: int, u: Floats, v: Floats) -> Crossings:
         """Upright rays cross the floor and a top, others enter and leave where tops rise above them and fall below."""
+        u, v = _rays(axis, u, v)
         corner = np.asarray(self.corner, dtype=np.float64)
         heights = np.pad(np.asarray(self.heights, dtype=np.float64), 1)  # columns around it have height 0
 
@@ -143,6 +145,16 @@ class HeightField:
         at, height, edge = np.nonzero(step)
         ray = height * len(u) + at if axis == 0 else at * len(u) + height
         return Crossings(ray, corner[axis] + self.cell * edge, step[at, height, edge] > 0)
+
+
+def _rays(axis: int, u: ArrayLike, v: ArrayLike) -> tuple[Floats, Floats]:
+    """Columns and rows of the rays along an axis."""
+    as_whole(axis, "axis", least=0, most=2)
+    found = as_numbers(u, "u"), as_numbers(v, "v")
+    for name, x in zip("uv", found):
+        if x.ndim != 1 or not np.isfinite(x).all():
+            raise OptionError(f"{name} has shape {x.shape}, expected a flat list of finite numbers")
+    return found[0].astype(np.float64, copy=False), found[1].astype(np.float64, copy=False)
 
 
 def _check_point(name: str, x: ArrayLike) -> None:

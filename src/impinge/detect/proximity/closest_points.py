@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import Stages, start_stages
-from impinge.checks import Bools, Cancel, Floats, Ints, Stats, as_positions
+from impinge.checks import Bools, Cancel, Floats, Ints, Stats, as_flag, as_positions
 from impinge.detect.boxes.tree import TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import WholeTree, fit_in_range, whole_tree
 from impinge.detect.common.nearest_results import ClosestPoints
@@ -79,6 +79,7 @@ def closest_points(
         for points without an answer when the query was cancelled, distances are infinite, triangles -1, points NaN.
     """
     began = perf_counter()
+    inside = as_flag(inside, "inside")
     body, options = as_surface(a, name="a"), PairOptions(transform_a, active_a=active_a, cancel=cancel)
     stages = start_stages()
     p = as_positions(points, name="points")

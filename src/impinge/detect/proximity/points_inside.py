@@ -17,7 +17,7 @@ Cost     refit, then O(log n + crossings) per point. Soups, all of whose edges a
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.checks import Bools, Floats, as_positions
@@ -25,6 +25,7 @@ from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, pose_tr
 from impinge.detect.boxes.whole_tree import WholeTree, whole_tree
 from impinge.detect.common.containment import closed_pieces, pieces_of
 from impinge.detect.proximity import points_inside_kernels as kernels
+from impinge.detect.proximity.points_inside_kernels import OUTSIDE
 from impinge.mesh.tri_mesh import TriMesh
 
 
@@ -32,27 +33,38 @@ def points_inside(
     body: TriMesh, points: ArrayLike, *, transform: Floats | None = None, active: ArrayLike | None = None
 ) -> Bools:
     """Mask of the points inside ``body`` or on it; see ``impinge.points_inside``."""
+    return np.asarray(locate_points(body, points, transform=transform, active=active) != OUTSIDE)
+
+
+def locate_points(
+    body: TriMesh, points: ArrayLike, *, transform: Floats | None = None, active: ArrayLike | None = None
+) -> NDArray[np.int8]:
+    """The place of each point: OUTSIDE, INSIDE or ON, of the closed pieces of ``body``."""
     p = np.array(as_positions(points, name="points"))  # a copy: Numba specialises kernels on read-only arrays
     tree = body.structure("boxes", TreeOfBoxes)
     with tree.lock:
         posed = with_moved_vertices(pose_tree(body, tree, transform, active, "a"), "a")
         if not _closed_triangles(posed)[0].any():
-            return np.zeros(len(p), dtype=np.bool_)
+            return np.zeros(len(p), dtype=np.int8)
         fit_trees(posed)
-        return inside_posed(posed, whole_tree(posed, only=posed.active), p)
+        return _locate_posed(posed, whole_tree(posed, only=posed.active), p)
 
 
 def inside_posed(posed: PosedTree, whole: WholeTree, points: Floats) -> Bools:
-    """Mask of the points inside a fitted tree, whose boxes of active triangles are ``whole``."""
-    inside = np.zeros(len(points), dtype=np.bool_)
+    """Mask of the points inside a fitted tree or on it, whose boxes of active triangles are ``whole``."""
+    return np.asarray(_locate_posed(posed, whole, points) != OUTSIDE)
+
+
+def _locate_posed(posed: PosedTree, whole: WholeTree, points: Floats) -> NDArray[np.int8]:
+    place = np.zeros(len(points), dtype=np.int8)
     closed, oriented, is_all = _closed_triangles(posed)
     if not closed.any():
-        return inside
+        return place
     if not is_all:
         whole = whole_tree(posed, only=closed)
     counter = np.zeros(1, dtype=np.int64)
-    kernels.answer_points.over(len(points))(points, tuple(whole), oriented, thread_count(), counter, inside)
-    return inside
+    kernels.answer_points.over(len(points))(points, tuple(whole), oriented, thread_count(), counter, place)
+    return place
 
 
 def _closed_triangles(posed: PosedTree) -> tuple[Bools, Bools, bool]:

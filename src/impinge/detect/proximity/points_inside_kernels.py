@@ -13,13 +13,15 @@ from impinge.exact.point_surface import ON_SURFACE, ray_meets_triangle
 
 RUN = 64
 """Points per task."""
+OUTSIDE, INSIDE, ON = 0, 1, 2
+"""Places of a point."""
 ONE = np.uint64(1)
 TOP = np.float32(np.inf)
 
 
 @compiled
-def _is_inside(p, box, start, top, origin, x, order_face, order_tri, oriented, mask, index):
-    """Whether p is inside or on the surface: by winding number of ``oriented`` triangles, or by parity of the others.
+def _place(p, box, start, top, origin, x, order_face, order_tri, oriented, mask, index):
+    """OUTSIDE, INSIDE or ON: by winding number of ``oriented`` triangles, or by parity of the others.
 
     Each level has an entry on the stack: its open node, and the children that the ray meets and that are not visited.
     """
@@ -47,24 +49,26 @@ def _is_inside(p, box, start, top, origin, x, order_face, order_tri, oriented, m
             node = WIDTH * index[level] + lowest_bit(mask[level])
             mask[level] &= mask[level] - ONE
             level -= 1
-    return on_surface or winding != 0 or crossings % 2 == 1
+    if on_surface:
+        return ON
+    return INSIDE if winding != 0 or crossings % 2 == 1 else OUTSIDE
 
 
 @compiled
-def _answer_run(first, end, points, tree, oriented, inside):
+def _answer_run(first, end, points, tree, oriented, place):
     box, _, start, top, origin, _, x, order_face, order_tri = tree
     mask, index = np.empty(top + 1, np.uint64), np.empty(top + 1, np.int64)
     for i in range(first, end):
         p = point(points, i)
-        inside[i] = _is_inside(p, box, start, top, origin, x, order_face, order_tri, oriented, mask, index)
+        place[i] = _place(p, box, start, top, origin, x, order_face, order_tri, oriented, mask, index)
 
 
 @kernel(parallel_from=256)
-def answer_points(points, tree, oriented, threads, counter, inside):
-    """Answer all points, in runs."""
+def answer_points(points, tree, oriented, threads, counter, place):
+    """The place of each point, in runs."""
     tasks = (len(points) + RUN - 1) // RUN
     for _ in prange(threads):
         t = claim(counter)
         while t < tasks:
-            _answer_run(t * RUN, min((t + 1) * RUN, len(points)), points, tree, oriented, inside)
+            _answer_run(t * RUN, min((t + 1) * RUN, len(points)), points, tree, oriented, place)
             t = claim(counter)

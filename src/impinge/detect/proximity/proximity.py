@@ -24,20 +24,19 @@ Ignored    triangle pairs: a pair of features is left out if all pairs of triang
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import start_stages
-from impinge.checks import Cancel, Ints, as_number, sorted_unique
+from impinge.checks import Cancel, Ints, as_number
 from impinge.detect.box_tree.kernels import find_block_pairs
-from impinge.detect.boxes.mesh_features import Around, Features, features_of, triangles_around
+from impinge.detect.boxes.mesh_features import Features, features_of, rows_not_ignored, triangles_around
 from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, lock_both, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import fit_in_range
 from impinge.detect.common.nearest_results import Proximity
-from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions, pack, without_ignored
+from impinge.detect.common.pair_query import NO_KEYS, Keys, PairOptions
 from impinge.detect.proximity import proximity_kernels as kernels
 from impinge.mesh.body import SurfaceLike, as_surface
 
@@ -134,7 +133,7 @@ def proximity(
         if ignore is not None and not options.cancelled:
             around_a, around_b = triangles_around(features_a, posed_a), triangles_around(features_b, posed_b)
             found = [
-                _without_ignored(pairs, around_a[k], around_b[m], options)
+                pairs[rows_not_ignored(pairs, around_a[k], around_b[m], options)]
                 for pairs, k, m in zip(found, (0, 2, 1), (2, 0, 1))
             ]
         measured = [(pairs, np.zeros(len(pairs)), np.zeros((len(pairs), n))) for pairs, n in zip(found, (3, 3, 2))]
@@ -243,22 +242,3 @@ def _sorted_pairs(parts: list[Keys], *, swapped: bool = False) -> Ints:
     pairs = np.zeros((len(keys), 2), dtype=np.int32)
     pairs[:, 0], pairs[:, 1] = keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)
     return pairs
-
-
-def _without_ignored(pairs: Ints, around_a: Around, around_b: Around, options: PairOptions) -> Ints:
-    """Leave out pairs of features of which all pairs of triangles are ignored."""
-    row, tri_a = _expanded(np.arange(len(pairs)), pairs[:, 0], around_a)
-    more, tri_b = _expanded(np.arange(len(row)), pairs[row, 1], around_b)
-    row, tri_a = row[more], tri_a[more]
-    if options.is_self:
-        tri_a, tri_b = np.minimum(tri_a, tri_b), np.maximum(tri_a, tri_b)
-    keys = pack(tri_a.astype(np.int32), tri_b.astype(np.int32), np.zeros(len(row), dtype=np.int8))
-    return pairs[sorted_unique(row[np.isin(keys, without_ignored(keys, options))])]
-
-
-def _expanded(row: NDArray[np.int64], feature: Any, around: Around) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each row once per triangle of its feature, and these triangles."""
-    start, tri = around
-    count = start[feature + 1] - start[feature]
-    before = np.cumsum(count) - count
-    return np.repeat(row, count), tri[np.repeat(start[feature] - before, count) + np.arange(count.sum())]

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.backend.stages import Stages
-from impinge.checks import Cancel, Floats, Stats
+from impinge.checks import Cancel, Floats, Stats, as_choice
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.results import TrianglePairs, VertexContacts
 from impinge.detect.depth.vertex_query import Depth, RawHits, VertexQuery, bodies_of_one_kind, per_body
@@ -69,13 +69,14 @@ class SpatialHash:
     ) -> None:
         self._tets, surfaces = bodies_of_one_kind(bodies, *others)
         self.bodies = self._tets or surfaces
-        self.cell_size, self.neighbours = as_cell_size(cell_size), neighbours
+        self.cell_size = as_cell_size(cell_size)
+        self.neighbours: Neighbours = as_choice(neighbours, "neighbours", ("exact", "skip"))
         if len(surfaces) > 2:
             raise MeshError(f"bodies has {len(surfaces)} triangle meshes, expected one or two; query each pair")
         self._triangles = None
         if surfaces:
             self._triangles = HashedTriangles(*surfaces, neighbours=neighbours, cell_size=cell_size)
-        elif neighbours != "exact":
+        elif self.neighbours != "exact":
             raise OptionError("neighbours is for triangle meshes; a vertex is never tested against its own tets")
         self._lock = threading.Lock()
         self._search = CellSearch(self.cell_size)

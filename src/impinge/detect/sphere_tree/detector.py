@@ -43,7 +43,7 @@ from numpy.typing import ArrayLike
 from impinge.backend.clock import now_ns
 from impinge.backend.stages import NO_STAGES, start_stages
 from impinge.budget import NEVER, QUEUE_LIMIT, Budget
-from impinge.checks import Cancel, Floats, as_choice, as_transform, as_whole, check_cancel
+from impinge.checks import Cancel, Floats, as_choice, as_flag, as_transform, as_whole, check_cancel
 from impinge.detect.common.narrow_phase import Neighbours
 from impinge.detect.common.results import Reason
 from impinge.detect.sphere_tree.contacts import SphereContacts
@@ -126,8 +126,8 @@ class SphereTree:
             other = other._replace(is_twin=True)
         self._bindings = body, other
         self.bodies: tuple[TriMesh, ...] = (body.surface,) if self.is_self else (body.surface, other.surface)
-        self.exact = bool(exact)
-        self._exact = ExactStage(is_self=self.is_self, skip_neighbours=skip_neighbours) if exact else None
+        self.exact = as_flag(exact, "exact")
+        self._exact = ExactStage(is_self=self.is_self, skip_neighbours=skip_neighbours) if self.exact else None
         self._by_depth = as_choice(order, "order", ("breadth", "priority")) == "priority"
         self._queue_limit = min(as_whole(queue_limit, "queue_limit"), NEVER)
         self._context: SearchContext | None = None

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from impinge.checks import NONE, Floats, Ints, as_whole, shown, sorted_unique
+from impinge.checks import NONE, Floats, Ints, as_path, as_whole, check_type, shown, sorted_unique
 from impinge.detect.sphere_tree.build.pieces import Pieces
 from impinge.errors import FileError, MeshError
 from impinge.io.atomic import write_whole
@@ -119,6 +119,7 @@ class SphereHierarchy:
 
     def for_mesh(self, mesh: TriMesh) -> SphereHierarchy:
         """This tree, if its pieces are those of ``mesh``, deformed or not; else a ``MeshError``."""
+        check_type(mesh, "mesh", TriMesh)
         snapshot = mesh.snapshot()
         if self.faces_digest != digest_of_faces(snapshot.elements, snapshot.live, len(snapshot.vertices)):
             raise MeshError(
@@ -135,7 +136,7 @@ class SphereHierarchy:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the tree to an .npz file, whole or not at all, and return its path."""
-        target, arrays = Path(path), {name: getattr(self, name) for name in _FIELDS}
+        target, arrays = as_path(path, "path"), {name: getattr(self, name) for name in _FIELDS}
         try:
             write_whole(target, lambda file: np.savez_compressed(file, version=VERSION, **arrays))
         except OSError as error:
@@ -147,7 +148,7 @@ class SphereHierarchy:
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mesh: TriMesh | None = None) -> SphereHierarchy:
         """Read a tree from a file; with ``mesh``, refuse one that belongs to another mesh."""
-        tree = cls(**_read(Path(path)))
+        tree = cls(**_read(as_path(path, "path")))
         return tree if mesh is None else tree.for_mesh(mesh)
 
 

@@ -60,9 +60,10 @@ def share_budget(
     end = Budget(budget_ms).deadline_ns(now_ns())
     if isinstance(trees, SphereTree):
         raise OptionError("trees is one SphereTree, expected several; call its query with the whole budget")
-    if not isinstance(trees, Iterable):
-        raise OptionError(f"trees is {shown(trees)}, expected several SphereTree")
-    trees = list(trees)
+    try:
+        trees = list(trees)
+    except Exception as error:  # iterators of a caller may raise anything
+        raise OptionError(f"trees is {shown(trees)}, expected several SphereTree") from error
     for k, tree in enumerate(trees):
         if not isinstance(tree, SphereTree):
             raise OptionError(

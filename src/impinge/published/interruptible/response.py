@@ -21,8 +21,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from impinge.checks import Floats, Ints, shown
-from impinge.errors import OptionError
+from impinge.checks import Floats, Ints, as_choice
 from impinge.published.interruptible.search import Lists, Spheres
 
 Combine: TypeAlias = Literal["average", "sum"]
@@ -100,8 +99,7 @@ def vertex_forces(force: Floats, vertex: Ints, *, vertex_count: int, combine: Co
     array([[0., 0., 0.],
            [3., 0., 0.]])
     """
-    if combine not in ("average", "sum"):
-        raise OptionError(f"combine is {shown(combine)}, expected 'average' or 'sum'")
+    as_choice(combine, "combine", ("average", "sum"))
     pushes = force.any(axis=1)
     total = np.zeros((vertex_count, 3))
     np.add.at(total, vertex[pushes], force[pushes])

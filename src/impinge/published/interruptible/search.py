@@ -27,7 +27,7 @@ import numpy as np
 
 from impinge.backend.clock import monotonic_ns, now_ns
 from impinge.backend.jit import compiled
-from impinge.checks import Bools, Floats, Ints, as_length, shown
+from impinge.checks import Bools, Floats, Ints, as_choice, as_flag, as_length, shown
 from impinge.errors import OptionError
 
 NEVER = np.iinfo(np.int64).max
@@ -182,8 +182,8 @@ def traverse(
     array([[0, 0]], dtype=int32)
     """
     began = now_ns()
-    if order not in ("breadth", "depth"):
-        raise OptionError(f"order is {shown(order)}, expected 'breadth' or 'depth'")
+    as_choice(order, "order", ("breadth", "depth"))
+    as_flag(retest, "retest")
     for name, value in (("max_tests", max_tests), ("level", level)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0):
             raise OptionError(f"{name} is {shown(value)}, expected a whole number from 0")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from impinge.backend.clock import now_ns
-from impinge.checks import as_length, shown
+from impinge.checks import as_choice, as_flag, as_length, shown
 from impinge.deform.integrate import as_seconds
 from impinge.errors import OptionError
 from impinge.published.interruptible.body import DeformableBody
@@ -86,12 +86,10 @@ class System:
     ) -> None:
         if stiffness is not None and not 0.0 < (as_length(stiffness) or 0.0) < np.inf:
             raise OptionError(f"stiffness is {shown(stiffness)}, expected a positive number [N/m]")
-        if combine not in ("average", "sum"):
-            raise OptionError(f"combine is {shown(combine)}, expected 'average' or 'sum'")
         self.bodies = tuple(bodies)
         self.stiffness = stiffness
-        self.combine: Combine = combine
-        self.retest = retest
+        self.combine: Combine = as_choice(combine, "combine", ("average", "sum"))
+        self.retest = as_flag(retest, "retest")
         self.gravity = gravity
 
     def step(self, dt: float, *, critical_time: float | None = None, max_tests: int | None = None) -> Cycle:

@@ -16,7 +16,7 @@ from impinge import scenes, shapes
 from impinge.detect.box_tree.detector import BoxTree
 from impinge.detect.common.containment import enclosure
 from impinge.detect.common.pair_query import query_body
-from impinge.detect.common.relation import relation_of
+from impinge.detect.proximity.relation import relation_of
 from impinge.errors import MeshError, OptionError
 
 pytestmark = pytest.mark.small
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.small
 
 @pytest.mark.parametrize("name", [n for n in scenes.SMALL if "relation" in scenes.get(n).expected])
 def test_relations_known_by_hand(name):
-    """Tell disjoint, touching, crossing and contained bodies apart."""
+    """Tell disjoint, touching, overlapping, crossing and contained bodies apart."""
     scene = scenes.get(name)
     report = impinge.check(*scene.bodies)
 
@@ -203,7 +203,7 @@ def test_report_of_bodies_that_overlap():
     a, b = shapes.box(1.0, cells=(8, 8, 8)), shapes.box(0.5, center=(0.03, 0.02, 0.7), cells=(8, 8, 8))
     report = impinge.check(a, b)
 
-    assert report.relation == "crossing"
+    assert report.relation == "overlapping"
     assert abs(report.overlap.volume - 0.05 * 0.25) < 1e-4
     assert report.deepest.depth[0] >= 0.05 - 1e-9
     assert (len(report.curves.loops), report.curves.closed.tolist()) == (1, [True])
@@ -246,12 +246,12 @@ def test_report_of_bodies_apart_and_open():
 
 
 def test_report_of_equal_bodies_and_of_sides_in_each_other():
-    """Call bodies touching whose pairs all touch, by definition, and still tell how deep they overlap."""
+    """Call bodies overlapping whose sides lie in each other, and touching only where they share no volume."""
     equal = impinge.check(shapes.box(1.0), shapes.box(1.0))
-    assert (equal.relation, equal.overlap.volume) == ("touching", 1.0)
+    assert (equal.relation, equal.overlap.volume) == ("overlapping", 1.0)
     assert 0.5 < equal.deepest.depth[0] <= 1.0
     flush = impinge.check(shapes.box(1.0), shapes.box(1.0, center=(0.75, 0.0, 0.0)))
-    assert flush.relation == "touching"
+    assert flush.relation == "overlapping"
     np.testing.assert_allclose(flush.overlap.volume, 0.25, rtol=1e-6)
     assert 0.2 < flush.deepest.depth[0] <= 0.25
     assert flush.deepest.normal[0, 0] > 0.9  # sides that lie in each other push a little, too
@@ -261,10 +261,10 @@ def test_report_of_equal_bodies_and_of_sides_in_each_other():
 
 
 def test_report_of_a_body_inside_that_touches():
-    """Call it touching, with the volume and a depth: the relation is about surfaces that meet."""
+    """Call it overlapping, with the volume and a depth, although no pair of triangles crosses."""
     report = impinge.check(shapes.box(1.0, cells=(4, 4, 4)), shapes.box(0.25, center=(0.375, 0.0, 0.0)))
 
-    assert report.relation == "touching"
+    assert report.relation == "overlapping"
     assert set(report.pairs.kind.tolist()) == {impinge.Kind.TOUCHING, impinge.Kind.COPLANAR}
     np.testing.assert_allclose(report.overlap.volume, 0.25**3, rtol=1e-6)
     assert 0.2 < report.deepest.depth[0] < 0.5
@@ -277,7 +277,7 @@ def test_report_of_a_body_that_overlaps_itself():
     assert within.relation == "a in b"
     np.testing.assert_allclose(within.overlap.volume, 0.25**3, rtol=0.05)
     crossing = impinge.check(twice, shapes.box((4.0, 0.25, 0.25), (0.25, 0.15, 0.1)))
-    assert crossing.relation == "crossing"
+    assert crossing.relation == "overlapping"
     np.testing.assert_allclose(crossing.overlap.volume, 1.5 * 0.25**2, rtol=0.05)
     assert crossing.deepest.depth[0] > 0.0
 
@@ -331,13 +331,16 @@ def test_why_there_is_no_volume():
     assert "overlap volume" not in dict(impinge.check(ball, sheet, volume=False).in_words())
 
 
-def test_way_out_is_told_for_people():
-    """Round the way out, without signs of zeros, and give none where nothing is below a surface."""
-    deep = SimpleNamespace(depth=np.array([0.5]), normal=np.array([[-0.0, 1.13e-16, -1.0]]))
+def test_depth_says_what_it_is():
+    """Say whose depth it is, with a rounded direction without signs of zeros, and that 0 is on the surface."""
+    deep = SimpleNamespace(depth=np.array([0.5]), normal=np.array([[-0.0, 1.13e-16, -1.0]]), kind=np.array([0]))
     touching = dict(impinge.check(shapes.box(), shapes.box(center=(1.0, 0.0, 0.0))).in_words())
+    equal = dict(impinge.check(shapes.box(), shapes.box()).in_words())
 
-    assert impinge.Report._way_out(deep) == "0.5: translate b by this along (0, 0, -1)"
+    words = impinge.Report._depth_in_words(deep)
+    assert words == "0.5: depth of a vertex below the other surface, along (0, 0, -1)"
     assert touching["deepest"] == "0: vertices lie on the other surface, none below it"
+    assert equal["deepest"].startswith("0.57735: overlap volume over its rate of change along (")
 
 
 def test_relation_of_bodies_that_change_matches_check():
@@ -352,5 +355,5 @@ def test_relation_of_bodies_that_change_matches_check():
     ball.remove_triangles([0])
     opened = relation_of(detector.query(), ball, pea)
 
-    assert found == ["b in a", "crossing", "disjoint", "b in a"]
+    assert found == ["b in a", "overlapping", "disjoint", "b in a"]
     assert opened == impinge.check(ball, pea).relation == "disjoint"

@@ -1,6 +1,7 @@
-"""The relation of two surfaces: disjoint, touching, crossing, or one inside the other.
+"""The relation of two bodies: disjoint, touching, overlapping, crossing, or one inside the other.
 
-1. Pairs.    Triangle pairs decide "crossing" and "touching".
+1. Pairs.    Where triangles meet and closed pieces of both bodies share volume, they are "overlapping"
+             (``shared_volume``). Else they are "crossing" if a pair of triangles crosses, and "touching" if none does.
 2. Nesting.  Without pairs, each connected piece of one surface lies wholly inside or wholly outside the other. If the
              bounding boxes overlap, one vertex per piece is located in the closed pieces of the other surface.
 
@@ -18,9 +19,10 @@ from impinge.checks import Ints
 from impinge.detect.common.containment import Enclosure, Pieces, closed_pieces, pieces_of
 from impinge.detect.common.pair_query import QueryBody
 from impinge.detect.common.results import Kind, TrianglePairs
+from impinge.detect.proximity.shared_volume import share_volume
 from impinge.mesh.tri_mesh import TriMesh
 
-Relation: TypeAlias = Literal["disjoint", "touching", "crossing", "a in b", "b in a", "unknown"]
+Relation: TypeAlias = Literal["disjoint", "touching", "overlapping", "crossing", "a in b", "b in a", "unknown"]
 
 
 class PieceCache:
@@ -76,9 +78,12 @@ def pieces_in(body: TriMesh) -> PieceCache:
 def relation_of(pairs: TrianglePairs, a: TriMesh, b: TriMesh) -> Relation:
     """Relation of ``a`` and ``b``, whose intersecting triangles are ``pairs``.
 
-    Without pairs it is "unknown" if the search was cut short, and "disjoint" if all pairs were ignored.
+    The relation is that of the pairs found. Without pairs it is "unknown" if the search was cut short, and "disjoint"
+    if all pairs were ignored.
     """
     if len(pairs):
+        if share_volume(pairs, a, b, pieces_in(a).enclosure().ids, pieces_in(b).enclosure().ids):
+            return "overlapping"
         return "crossing" if (pairs.kind == Kind.CROSSING).any() else "touching"
     if not pairs.complete:
         return "unknown"
