@@ -47,7 +47,7 @@ def test_recording_is_shown(page):
     shown = page._status.content
     page._record(client)
 
-    assert "recording" in shown
+    assert "recording, 0.0 of 500 MB" in shown
     assert "recording" not in page._status.content
     assert notes == ["Recording", "impinge.html"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from recording_viewer import RecordingViewer
@@ -431,3 +433,17 @@ def test_open_bodies_have_no_inside():
     drawing = drawing_of(impinge.penetrating_vertices([cloth, ball], depth=True))
 
     assert "a is open and has no inside" in drawing.sentence
+
+
+def test_one_detector_per_method_is_kept(session):
+    """Release the detector of a resolution that is no longer selected."""
+    session.choose_method("layered_depth")
+    gc.collect()
+    before = sum(isinstance(each, impinge.LayeredDepth) for each in gc.get_objects())
+    for resolution in range(8, 72, 8):
+        session.settings.resolution = resolution
+        assert session.advance(0.01).count > 0
+    gc.collect()
+    after = sum(isinstance(each, impinge.LayeredDepth) for each in gc.get_objects())
+
+    assert after - before == 1

@@ -1,6 +1,7 @@
 """The live page: a scene in the browser, a collision query per frame, and controls for both.
 
-The page is served to this computer alone unless another host is given. ``LivePage`` connects a ``Session``, which
+The page is served to this computer alone unless another host is given, and ``view.page_guard`` checks what its clients
+send. ``LivePage`` connects a ``Session``, which
 computes, with a ``ViserViewer``, which draws, and with the controls and charts beside it. Slow browsers skip frames and
 never lag. Without a connected browser nothing is computed. One lock serialises frames and user events, which arrive on
 different threads.
@@ -12,10 +13,10 @@ different threads.
 
 from __future__ import annotations
 
+import asyncio
 import html
-import ipaddress
+import logging
 import os
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -30,10 +31,12 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from impinge.detect.common.results import Result
-from impinge.errors import ImpingeError, OptionError
+from impinge.errors import ImpingeError
 from impinge.view.drawing import LAYERS, drawing_of
 from impinge.view.motion_sources import SimulatedMotion
 from impinge.view.output_files import OutputFile
+from impinge.view.page_address import check_address
+from impinge.view.recording import MEGABYTE, RECORDING_BYTES, Recording
 from impinge.view.session import METHODS, SHOWN_SCENES, SHOWN_SIMULATIONS, SIMULATED, RenderedFrame, Session
 from impinge.view.viewer import ViserViewer, draw, import_viser, quiet
 
@@ -51,39 +54,18 @@ CAMERA = (0.84, -1.54, 0.75)
 SHIFT = 0.75
 """Range of the position sliders, relative to the scene size."""
 PAGE_FILE = OutputFile("page", ".html")
+logger = logging.getLogger("impinge.page")
 STATUS = Template(files("impinge.view").joinpath("status.html").read_text("utf-8"))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this computer can reach the address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def check_address(host: str, port: int) -> int:
-    """Return the port, a free one for 0; raise ``OptionError`` where the address cannot be served."""
-    if not 0 <= port <= 65535:
-        raise OptionError(f"port is {port}, expected a number from 0 (any free port) to 65535")
-    try:
-        family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-            return int(probe.getsockname()[1])
-    except OSError as error:
-        raise OptionError(
-            f"the page cannot be served at {host} port {port} ({error.strerror or error}); choose another port with "
-            f"--port, or omit --host to serve this computer alone"
-        ) from error
 
 
 def _serve(host: str, port: int) -> Any:
     viser = import_viser()
+    from impinge.view.page_guard import guarded  # which imports viser
+
     port = check_address(host, port)
-    with quiet():
+    with quiet(), guarded(host) as guard:
         server = viser.ViserServer(host=host, port=port, label="impinge", verbose=False)
+    guard.gui = server.gui
     server.scene.set_up_direction("+z")
     server.initial_camera.position = CAMERA
     server.initial_camera.look_at = (0.0, 0.0, 0.0)
@@ -93,15 +75,22 @@ def _serve(host: str, port: int) -> Any:
 class LivePage:
     """A page that shows and controls a session."""
 
-    def __init__(self, session: Session, *, host: str = LOOPBACK, port: int = PORT) -> None:
+    def __init__(
+        self, session: Session, *, host: str = LOOPBACK, port: int = PORT, recording_bytes: int = RECORDING_BYTES
+    ) -> None:
         self.session = session
         self._server = _serve(host, port)
         self._viewer = ViserViewer(self._server)
         self._host = host
         self._closed = threading.Event()
         self._lock = threading.RLock()
-        self._paused, self._steps, self._dragging = False, 0, False
-        self._recording: Any = None
+        self._paused, self._steps = False, 0
+        self._drags: dict[int, None] = {}
+        """Clients that hold the drag handle; the last one moves it."""
+        self._drag_pose: tuple[Any, Any] = ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))
+        """Position and rotation of the handle as the client that moves it sent them."""
+        self._recording_bytes = recording_bytes
+        self._recording: Recording | None = None
         self._frame: RenderedFrame | None = None
         self._chart_drawn = 0.0
         theme = {"show_logo": False, "show_share_button": False, "brand_color": (31, 111, 178)}
@@ -136,6 +125,9 @@ class LivePage:
         """Stop serving after the current frame."""
         self._closed.set()
         with self._lock:
+            if self._recording is not None:
+                self._recording = None
+                logger.warning("the page was closed during a recording, which is not saved")
             self._viewer.close()
 
     def advance(self, seconds: float) -> None:
@@ -144,8 +136,10 @@ class LivePage:
             self._frame = self.session.advance(seconds, within_s=SIMULATING_S)
             with self._server.atomic():  # browsers apply all changes of a frame together
                 draw(self._viewer, self._frame.drawing, self.session.settings.layers)
-            if not self._dragging:
+            if not self._drags:
                 self._place_handle()
+            if self._recording is not None and self._recording.end_frame(FRAME_S):
+                self._notify("Recording stopped", f"{self._recording.state.capitalize()}.")
             self._show_status()
             now = perf_counter()
             if now - self._chart_drawn > CHART_S or self._paused:
@@ -155,14 +149,17 @@ class LivePage:
                 budget = np.full(len(times), float(self.session.settings.budget_ms))
                 self._time_chart.data = (frames, times, budget)
                 self._count_chart.data = (frames, counts)
-            if self._recording is not None:
-                self._recording.insert_sleep(FRAME_S)
 
     def _show_status(self) -> None:
         """Show the last result, and whether the page is paused or recording."""
         if self._frame is not None:
-            state = ["paused"] * self._paused + ["recording"] * (self._recording is not None)
-            self._status.content = status(self._frame, state)
+            recording = [] if self._recording is None else [self._recording.state]
+            self._status.content = status(self._frame, ["paused"] * self._paused + recording)
+
+    def _notify(self, title: str, body: str) -> None:
+        """Show a notification to all clients."""
+        for client in self._server.get_clients().values():
+            client.add_notification(title, body, loading=False)
 
     def refresh(self) -> None:
         """Repeat the query without advancing the time, if the page is paused."""
@@ -213,8 +210,8 @@ class LivePage:
                 box = gui.add_checkbox(label, layer in session.settings.layers)
                 box.on_update(partial(self._set_layer, layer))
         self._gizmo = self._server.scene.add_transform_controls("/drag", scale=0.4, depth_test=False, opacity=0.8)
-        self._gizmo.on_update(lambda event: self._drag(event.phase))
-        self._server.on_client_disconnect(lambda _: self._release())
+        self._gizmo.on_update(self._drag)
+        self._server.on_client_disconnect(self._leave)
 
     def _slider(self, label: str, low: float, high: float, step: float, setting: str, hint: str) -> Any:
         """A slider of one setting of the session."""
@@ -288,8 +285,7 @@ class LivePage:
             except ImpingeError as error:
                 self._scene.value = self.session.motion.name
                 self._show_status()
-                for client in self._server.get_clients().values():
-                    client.add_notification(f"{name} cannot be shown", f"{error}.", loading=False)
+                self._notify(f"{name} cannot be shown", f"{error}.")
                 return
             self._fit()
             for slider in self._shifts:
@@ -300,7 +296,7 @@ class LivePage:
 
     def _pause(self) -> None:
         with self._lock:
-            self._paused = not self._paused
+            self._paused, self._steps = not self._paused, 0
             self._show_status()
 
     def _step(self) -> None:
@@ -312,12 +308,13 @@ class LivePage:
         with self._lock:  # released while the file is encoded, which takes long
             recording, self._recording = self._recording, None
             if recording is None:
-                self._recording = self._server.get_scene_serializer()
+                self._recording = Recording(self._server, limit=self._recording_bytes)
             self._show_status()
         if recording is None:
-            client.add_notification("Recording", "Press Record again to stop and save one html file.", loading=False)
+            limit = f"It stops at {self._recording_bytes / MEGABYTE:g} MB."
+            client.add_notification("Recording", f"Press Record again to save one html file. {limit}", loading=False)
         else:
-            client.send_file_download("impinge.html", recording.as_html().encode("utf-8"))
+            client.send_file_download("impinge.html", recording.html())
 
     def _shift_by_sliders(self) -> None:
         with self._lock:
@@ -328,28 +325,46 @@ class LivePage:
             self._place_handle()
             self.refresh()
 
-    def _drag(self, phase: str) -> None:
-        """Follow the drag handle; events that arrive after the end of a drag have no effect on a simulation."""
+    async def _drag(self, event: Any) -> None:
+        """Follow the drag handle; a drag belongs to the client that holds the handle.
+
+        viser runs this in the order of messages. If several clients hold the handle, the last to take it moves it until
+        it releases the handle or leaves. Clients that viser has not registered yet, whose leaving it would not report,
+        cannot hold it.
+        """
+        if event.phase == "start" and event.client is not None:
+            self._drags.pop(event.client_id, None)
+            self._drags[event.client_id] = None
+        holder = next(reversed(self._drags), event.client_id)
+        if event.phase == "end":
+            self._drags.pop(event.client_id, None)
+        if holder == event.client_id:
+            self._drag_pose = (self._gizmo.position, self._gizmo.wxyz)
+            asyncio.get_running_loop().run_in_executor(None, self._follow_handle)
+        else:
+            self._gizmo.position, self._gizmo.wxyz = self._drag_pose
+
+    async def _leave(self, client: Any) -> None:
+        """End the drag of a client that disconnected."""
+        if client.client_id in self._drags:
+            del self._drags[client.client_id]
+            self._drag_pose = (self._gizmo.position, self._gizmo.wxyz)
+            asyncio.get_running_loop().run_in_executor(None, self._follow_handle)
+
+    def _follow_handle(self) -> None:
+        """Move the second body to the handle; pull a soft body while the handle is held."""
         with self._lock:
-            if phase != "update":
-                self._dragging = phase == "start"
-            session, place = self.session, self._viewer.to_scene(self._gizmo.position)
+            position, wxyz = self._drag_pose
+            session, place = self.session, self._viewer.to_scene(position)
             if isinstance(session.motion, SimulatedMotion):
-                session.motion.drag_target = place if self._dragging else None
+                session.motion.drag_target = place if self._drags else None
                 return
             shift = (place - session.centre_of_b) / session.size
             session.settings.shift = shift
-            session.settings.turn = Rotation.from_quat(np.roll(self._gizmo.wxyz, -1)).as_matrix()
+            session.settings.turn = Rotation.from_quat(np.roll(wxyz, -1)).as_matrix()
             for slider, value in zip(self._shifts, shift):
                 slider.value = float(np.clip(round(value, 3), -SHIFT, SHIFT))
             self.refresh()
-
-    def _release(self) -> None:
-        """End a drag whose browser disconnected."""
-        with self._lock:
-            self._dragging = False
-            if isinstance(self.session.motion, SimulatedMotion):
-                self.session.motion.drag_target = None
 
     def _cut(self, event: Any) -> None:
         with self._lock:

@@ -179,24 +179,25 @@ class Session:
             return vertices_in_surfaces(self.bodies, depth=True)
         if method != "world" and len(self.bodies) != 2:
             raise OptionError(f"it takes two bodies, found {len(self.bodies)}; choose the method world")
-        key = (method, self.settings.resolution if method == "layered_depth" else 0)
-        if key not in self._queries:
+        resolution = self.settings.resolution if method == "layered_depth" else 0
+        kept_resolution, query = self._queries.get(method, (0, None))
+        if query is None or kept_resolution != resolution:
             if method == "world":
                 world = impinge.World()
                 for number, body in enumerate(self.bodies):
                     world.add(body, name=f"body {number}")
-                query: Any = partial(world.contacts, method="vertices")
+                query = partial(world.contacts, method="vertices")
             elif method == "layered_depth":
-                query = impinge.LayeredDepth(*self.bodies, resolution=self.settings.resolution).query
+                query = impinge.LayeredDepth(*self.bodies, resolution=resolution).query
             else:
                 detector = DETECTORS[method](*self.bodies)
                 if method == "sphere_tree":
                     detector.prepare()
                 query = detector.query
             query()  # compiles and builds, outside of the timed frame
-            self._queries[key] = query
+            self._queries[method] = (resolution, query)
         options = {"budget_ms": self.settings.budget_ms} if method == "sphere_tree" else {}
-        return self._queries[key](**options)
+        return query(**options)
 
     def cut_around(self, point: ArrayLike, radius: float) -> int:
         """Remove the triangles with centres within ``radius`` of a point; return their number."""
@@ -237,7 +238,8 @@ class Session:
                 body.remove_triangles(np.setdiff1d(np.arange(len(snapshot.elements)), snapshot.live))
                 bodies.append(body)
             self.bodies = tuple(bodies)
-            self._queries: dict[tuple[str, int], Any] = {}
+            self._queries: dict[str, tuple[int, Any]] = {}
+            """Query of each method, with its resolution; another resolution replaces it."""
             self._last_hits = ()
             self.times: deque[float] = deque(maxlen=HISTORY)
             self.counts: deque[int] = deque(maxlen=HISTORY)

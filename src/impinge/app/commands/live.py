@@ -53,6 +53,7 @@ def live(
     Example: impinge live two_livers --simulate
     """
     from impinge.view import live as pages
+    from impinge.view.page_address import is_loopback
     from impinge.view.session import Session
 
     if record is not None:
@@ -64,7 +65,7 @@ def live(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, also in a container
     page = pages.LivePage(session, host=host, port=port)
     try:
-        if not pages.is_loopback(host):
+        if not is_loopback(host):
             warning = f"at {host} everyone who can reach this computer can view and control the page"
             err.print(f"warning: {warning}", soft_wrap=True)
         out.print(f"open {page.url} in a browser; press Ctrl-C to stop")
