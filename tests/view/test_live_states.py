@@ -74,6 +74,7 @@ def test_scene_that_cannot_be_shown(page, monkeypatch):
 
 def test_switch_between_frames(page):
     """Show impacts instead of the contacts while the switch is on; at once if the page is paused."""
+    page.session.settings.deformation = 1.0
     page.advance(0.1)
     page._pause()
     shown = []

@@ -104,6 +104,10 @@ class Session:
     def __init__(self, scene: str | MotionSource = SHOWN_SCENES[0], method: str | None = None) -> None:
         self._lock = threading.RLock()
         self._last_hits: tuple[Ints, ...] = ()
+        self._before: tuple[Floats, ...] | None = None
+        """Positions of the last frame that differs from this one."""
+        self._is_placed = False
+        """Whether the bodies are in a frame of the motion, not in the state in which they were made."""
         self._own: dict[str, MotionSource] = {} if isinstance(scene, str) else {scene.name: scene}
         self.settings = Settings()
         self.choose_scene(scene if isinstance(scene, str) else scene.name)
@@ -285,10 +289,7 @@ class Session:
             self._queries: dict[str, tuple[int, Any]] = {}
             """Query of each method, with its resolution; another resolution replaces it."""
             self._last_hits = ()
-            self._before: tuple[Floats, ...] | None = None
-            """Positions of the last frame that differs from this one."""
-            self._is_placed = False
-            """Whether the bodies are in a frame of the motion, not in the state in which they were made."""
+            self._before, self._is_placed = None, False
             self.times: deque[float] = deque(maxlen=HISTORY)
             self.counts: deque[int] = deque(maxlen=HISTORY)
 
