@@ -16,7 +16,7 @@ from dask_cluster import WITHOUT_FILES, cluster
 from impinge import shapes
 from impinge.app import cli
 from impinge.runs import engine, frame_work, map_frames
-from impinge.runs.reports import between_frames
+from impinge.runs.reports import between_frames, frame_time
 from impinge.runs.store import read_table
 
 pytest.importorskip("distributed", reason="dask is not installed; pip install 'impinge[cluster]'")
@@ -226,6 +226,15 @@ def test_tunnelling_is_a_collision():
     for wrong in (0, 4):
         with pytest.raises(impinge.OptionError, match=rf"frame is {wrong}, expected"):
             run.impacts_at(wrong)
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [(0.0, "0"), (120.0, "120"), (12.37, "12.37"), (12.3699998, "12.37"), (100.25, "100.25"), (3.14e-6, "0.0000031")],
+)
+def test_times_are_short_and_never_zero_by_rounding(time, words):
+    """Print times in frames with four decimals, and more just after a frame."""
+    assert frame_time(time) == words
 
 
 # the command --------------------------------------------------------------------------------------------

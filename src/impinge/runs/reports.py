@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -167,8 +168,10 @@ def between_frames(run: FramesRun) -> str | None:
 
 
 def frame_time(time: float) -> str:
-    """A time in frames with up to four decimals."""
-    return f"{time:.4f}".rstrip("0").rstrip(".")
+    """A time in frames with up to four decimals, or as many as two digits after the frame take."""
+    past = time - math.floor(time)
+    decimals = max(4, 1 - math.floor(math.log10(past))) if past > 0.0 else 0
+    return f"{time:.{decimals}f}".rstrip("0").rstrip(".") if decimals else f"{time:.0f}"
 
 
 def bad_rows(table: Any, *names: str) -> list[tuple[str, str]]:
