@@ -36,7 +36,7 @@ LABELS = {
     "colliding": "colliding",
     "contacts": "intersecting triangle pairs",
     "self_contacts": "triangle pairs of the body with itself",
-    "impacts": "impacts between frames",
+    "impacts": "impacts with the other body between frames",
     "self_impacts": "impacts of the body with itself between frames",
     "at_start": "pairs of features that meet at the start of a motion, not counted as impacts",
     "tunnelled": "tunnelled frames",
@@ -240,7 +240,7 @@ def frames_report(run: FramesRun, *, inputs: list[tuple[str, str]], command: str
     between, tunnelled = between_frames(run), tunnelled_frames(run)
     tiles: tuple[str, ...] = ("frames", "colliding", "contacts")
     if between is not None:
-        tiles = (*tiles, "impacts", "tunnelled")
+        tiles = (*tiles, *(name for name in ("impacts", "self_impacts") if run.totals[name]), "tunnelled")
     more = "" if between is None else f" {between}."
     if tunnelled:
         title = f"{title}, {counted(len(tunnelled), 'frame')} tunnelled"
