@@ -17,8 +17,8 @@ from impinge.io.csv_files import csv_bytes
 from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PAIR_COLUMNS, PairsRun
 from impinge.runs.store import write_bytes
-from impinge.view.labels import counted, impact_label, relation_label
-from impinge.view.picture import impact_items, pair_items
+from impinge.view.labels import counted, relation_label
+from impinge.view.picture import impact_items, impact_label, pair_items
 from impinge.view.rendering import DrawItem, render
 from impinge.view.report import Page, Tone
 

@@ -19,8 +19,8 @@ from impinge.checks import Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind, contacts_from_pairs, contacts_from_vertices, contacts_from_volume
 from impinge.detect.common.results import Result
 from impinge.errors import ImpingeError, OptionError
-from impinge.view.labels import counted, impact_label, pairs_label
-from impinge.view.picture import BodySurface, impact_features, span_columns, surface_of
+from impinge.view.labels import counted, pairs_label
+from impinge.view.picture import BodySurface, impact_features, impact_label, span_columns, surface_of
 
 LAYERS = {
     "highlights": "colliding triangles",

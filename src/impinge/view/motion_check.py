@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 import impinge
-from impinge.detect.common.relation import Relation
 from impinge.detect.common.results import plain
 from impinge.detect.continuous.impact_results import ImpactKind
 from impinge.errors import MeshError
-from impinge.view.labels import counted, impact_label
-from impinge.view.picture import impact_items
+from impinge.view.labels import counted
+from impinge.view.picture import impact_items, impact_label
 from impinge.view.rendering import render, write_picture
 from impinge.view.report import Page
 
@@ -29,8 +28,8 @@ from impinge.view.report import Page
 class MotionCheck:
     """Relations at both ends of a motion, and the impacts on the way."""
 
-    at_start: Relation
-    at_end: Relation
+    at_start: str
+    at_end: str
     impacts: impinge.Impacts
     """Impacts on the way, without pairs of features that meet at the start."""
     touching: int

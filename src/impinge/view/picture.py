@@ -15,7 +15,7 @@ import impinge
 from impinge.checks import Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind
 from impinge.detect.continuous.impact_results import ImpactKind
-from impinge.view.labels import counted, impact_label, pairs_label
+from impinge.view.labels import counted, pairs_label
 from impinge.view.rendering import DrawItem, Pixels, render, write_picture
 
 BODY_COLOURS = ("#7fb2d9", "#e8b878")
@@ -160,6 +160,16 @@ def impact_items(result: impinge.Impacts, names: Sequence[str] = ()) -> Iterator
         few = "" if len(drawn) == len(rows) else f", {len(drawn)} of {len(rows):,} drawn"
         arrows = _arrows(rows.point[drawn], rows.normal[drawn], ARROW * size)
         yield DrawItem(f"point and normal{few}", arrows, CURVE_ON_HITS_COLOUR, 1.0, False, CURVE_WIDTH)
+
+
+def impact_label(result: impinge.Impacts, row: int, a: str = "a", b: str = "b") -> str:
+    """Name the features of an impact: vertex 5 of a and face 12 of b."""
+    kind, first, second = (int(column[row]) for column in (result.kind, result.feature_a, result.feature_b))
+    edges = ["-".join(map(str, pair)) for pair in result.vertices[row].reshape(2, 2).tolist()]
+    if kind == ImpactKind.EDGE_EDGE:
+        return f"edge {edges[0]} of {a} and edge {edges[1]} of {b}"
+    nouns = ("vertex", "face") if kind == ImpactKind.VERTEX_FACE else ("face", "vertex")
+    return f"{nouns[0]} {first} of {a} and {nouns[1]} {second} of {b}"
 
 
 class ImpactFeatures(NamedTuple):
