@@ -228,6 +228,21 @@ def test_tunnelling_is_a_collision():
             run.impacts_at(wrong)
 
 
+def test_tets_and_stl_between_frames(tmp_path):
+    """Take tet meshes by their surface, and stl frames by the welded vertices of the body."""
+    box, sheet = shapes.tet_box(1, 1, 1, size=0.2), shapes.cloth_grid(4, 4)
+    heights = 0.5, -0.5
+    tets = map_frames(box, [box.vertices + np.array([0.013, 0.007, z]) for z in heights], sheet, continuous=True)
+    for frame, z in enumerate(heights):
+        x = ball().vertices + np.array([0.013, 0.007, z])
+        impinge.save(impinge.TriMesh(x, ball().faces), tmp_path / f"f{frame}.stl")
+    welded = map_frames(tmp_path / "f0.stl", tmp_path, sheet, continuous=True)
+
+    for run in (tets, welded):
+        assert run.frames().column("tunnelled").to_pylist() == [None, True]
+        assert float(run.frames().column("first_impact")[1]) == pytest.approx(0.4 if run is tets else 0.3, abs=0.05)
+
+
 @pytest.mark.parametrize(
     ("time", "words"),
     [(0.0, "0"), (120.0, "120"), (12.37, "12.37"), (12.3699998, "12.37"), (100.25, "100.25"), (3.14e-6, "0.0000031")],

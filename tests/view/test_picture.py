@@ -529,7 +529,7 @@ def test_impacts_at_one_time_are_counted(drawn, monkeypatch):
     at_once = int((result.time_lo <= result.time_hi[0]).sum())
 
     assert drawn[0][0][-1].label == f"point and normal, 7 of {at_once} drawn"
-    assert len(drawn[0][0][-1].corners) == 7 * 5
+    assert len(drawn[0][0][-1].corners) == 7 * (5 + 8), "a line, a head and a marker each"
 
 
 def test_spheres_have_their_size():

@@ -338,6 +338,18 @@ def test_drawing_of_impacts_that_touch_at_the_start():
     assert "there may be more later" in some.sentence
 
 
+def test_impacts_are_shown_as_a_page(tmp_path):
+    """Write the bodies at the time of the first impact as one html file."""
+    a, b = shapes.box(1.0), shapes.box(1.0, center=(0.013, 0.007, 3.0))
+    found = impinge.impacts(a, b, end_b=b.vertices - np.array([0.0, 0.0, 4.0]))
+    drawing = drawing_of(found)
+    path = found.show(tmp_path / "impact.html")
+
+    assert path.stat().st_size > 100_000
+    assert drawing.surfaces[1].vertices[:, 2].min() == pytest.approx(0.5)
+    assert drawing.count == len(found)
+
+
 def test_unknown_names_are_refused(session):
     """Reject unknown scenes, simulations and methods, and keep the current ones."""
     with pytest.raises(impinge.OptionError, match="no scene 'nonsense'"):

@@ -148,7 +148,7 @@ def impact_items(result: impinge.Impacts, names: Sequence[str] = ()) -> Iterator
         others = np.setdiff1d(surface.live, features.faces)
         if len(others):
             label = f"{names[k]}: {counted(len(surface.live), 'triangle')}"
-            yield DrawItem(label, surface.corners(others), BODY_COLOURS[k], 0.45, len(others) < EDGES_BELOW)
+            yield DrawItem(label, surface.corners(others), BODY_COLOURS[k], 0.35, len(others) < EDGES_BELOW)
         x, nouns = surface.vertices, (("face", "faces"), ("edge", "edges"), ("vertex", "vertices"))
         found = ", ".join(counted(len(ids), *noun) for ids, noun in zip(features, nouns) if len(ids))
         if found:
@@ -158,7 +158,9 @@ def impact_items(result: impinge.Impacts, names: Sequence[str] = ()) -> Iterator
     if len(rows):
         drawn = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ARROWS)).astype(np.int64)
         few = "" if len(drawn) == len(rows) else f", {len(drawn)} of {len(rows):,} drawn"
-        arrows = _arrows(rows.point[drawn], rows.normal[drawn], ARROW * size)
+        points = rows.point[drawn]
+        dots = markers(points, 0.6 * MARKER_SIZE * size)
+        arrows = np.concatenate([_arrows(points, rows.normal[drawn], ARROW * size), dots])
         yield DrawItem(f"point and normal{few}", arrows, CURVE_ON_HITS_COLOUR, 1.0, False, CURVE_WIDTH)
 
 
