@@ -72,6 +72,23 @@ def test_scene_that_cannot_be_shown(page, monkeypatch):
     assert 'data-count="' in page._status.content
 
 
+def test_switch_between_frames(page):
+    """Show impacts instead of the contacts while the switch is on; at once if the page is paused."""
+    page.session.settings.deformation = 1.0
+    page.advance(0.1)
+    page._pause()
+    shown = []
+    for wanted in (True, False):
+        page._between.value = wanted
+        page._edit(page._switch_between)
+        shown.append(page._status.content)
+
+    assert "on the way" in shown[0]
+    assert 'data-method="between frames"' in shown[0]
+    assert "on the way" not in shown[1]
+    assert 'data-method="box_tree"' in shown[1]
+
+
 def _has_ipv6() -> bool:
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):

@@ -468,6 +468,70 @@ def test_overlap_of_one_body_and_of_none(drawn):
     assert [item.label.split(":")[0] for item in drawn[3][0]] == ["overlap"]
 
 
+def falling(**options):
+    """A ball that falls through a sheet, at neither end in contact: a vertex meets a face first."""
+    ball, sheet = shapes.icosphere(2, radius=0.2, center=(0.05, 0.03, 0.5)), shapes.cloth_grid(20, 20)
+    return impinge.impacts(ball, sheet, end_a=ball.vertices - (0.021, 0.13, 1.0), **options)
+
+
+def test_picture_of_an_impact(back_end):
+    """Show the features of the first impact in their colour."""
+    pixels = falling().plot()
+
+    assert_is_picture(pixels)
+    assert 30 < colliding_pixels(pixels) < 3000
+
+
+def test_items_of_an_impact(drawn):
+    """Draw the bodies at the time of the first impact, its features, and one arrow along the normal."""
+    result = falling()
+    result.plot()
+    (ball, vertex, sheet, face, arrow), title = drawn[0]
+    low = ball.corners[..., 2].min()
+
+    assert title == f"the first of {len(result):,} impacts, at 0.3 of the motion: vertex 10 of a and face 418 of b"
+    labels = ["a: 320 triangles", "a: 1 vertex at the impact", "b: 800 triangles", "b: 1 face at the impact"]
+    assert [item.label for item in (ball, vertex, sheet, face)] == labels
+    assert arrow.label == "point and normal"
+    assert low == pytest.approx(sheet.corners[..., 2].max(), abs=1e-6)
+    assert len(face.corners) == 1
+    np.testing.assert_allclose(vertex.corners.mean(axis=(0, 1)), arrow.corners[0, 0], atol=1e-6)
+    shaft = arrow.corners[0, 1] - arrow.corners[0, 0]
+    np.testing.assert_allclose(shaft / np.linalg.norm(shaft), result.normal[0], atol=1e-12)
+
+
+def test_items_of_edges_of_one_body_and_of_nothing(drawn):
+    """Draw edges that meet as lines, both sides of a self-impact on one body, and bodies at the end without impacts."""
+    x = np.array([[-1, 0, 0], [1, 0, 0], [0, 0, -1.0], [0.1, -1, 1], [0.1, 1, 1], [0.1, 0, 2]])
+    two_triangles = impinge.TriMesh(x, [[0, 1, 2], [3, 4, 5]])
+    end = x - np.repeat([[0.0], [1.5]], 3, axis=0) * [0.0, 0.0, 1.0]
+    impinge.impacts(two_triangles, end_a=end).rows([0]).plot()
+    falling(active_b=[0]).plot()
+    kept = pickle.loads(pickle.dumps(falling()))
+    kept.plot()
+    (body, edges, _), title = drawn[0]
+    (ball, one_face), empty_title = drawn[1]
+
+    assert title == "1 impact, at 0.666667 of the motion: edge 0-1 of the body and edge 3-4 of the body"
+    assert [body.label, edges.label] == ["body: 2 triangles", "body: 2 edges at the impact"]
+    assert (edges.corners[:, 1] == edges.corners[:, 2]).all()
+    assert (empty_title, one_face.label) == ("No impacts", "b: 1 triangle")
+    assert ball.corners[..., 2].max() < one_face.corners[..., 2].min(), "the ball is below the sheet at the end"
+    assert [item.label for item in drawn[2][0]] == ["point and normal"]
+
+
+def test_impacts_at_one_time_are_counted(drawn, monkeypatch):
+    """Draw a limited number of arrows, and say how many there are."""
+    a, b = shapes.box(1.0), shapes.box(1.0, center=(0.0, 0.0, 3.0))
+    result = impinge.impacts(a, b, end_b=b.vertices - (0.0, 0.0, 3.0))
+    monkeypatch.setattr(picture, "MOST_ARROWS", 7)
+    result.plot()
+    at_once = int((result.time_lo <= result.time_hi[0]).sum())
+
+    assert drawn[0][0][-1].label == f"point and normal, 7 of {at_once} drawn"
+    assert len(drawn[0][0][-1].corners) == 7 * (5 + 8), "a line, a head and a marker each"
+
+
 def test_spheres_have_their_size():
     """Place the triangles of a sphere at its radius around its centre."""
     corners = picture.sphere_triangles(np.array([[1.0, 2.0, 3.0, 0.5]]), 2)

@@ -246,6 +246,110 @@ def test_scene_file_is_shown_with_its_motions(tmp_path):
     assert session.motion.name == "mine"
 
 
+# between frames -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def thrown(tmp_path) -> Session:
+    """A box that flies through a thin plate, at 10 m/s, with the impacts between frames switched on."""
+    path = tmp_path / "thrown.toml"
+    plate = '[[body]]\nshape = { kind = "box", size = [2, 2, 0.01] }\n'
+    box = '[[body]]\nshape = { kind = "box", size = 0.1 }\nposition = [0.013, 0.007, 1.0]\n'
+    path.write_text(f"{plate}{box}motion = {{ velocity = [0, 0, -10] }}\n")
+    session = Session(ScriptedMotion(impinge.read_scene(path).scene()))
+    session.settings.between_frames = True
+    return session
+
+
+def test_impacts_between_frames(thrown):
+    """Find the impacts of a body that is on the other side in the next frame, and draw features, points and normals."""
+    first, before, through, after = [thrown.advance(seconds) for seconds in (0.0, 0.05, 0.1, 0.05)]
+    viewer = drawn(through)
+    start, end = (frame.drawing.surfaces[1].vertices for frame in (before, through))
+    plate, box = thrown.bodies
+    expected = impinge.impacts(plate, (start, box.faces), end_b=end)
+
+    assert [frame.count for frame in (first, before, through, after)] == [0, 0, len(expected), 0]
+    assert first.drawing.sentence == "No body has moved yet: there is no motion to search."
+    assert before.drawing.sentence == "No impacts on the way. Every pair of features was decided exactly."
+    time = float(expected.time_lo[0])
+    assert through.drawing.sentence.startswith(f"{len(expected)} impacts on the way, the first at {time:.4g} of the ")
+    assert time == pytest.approx(0.5 - 0.05 - 0.005)
+    assert (through.method, through.drawing.unit) == ("between frames", "impacts")
+    assert through.detection_ms > 0.0
+    assert viewer.shown["points"] == viewer.shown["normals"] == min(len(expected), MOST_ARROWS)
+    assert min(viewer.highlighted.values()) > 0
+    np.testing.assert_allclose(end, thrown.motion.scene.rest_positions[1] - [0.0, 0.0, 1.5], atol=1e-12)
+
+
+def test_impacts_stay_while_time_does(thrown):
+    """Show the same impacts when the query repeats without a motion, and none after a restart."""
+    for seconds in (0.0, 0.05, 0.1):
+        moved = thrown.advance(seconds)
+    again = thrown.advance(0.0)
+    thrown.settings.between_frames = False
+    contacts = thrown.advance(0.0)
+    thrown.settings.between_frames = True
+    switched = thrown.advance(0.0)
+    thrown.restart()
+    restarted = thrown.advance(0.0)
+
+    assert again.count == switched.count == moved.count > 0
+    assert (contacts.count, contacts.method) == (0, "box_tree")
+    assert restarted.count == 0
+    assert "there is no motion" in restarted.drawing.sentence
+
+
+def test_impacts_follow_cuts(thrown):
+    """Find no impact with the triangles that were removed."""
+    thrown.advance(0.0)
+    thrown.advance(0.05)
+    assert thrown.cut_around(np.zeros(3), 5.0) > 0
+
+    assert thrown.advance(0.1).count == 0
+
+
+def test_impacts_of_many_bodies_are_refused_in_a_sentence(tmp_path):
+    """Say that the switch takes one or two bodies, and search one body with itself."""
+    body = '[[body]]\nshape = { kind = "box" }\nmotion = { velocity = [-1, 0, 0] }\n'
+    sentences = []
+    for count in (1, 3):
+        path = tmp_path / f"{count}.toml"
+        path.write_text(body * count)
+        session = Session(ScriptedMotion(impinge.read_scene(path).scene()))
+        session.settings.between_frames = True
+        sentences.append([session.advance(0.1).drawing.sentence for _ in range(2)][1])
+
+    assert sentences[0] == "No impacts on the way. Every pair of features was decided exactly."
+    refused = "between frames is not applicable: it takes one or two bodies, found 3; switch it off."
+    assert sentences[1] == refused
+
+
+def test_drawing_of_impacts_that_touch_at_the_start():
+    """Count pairs that meet at the start apart, and leave their points out."""
+    a, b = shapes.box(1.0), shapes.box(1.0, center=(0.0, 0.0, 1.0))
+    drawing = drawing_of(impinge.impacts(a, b, end_b=b.vertices - [[0.0, 0.0, -1.0]]))
+    some = drawing_of(impinge.impacts(a, b, end_b=b.vertices, max_tests=1))
+
+    assert (drawing.count, len(drawing.points), len(drawing.arrows)) == (0, 0, 0)
+    assert drawing.sentence.startswith("No impacts on the way.")
+    assert drawing.notes[0].endswith("pairs meet at the start already: not counted")
+    assert not some.complete
+    assert "there may be more later" in some.sentence
+
+
+def test_impacts_are_shown_as_a_page(tmp_path):
+    """Write the bodies at the time of the first impact as one html file."""
+    a, b = shapes.box(1.0), shapes.box(1.0, center=(0.013, 0.007, 3.0))
+    found = impinge.impacts(a, b, end_b=b.vertices - np.array([0.0, 0.0, 4.0]))
+    drawing = drawing_of(found)
+    path = found.show(tmp_path / "impact.html")
+
+    assert path.stat().st_size > 100_000
+    assert drawing.surfaces[1].vertices[:, 2].min() == pytest.approx(0.5)
+    assert drawing.count == len(found)
+
+
 def test_unknown_names_are_refused(session):
     """Reject unknown scenes, simulations and methods, and keep the current ones."""
     with pytest.raises(impinge.OptionError, match="no scene 'nonsense'"):

@@ -2,7 +2,8 @@
 
 1. Cut    the frames into shards of neighbours (``engine.cut``).
 2. Query. A worker keeps the bodies with their trees; each frame updates the positions and refits the trees.
-3. Store  each shard in two tables: ``contacts``, a row per triangle pair, and ``frames``, a row per frame.
+3. Store  each shard in two tables: ``contacts``, a row per triangle pair, and ``frames``, a row per frame. A continuous
+          run has a third one, ``impacts``: pairs of features that meet on the way from the frame before.
 
 A frame that cannot be read, or whose topology differs from the body's, gets a row with an error message.
 """
@@ -20,8 +21,9 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import ArrayLike
 
 import impinge
-from impinge.checks import as_flag, check_callable
+from impinge.checks import as_flag, as_whole, check_callable
 from impinge.detect.common.results import PathLike, TrianglePairs
+from impinge.detect.continuous.impact_results import Impacts
 from impinge.errors import OptionError
 from impinge.mesh.body import BodyLike
 from impinge.runs import frame_work
@@ -60,14 +62,15 @@ class Run:
     """Frames or pairs done by an earlier run."""
 
     def __bool__(self) -> bool:
-        return self.totals["colliding"] > 0
+        return self.totals["colliding"] > 0 or self.totals.get("tunnelled", 0) > 0
 
 
 @dataclass(frozen=True, eq=False)
 class FramesRun(Run):
     """Result of ``map_frames``: totals frames, colliding, contacts, self_contacts and bad, and tables on disk.
 
-    ``len(run)`` is the number of frames. ``bool(run)`` is True if any frame collides.
+    A continuous run also has the totals impacts, self_impacts, at_start and tunnelled. ``len(run)`` is the number of
+    frames. ``bool(run)`` is True if any frame collides, or if bodies meet between two frames.
     """
 
     _job: _Job = field(repr=False)
@@ -88,14 +91,27 @@ class FramesRun(Run):
         """A ``pyarrow.Table`` with a row per triangle pair, sorted by frame and triangles."""
         return read_table(self.folder, "contacts")
 
+    def impacts(self) -> Any:
+        """A ``pyarrow.Table`` with a row per impact, sorted by frame and time; None unless the run is continuous."""
+        return read_table(self.folder, "impacts")
+
     def at(self, frame: int) -> list[TrianglePairs]:
         """Pairs of one frame, computed again: with the other body, and with itself."""
-        job = self._job
-        tracker = frame_work.FrameTracker(job)
-        sources = ((job.frames, job.a), (job.frames_b, job.b))
-        x: Any = [each and positions_in(by_value(each.items[frame], body), body) for each, body in sources]
-        tracker.move(*x)
+        tracker = frame_work.FrameTracker(self._job)
+        tracker.move(*self._positions(frame))
         return [found for found in tracker.query()[1:] if found is not None]
+
+    def impacts_at(self, frame: int) -> list[Impacts]:
+        """Impacts on the way to a frame from the one before, computed again: with the other body, and with itself."""
+        as_whole(frame, "frame", least=1, most=len(self) - 1)
+        tracker = frame_work.FrameTracker(replace(self._job, continuous=True))
+        tracker.move(*self._positions(frame - 1))
+        return [found.rows(~found.at_start) for _, found in tracker.motion_to(*self._positions(frame)).searches]
+
+    def _positions(self, frame: int) -> Any:
+        """Positions of both bodies in a frame."""
+        sources = ((self._job.frames, self._job.a), (self._job.frames_b, self._job.b))
+        return [each and positions_in(by_value(each.items[frame], body), body) for each, body in sources]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +129,7 @@ def map_frames(
     *,
     against_frames: FramesLike | None = None,
     with_self: bool | None = None,
+    continuous: bool = False,
     weld: bool | Literal["auto"] = "auto",
     scheduler: str | None = None,
     workers: int | None = None,
@@ -133,6 +150,9 @@ def map_frames(
         an array (frames, vertices, 3).
     with_self
         True adds self contacts of ``a``.
+    continuous
+        True adds what happens between frames: the impacts while all vertices move along straight lines from one frame
+        to the next. A frame is tunnelled if there are any, and no contact in this frame and the one before.
     weld
         Merge equal vertices of files, as in ``impinge.load``.
     scheduler
@@ -179,9 +199,11 @@ def map_frames(
     own = against is None or bool(with_self)
     digests = [template_a.digest(), frames_a.digest(), str(own)]
     digests += [each.digest() if each is not None else "none" for each in (template_b, frames_b)]
+    continuous = as_flag(continuous, "continuous")
+    digests += ["continuous"] if continuous else []
     digest = hashlib.sha256(" ".join(digests).encode()).hexdigest()[:32]
-    job = _Job(digest, template_a, template_b, own, weld, frames_a, frames_b)
-    sources = frame_work.FrameBodies(digest, template_a, template_b, own, weld)
+    job = _Job(digest, template_a, template_b, own, weld, frames_a, frames_b, continuous=continuous)
+    sources = frame_work.FrameBodies(digest, template_a, template_b, own, weld, continuous=continuous)
     files = [file_ref(each) if isinstance(each, str | os.PathLike) else None for each in (a, against)]
     by_file = replace(sources, a=files[0] or template_a, b=files[1] or template_b)
     shards, max_shards = cut(len(frames_a))
@@ -194,7 +216,7 @@ def map_frames(
     description = {
         "kind": "frames", "job": digest, "impinge": impinge.__version__, "a": template_a.name,
         "against": None if template_b is None else template_b.name, "with_self": own, "frames": len(frames_a),
-        "frames_per_part": shards[0].stop,
+        "frames_per_part": shards[0].stop, **({"continuous": True} if continuous else {}),
     }  # fmt: skip
 
     def run(folder: Path) -> FramesRun:
@@ -202,12 +224,14 @@ def map_frames(
             contextlib.closing(Store(folder, description)) as store,
             engine_for(scheduler=scheduler, workers=workers, processes=processes, is_small=is_small) as engine,
         ):
-            totals = frame_work.tally_frames(store.rows("frames"))
+            totals = frame_work.tally_frames(store.rows("frames"), continuous=continuous)
             resumed = totals["frames"]
             missing = (
                 frame_work.FrameShard(
                     number, rows.start, frames_a.names[rows], frames_a.items[rows],
                     None if frames_b is None else frames_b.items[rows],
+                    before_a=frames_a.items[rows.start - 1] if continuous and rows.start else None,
+                    before_b=frames_b.items[rows.start - 1] if continuous and rows.start and frames_b else None,
                 )
                 for number, rows in store.missing("frames", shards)
             )  # fmt: skip
@@ -231,4 +255,10 @@ def map_frames(
 def _inlined(shard: frame_work.FrameShard, job: _Job) -> frame_work.FrameShard:
     """A shard with positions instead of files."""
     items_b = None if shard.items_b is None else [by_value(each, job.b) for each in shard.items_b]
-    return replace(shard, items_a=[by_value(each, job.a) for each in shard.items_a], items_b=items_b)
+    return replace(
+        shard,
+        items_a=[by_value(each, job.a) for each in shard.items_a],
+        items_b=items_b,
+        before_a=None if shard.before_a is None else by_value(shard.before_a, job.a),
+        before_b=None if shard.before_b is None else by_value(shard.before_b, job.b),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from impinge.runs.frames import FramesRun, Progress, Run
 from impinge.runs.pairs import PAIR_COLUMNS, PairsRun
 from impinge.runs.store import write_bytes
 from impinge.view.labels import counted, relation_label
-from impinge.view.picture import pair_items
+from impinge.view.picture import impact_items, impact_label, pair_items
 from impinge.view.rendering import DrawItem, render
 from impinge.view.report import Page, Tone
 
@@ -35,6 +36,10 @@ LABELS = {
     "colliding": "colliding",
     "contacts": "intersecting triangle pairs",
     "self_contacts": "triangle pairs of the body with itself",
+    "impacts": "impacts with the other body between frames",
+    "self_impacts": "impacts of the body with itself between frames",
+    "at_start": "pairs of features that meet at the start of a motion, not counted as impacts",
+    "tunnelled": "tunnelled frames",
     "bad": "unreadable",
     "bad_pairs": "unresolved pairs",
 }
@@ -82,13 +87,23 @@ def run_folder(target: Path | None) -> Path | None:
 
 
 def write_frames(run: FramesRun, target: Path) -> None:
-    """Write a csv (a row per frame) or npz file (contacts too) and delete the shards; other endings do nothing."""
-    frames, contacts = run.frames(), run.contacts()
+    """Write a csv (a row per frame) or npz file (contacts and impacts too) and delete the shards.
+
+    Other endings do nothing.
+    """
+    frames, contacts, impacts = run.frames(), run.contacts(), run.impacts()
 
     def arrays() -> dict[str, Any]:
         columns = {f"contact_{name}": _column(contacts, name) for name in ("frame", "is_self", "kind")}
         columns["contact_pair"] = np.stack([_column(contacts, f"triangle_{side}") for side in "ab"], axis=1)
         columns |= {name: frames.column(name).fill_null(-1).to_numpy() for name in ("contacts", "self_contacts")}
+        if impacts is not None:
+            columns |= {f"impact_{name}": _column(impacts, name) for name in ("frame", "is_self", "kind")}
+            for name, of in {"feature": "ab", "vertex": "0123", "time": ("lo", "hi")}.items():
+                columns[f"impact_{name}"] = np.stack([_column(impacts, f"{name}_{each}") for each in of], axis=1)
+            columns |= {name: frames.column(name).fill_null(-1).to_numpy() for name in ("impacts", "self_impacts")}
+            columns["first_impact"] = frames.column("first_impact").fill_null(np.nan).to_numpy()
+            columns["tunnelled"] = frames.column("tunnelled").fill_null(False).to_numpy(zero_copy_only=False)
         return columns | {name: _texts(frames, name) for name in ("name", "relation", "error")}
 
     _write(run, target, frames, arrays)
@@ -133,6 +148,32 @@ def worst_frames(run: FramesRun) -> list[tuple[int, str, int]]:
     return [(int(i), str(names[int(i)]), int(counts[i])) for i in order if counts[i] > 0]
 
 
+def tunnelled_frames(run: FramesRun) -> list[dict[str, Any]]:
+    """Number, name, impacts and time of the first impact of each tunnelled frame, in order."""
+    columns = ("frame", "name", "impacts", "self_impacts", "first_impact")
+    return [{name: row[name] for name in columns} for row in run.frames().to_pylist() if row.get("tunnelled")]
+
+
+def between_frames(run: FramesRun) -> str | None:
+    """What happens between the frames of a continuous run, as a phrase; None for other runs."""
+    if "tunnelled" not in run.totals:
+        return None
+    found = f"{counted(run.totals['impacts'] + run.totals['self_impacts'], 'impact')} between frames"
+    tunnelled = tunnelled_frames(run)
+    if not tunnelled:
+        return f"{found}, no frame tunnelled"
+    frame, time = tunnelled[0]["frame"], frame_time(tunnelled[0]["first_impact"])
+    count = counted(len(tunnelled), "frame")
+    return f"{found}, {count} tunnelled (the first between frames {frame - 1} and {frame}, at {time})"
+
+
+def frame_time(time: float) -> str:
+    """A time in frames with up to four decimals, or as many as two digits after the frame take."""
+    past = time - math.floor(time)
+    decimals = max(4, 1 - math.floor(math.log10(past))) if past > 0.0 else 0
+    return f"{time:.{decimals}f}".rstrip("0").rstrip(".") if decimals else f"{time:.0f}"
+
+
 def bad_rows(table: Any, *names: str) -> list[tuple[str, str]]:
     """Names and errors of the rows that have one."""
     rows = zip(*(table.column(name).to_pylist() for name in names), table.column("error").to_pylist())
@@ -145,21 +186,24 @@ def nested_count(table: Any) -> int:
 
 
 def _begin(
-    run: Run, title: str, what: str, tiles: tuple[str, ...], inputs: list[tuple[str, str]], nested: int
+    run: Run, title: str, what: str, tiles: tuple[str, ...], inputs: list[tuple[str, str]], nested: int, more: str = ""
 ) -> Page:  # fmt: skip
-    """Page with verdict, tiles, options and totals; ``what`` collides, ``nested`` of them without pairs."""
+    """Page with verdict, tiles, options and totals; ``what`` collides, ``nested`` of them without pairs.
+
+    ``more`` is added to the verdict.
+    """
     page = Page(title)
     colliding, bad = run.totals["colliding"], run.totals["bad"] + run.totals.get("bad_pairs", 0)
     how = ", with one body inside the other and no triangles that intersect" if nested else ""
     how = f", {nested:,} of them{how[1:]}" if 0 < nested < colliding else how
     verb = "collides" if colliding == 1 else "collide"
     found = f"{counted(colliding, what)} {verb}{how}." if colliding else f"No {what} collides."
-    tone: Tone = "unsure" if bad else "hit" if colliding else "clear"
+    tone: Tone = "unsure" if bad else "hit" if run else "clear"
     sure = "This is certain: every pair of triangles was decided exactly."
     if bad:
         missing = counted(bad, f"{what} could not be read and is", f"{what}s could not be read and are")
         sure = f"{missing} excluded from the result."
-    page.verdict(f"{found} {sure}", tone)
+    page.verdict(f"{found}{more} {sure}", tone)
     page.tiles((f"{run.totals[name]:,}", LABELS[name]) for name in tiles)
     page.section("Input")
     page.facts(inputs)
@@ -193,10 +237,19 @@ def frames_report(run: FramesRun, *, inputs: list[tuple[str, str]], command: str
     frames = run.frames()
     counts = _counts(frames)
     title = f"{run.totals['colliding']:,} of {counted(len(run), 'frame')} collide"
-    page = _begin(run, title, "frame", ("frames", "colliding", "contacts"), inputs, nested_count(frames))
+    between, tunnelled = between_frames(run), tunnelled_frames(run)
+    tiles: tuple[str, ...] = ("frames", "colliding", "contacts")
+    if between is not None:
+        tiles = (*tiles, *(name for name in ("impacts", "self_impacts") if run.totals[name]), "tunnelled")
+    more = "" if between is None else f" {between}."
+    if tunnelled:
+        title = f"{title}, {counted(len(tunnelled), 'frame')} tunnelled"
+    page = _begin(run, title, "frame", tiles, inputs, nested_count(frames), more)
     page.section("Contacts over time")
     bad = np.flatnonzero(np.isnan(counts)).tolist()
     page.chart(counts, across="frame", up="intersecting triangle pairs", marked=bad, mark="unreadable frames")
+    if between is not None:
+        _add_between(page, run, between, tunnelled)
     worst = worst_frames(run)
     if worst:
         page.section("Worst frames")
@@ -207,6 +260,33 @@ def frames_report(run: FramesRun, *, inputs: list[tuple[str, str]], command: str
                 caption = f"frame {number} ({name}): {counted(len(found), 'triangle pair')} with {other}"
                 add_picture(page, pair_items(found, run.names), caption, sides=place == 0)
     return _end(page, bad_rows(frames, "name"), "Unreadable frames", command)
+
+
+def _add_between(page: Page, run: FramesRun, between: str, tunnelled: list[dict[str, Any]]) -> None:
+    """Add impacts over time, the tunnelled frames, and a picture of the first impact."""
+    rows = run.frames().to_pylist()
+    page.section("Between frames")
+    page.text(f"{between[0].upper()}{between[1:]}. Vertices move along straight lines from each frame to the next.")
+    counts = [np.nan if row["tunnelled"] is None else _sum(row) for row in rows]
+    page.chart(np.array(counts), across="frame", up="impacts on the way to the frame",
+               marked=[row["frame"] for row in tunnelled], mark="tunnelled frames")  # fmt: skip
+    if tunnelled:
+        listed = [(row["frame"], row["name"], _sum(row), frame_time(row["first_impact"])) for row in tunnelled]
+        page.table(listed[:LISTED], ("tunnelled frame", "name", "impacts", "first impact"))
+        if len(listed) > LISTED:
+            page.text(f"and {len(listed) - LISTED} more; the table of frames lists all")
+    first = next((row for row in [*tunnelled, *rows] if row["first_impact"] is not None), None)
+    if first is not None:
+        found = min(filter(len, run.impacts_at(first["frame"])), key=lambda each: float(each.time_lo[0]))
+        names = run.names if len(found.bodies) == 2 else run.names[:1]
+        meet = impact_label(found, 0, names[0], names[-1])
+        caption = f"the bodies at {frame_time(first['first_impact'])}: {meet} meet"
+        page.picture(render(impact_items(found, names), caption), caption)
+
+
+def _sum(row: dict[str, Any]) -> int:
+    """Impacts on the way to a frame."""
+    return int((row["impacts"] or 0) + (row["self_impacts"] or 0))
 
 
 # many parts -------------------------------------------------------------------------------------------

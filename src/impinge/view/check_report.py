@@ -12,6 +12,7 @@ from impinge.detect.common.results import Kind, TrianglePairs
 from impinge.queries import Report
 from impinge.view.drawing import drawing_of
 from impinge.view.labels import pairs_label, relation_label
+from impinge.view.motion_check import MotionCheck
 from impinge.view.output_files import OutputFile
 from impinge.view.picture import pair_items
 from impinge.view.rendering import render, write_picture
@@ -32,12 +33,18 @@ def check_picture(report: Report, names: Sequence[str], path: Path) -> None:
     write_picture(render(pair_items(report.pairs, names, report.curves), title), path)
 
 
-def check_report(report: Report, *, names: Sequence[str], options: Sequence[tuple[str, Cell]], command: str) -> Page:
-    """One page about two bodies, with the ``options`` and the ``command`` that produced it."""
+def check_report(
+    report: Report, *, names: Sequence[str], options: Sequence[tuple[str, Cell]], command: str,
+    motion: MotionCheck | None = None,
+) -> Page:  # fmt: skip
+    """One page about two bodies, and their motion, with the ``options`` and the ``command`` that produced it."""
     pairs = report.pairs
     page = Page(relation_label(report.relation, *names))
     tone: Tone = "unsure" if not pairs.complete else "clear" if report.relation == "disjoint" else "hit"
-    page.verdict(drawing_of(pairs, ()).sentence, tone)
+    sentence = drawing_of(pairs, ()).sentence
+    if motion is not None:
+        tone, sentence = "hit" if motion else tone, f"{sentence} On the way: {motion.sentence()}."
+    page.verdict(sentence, tone)
     tiles = [(f"{len(pairs):,}", "pairs of triangles")]
     if report.overlap is not None:
         tiles.append((f"{report.overlap.volume:.4g}", "overlap volume"))
@@ -50,6 +57,8 @@ def check_report(report: Report, *, names: Sequence[str], options: Sequence[tupl
     page.facts(options)
     page.section("Result")
     page.facts([(name.strip(), value) for name, value in report.in_words()])
+    if motion is not None:
+        motion.add_to(page, names)
     page.section("Pictures")
     page.views(pair_items(pairs, names, report.curves), "Bodies, colliding triangles and intersection curves.")
     if len(pairs):

@@ -20,7 +20,7 @@ from impinge.contact.contacts import ContactKind, contacts_from_pairs, contacts_
 from impinge.detect.common.results import Result
 from impinge.errors import ImpingeError, OptionError
 from impinge.view.labels import counted, pairs_label
-from impinge.view.picture import BodySurface, span_columns, surface_of
+from impinge.view.picture import BodySurface, impact_features, impact_label, span_columns, surface_of
 
 LAYERS = {
     "highlights": "colliding triangles",
@@ -28,6 +28,7 @@ LAYERS = {
     "spans": "spans of the overlap",
     "curves": "intersection curves",
     "normals": "contact normals",
+    "points": "points of impact",
 }
 """Layers over the bodies, with their labels on the page."""
 MOST_ARROWS = 90
@@ -36,6 +37,9 @@ MOST_COLUMNS = 1500
 """Drawing limits; beyond, items are sampled evenly and ``notes`` says so. Results are never sampled."""
 ARROW = 0.09
 """Least length of an arrow relative to the scene; deeper contacts have arrows of their depth."""
+
+POINT = 0.008
+"""Radius of a point of impact, relative to the scene."""
 
 _NO_LINES: Floats = np.zeros((0, 2, 3))
 
@@ -62,6 +66,8 @@ class Drawing:
     """Shape (n, 2, 3)."""
     arrows: Floats = field(default_factory=lambda: _NO_LINES)
     """From contact points along normals, shape (n, 2, 3)."""
+    points: Floats = field(default_factory=lambda: np.zeros((0, 4)))
+    """Points of impact with the radius of their marker, shape (n, 4)."""
     notes: tuple[str, ...] = ()
     """What the drawing omits, though the result has it."""
 
@@ -211,11 +217,49 @@ def _draw_curves(result: impinge.Curves, layers: Collection[str] = LAYERS) -> Dr
     return Drawing(surfaces, sentence, len(result.loops), "curves", result.complete, curves=result.segments)
 
 
+@drawing_of.register
+def _draw_impacts(result: impinge.Impacts, layers: Collection[str] = LAYERS) -> Drawing:
+    new = result.rows(~result.at_start)
+    names = ("a", "b") if len(result.bodies) == 2 else ("the body", "the body")
+    if not result.complete:
+        certainty = f" All impacts before {result.certain_until:.4g} are among them; there may be more later."
+    else:
+        certainty = " Every pair of features was decided exactly." if result.margin == 0.0 else ""
+    sentence = f"No impacts on the way.{certainty}"
+    if len(new):
+        first = f"the first at {new.time_lo[0]:.4g} of the way ({impact_label(new, 0, *names)})"
+        sentence = f"{counted(len(new), 'impact')} on the way, {first}.{certainty}"
+    time = float(new.time_lo[0]) if len(new) else 1.0
+    surfaces = tuple(surface_of(body.at(time)) for body in result.bodies)
+    hits = []
+    for surface, features in zip(surfaces, impact_features(new)):
+        around = _triangles_at(surface, features.vertices), _triangles_with(surface, features.edges)
+        hits.append(sorted_unique(np.concatenate([features.faces, *around])))
+    touching = int(result.at_start.sum())
+    notes = (f"{counted(touching, 'pair meets', 'pairs meet')} at the start already: not counted",) if touching else ()
+    drawing = Drawing(surfaces, sentence, len(new), "impacts", result.complete, tuple(hits), notes=notes)
+    rows, note = _sampled(np.arange(len(new), dtype=np.int32), MOST_ARROWS, "impacts")
+    size = float(np.ptp(drawing.bounds, axis=0).max())
+    points = np.column_stack([new.point[rows], np.full(len(rows), POINT * size)])
+    drawing = replace(drawing, points=points if "points" in layers else points[:0], notes=(*notes, *note))
+    if "normals" in layers:
+        ends = new.point[rows] + ARROW * size * new.normal[rows]
+        drawing = replace(drawing, arrows=np.stack([new.point[rows], ends], axis=1))
+    return drawing
+
+
 def _triangles_at(surface: BodySurface, vertices: Ints) -> Ints:
     """Ids of the live triangles with at least one of the vertices."""
     marked = np.zeros(len(surface.vertices), dtype=np.bool_)
     marked[vertices] = True
     return np.asarray(surface.live[marked[surface.faces[surface.live]].any(axis=1)])
+
+
+def _triangles_with(surface: BodySurface, edges: Ints) -> Ints:
+    """Ids of the live triangles with at least one of the edges (two vertices, the lower first)."""
+    sides = np.sort(surface.faces[surface.live][:, [0, 1, 1, 2, 2, 0]].reshape(-1, 3, 2), axis=2).astype(np.int64)
+    keys, wanted = (pair[..., 0] << 32 | pair[..., 1] for pair in (sides, edges.astype(np.int64)))
+    return np.asarray(surface.live[np.isin(keys, wanted).any(axis=1)])
 
 
 def _with_arrows(drawing: Drawing, contacts: impinge.Contacts | impinge.SphereContacts) -> Drawing:

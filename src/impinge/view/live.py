@@ -188,6 +188,9 @@ class LivePage:
         with gui.add_folder("Detection"):
             self._slider("Time budget (ms)", 0.1, 20.0, 0.1, "budget_ms", "Used by sphere_tree; others are unlimited.")
             self._slider("Resolution", 8, 256, 8, "resolution", "Rays along each side; used by layered_depth.")
+            hint = "Show the impacts on the way from the last frame to this one, instead of the method's result."
+            self._between = gui.add_checkbox("Between frames", session.settings.between_frames, hint=hint)
+        self._between.on_update(lambda _: self._edit(self._switch_between))
         self._motion = gui.add_folder("Motion", visible=not session.is_simulated)
         with self._motion:
             hint = "0: rest shape, 1: deformation of the scene."
@@ -247,6 +250,9 @@ class LivePage:
             layers = self.session.settings.layers
             self.session.settings.layers = layers | {layer} if event.target.value else layers - {layer}
             self.refresh()
+
+    def _switch_between(self) -> None:
+        self.session.settings.between_frames = self._between.value
 
     def _enable_cutting(self, enabled: bool) -> None:
         with self._lock:

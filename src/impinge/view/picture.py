@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 import impinge
 from impinge.checks import Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind
+from impinge.detect.continuous.impact_results import ImpactKind
 from impinge.view.labels import counted, pairs_label
 from impinge.view.rendering import DrawItem, Pixels, render, write_picture
 
@@ -30,6 +31,11 @@ EDGES_BELOW = 30_000
 """Larger bodies are drawn without triangle edges, which would merge into a grey film."""
 MOST_COLUMNS = 40_000
 """Most spans of an overlap that are drawn one by one; beyond, rays are skipped and the label says so."""
+
+ARROW = 0.14
+"""Length of a normal, relative to the scene; its head is a quarter of it."""
+MOST_ARROWS = 60
+"""Most impacts at one time whose normals are drawn; the label says so."""
 
 PicturePath: TypeAlias = str | os.PathLike[str] | None
 
@@ -113,6 +119,94 @@ def plot_world(result: impinge.Contacts, path: PicturePath = None) -> Pixels | P
     pairs = counted(len(result.body_pairs), "pair of bodies", "pairs of bodies")
     title = f"{counted(len(result), 'contact')} of {pairs}" if len(result) else "No contacts"
     return _plot(contact_items(result), title, path)
+
+
+def plot_impacts(result: impinge.Impacts, path: PicturePath = None) -> Pixels | Path:
+    """Draw the bodies at the time of the first impact, and this impact; write ``path``, or return the pixels."""
+    title = "No impacts"
+    if len(result):
+        a, b = ("a", "b") if len(result.bodies) == 2 else ("the body", "the body")
+        which = "1 impact" if len(result) == 1 else f"the first of {len(result):,} impacts"
+        title = f"{which}, at {result.time_lo[0]:.6g} of the motion: {impact_label(result, 0, a, b)}"
+    short = "" if result.complete else f", incomplete: {result.reason}"
+    return _plot(impact_items(result), title + short, path)
+
+
+def impact_items(result: impinge.Impacts, names: Sequence[str] = ()) -> Iterator[DrawItem]:
+    """The bodies at the time of the first impact (without impacts at the end), and what meets at this time.
+
+    Of all impacts at this time: faces, edges and vertices in colour, points and normals.
+    """
+    time, rows = 1.0, result
+    if len(result):
+        time, rows = float(result.time_lo[0]), result.rows(result.time_lo <= result.time_hi[0])
+    surfaces = [surface_of(body.at(time)) for body in result.bodies]
+    shown = np.concatenate([rows.point, *(surface.corners().reshape(-1, 3) for surface in surfaces)])
+    size = float(np.ptp(shown, axis=0).max()) if len(shown) else 0.0
+    names = names or (("a", "b") if len(surfaces) == 2 else ("body",))
+    for k, (surface, features) in enumerate(zip(surfaces, impact_features(rows))):
+        others = np.setdiff1d(surface.live, features.faces)
+        if len(others):
+            label = f"{names[k]}: {counted(len(surface.live), 'triangle')}"
+            yield DrawItem(label, surface.corners(others), BODY_COLOURS[k], 0.35, len(others) < EDGES_BELOW)
+        x, nouns = surface.vertices, (("face", "faces"), ("edge", "edges"), ("vertex", "vertices"))
+        found = ", ".join(counted(len(ids), *noun) for ids, noun in zip(features, nouns) if len(ids))
+        if found:
+            edges, vertices = x[features.edges][:, [0, 1, 1]], markers(x[features.vertices], MARKER_SIZE * size)
+            corners = np.concatenate([surface.corners(features.faces), edges, vertices])
+            yield DrawItem(f"{names[k]}: {found} at the impact", corners, HIT_COLOURS[k], 1.0, False, CURVE_WIDTH)
+    if len(rows):
+        drawn = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ARROWS)).astype(np.int64)
+        few = "" if len(drawn) == len(rows) else f", {len(drawn)} of {len(rows):,} drawn"
+        points = rows.point[drawn]
+        dots = markers(points, 0.6 * MARKER_SIZE * size)
+        arrows = np.concatenate([_arrows(points, rows.normal[drawn], ARROW * size), dots])
+        yield DrawItem(f"point and normal{few}", arrows, CURVE_ON_HITS_COLOUR, 1.0, False, CURVE_WIDTH)
+
+
+def impact_label(result: impinge.Impacts, row: int, a: str = "a", b: str = "b") -> str:
+    """Name the features of an impact: vertex 5 of a and face 12 of b."""
+    kind, first, second = (int(column[row]) for column in (result.kind, result.feature_a, result.feature_b))
+    edges = ["-".join(map(str, pair)) for pair in result.vertices[row].reshape(2, 2).tolist()]
+    if kind == ImpactKind.EDGE_EDGE:
+        return f"edge {edges[0]} of {a} and edge {edges[1]} of {b}"
+    nouns = ("vertex", "face") if kind == ImpactKind.VERTEX_FACE else ("face", "vertex")
+    return f"{nouns[0]} {first} of {a} and {nouns[1]} {second} of {b}"
+
+
+class ImpactFeatures(NamedTuple):
+    """Features of one body in impacts, each once."""
+
+    faces: Ints
+    edges: Ints
+    """Two vertices each, shape (n, 2)."""
+    vertices: Ints
+
+
+def impact_features(result: impinge.Impacts) -> list[ImpactFeatures]:
+    """Features of each body in impacts; of one body with itself, of both sides."""
+    is_ee = result.kind == ImpactKind.EDGE_EDGE
+    is_vf, is_fv = result.kind == ImpactKind.VERTEX_FACE, result.kind == ImpactKind.FACE_VERTEX
+    sides = [
+        [result.feature_a[is_fv], result.vertices[is_ee, :2], result.feature_a[is_vf]],
+        [result.feature_b[is_vf], result.vertices[is_ee, 2:], result.feature_b[is_fv]],
+    ]
+    if len(result.bodies) == 1:
+        sides = [[np.concatenate(both) for both in zip(*sides)]]
+    return [ImpactFeatures(sorted_unique(f), np.unique(e, axis=0), sorted_unique(v)) for f, e, v in sides]
+
+
+def _arrows(points: Floats, directions: Floats, length: float) -> Floats:
+    """A line from each point and a pyramid at its end, as triangles."""
+    ends, head = points + length * directions, 0.25 * length
+    helper = np.where(np.abs(directions[:, :1]) < 0.9, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
+    side = np.cross(directions, helper)
+    side /= np.linalg.norm(side, axis=1, keepdims=True)
+    across = np.cross(directions, side)
+    ring = np.stack([side, across, -side, -across], axis=1) * (0.35 * head) + (ends - head * directions)[:, None]
+    tips = np.broadcast_to(ends[:, None], ring.shape)
+    cones = np.stack([ring, np.roll(ring, -1, axis=1), tips], axis=2).reshape(-1, 3, 3)
+    return np.concatenate([np.stack([points, ends, ends], axis=1), cones])
 
 
 def sphere_items(result: impinge.SphereContacts) -> Iterator[DrawItem]:

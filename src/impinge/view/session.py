@@ -6,6 +6,7 @@ draws. All methods are thread-safe.
 Positions   come from ``view.motion_sources``. Under a scripted motion the second body is also rotated about its centre
             and shifted; shifts are relative to the scene size, which makes one slider range fit all scenes. In a
             simulation a soft body is dragged instead.
+Between     frames, if switched on, the impacts of the linear motion from the last frame to this one replace the query.
 Cutting     removes triangles (ids stay) until ``restore``; the detectors are kept, since they follow edits. In a
             simulation it affects the query and not the contact forces, which act on the coarse body.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -56,6 +57,8 @@ DETECTORS: dict[str, Callable[[impinge.TriMesh, impinge.TriMesh], Any]] = {
 """Detectors of two bodies by method, the slowest to compile first."""
 METHODS = (*sorted(DETECTORS), "vertices_inside", "world")
 """Queries of the page by name."""
+BETWEEN_FRAMES = "between frames"
+"""Name of the search for impacts, beside those of ``METHODS``."""
 HISTORY = 200
 """Frames shown in the charts."""
 
@@ -74,6 +77,8 @@ class Settings:
     turn: Floats = field(default_factory=lambda: np.eye(3))
     """Rotation matrix of the second body about its centre."""
     layers: frozenset[str] = frozenset(LAYERS)
+    between_frames: bool = False
+    """Show the impacts between the last frame and this one instead of the query."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +104,10 @@ class Session:
     def __init__(self, scene: str | MotionSource = SHOWN_SCENES[0], method: str | None = None) -> None:
         self._lock = threading.RLock()
         self._last_hits: tuple[Ints, ...] = ()
+        self._before: tuple[Floats, ...] | None = None
+        """Positions of the last frame that differs from this one."""
+        self._is_placed = False
+        """Whether the bodies are in a frame of the motion, not in the state in which they were made."""
         self._own: dict[str, MotionSource] = {} if isinstance(scene, str) else {scene.name: scene}
         self.settings = Settings()
         self.choose_scene(scene if isinstance(scene, str) else scene.name)
@@ -128,6 +137,7 @@ class Session:
         """Restart the motion at time 0; cuts and settings stay."""
         with self._lock:
             self.motion.restart()
+            self._before, self._is_placed = None, False
 
     def choose_method(self, name: str) -> None:
         """Use another query from the next frame on."""
@@ -153,14 +163,14 @@ class Session:
                 if isinstance(self.motion, ScriptedMotion):
                     self.motion.deformation = wanted.deformation
                 self.motion.advance(seconds, within_s=within_s)
-                for k, (body, x) in enumerate(zip(self.bodies, self.motion.positions())):
-                    if k == 1 and not self.is_simulated:
-                        local = (x - self.centre_of_b) @ wanted.turn.T
-                        x = local + self.centre_of_b + self.size * wanted.shift  # noqa: PLW2901
-                    body.update(x)
-                result = self._query(method)
-                elapsed_ms = result.elapsed_ms
-                drawing = drawing_of(result, self.settings.layers)
+                self._move(self.motion.positions())
+                if wanted.between_frames:
+                    method = BETWEEN_FRAMES
+                    drawing, elapsed_ms = self._draw_between()
+                else:
+                    result = self._query(method)
+                    elapsed_ms = result.elapsed_ms
+                    drawing = drawing_of(result, self.settings.layers)
             except ImpingeError as error:
                 sentence = f"{method} is not applicable: {error}."
                 drawing = Drawing(tuple(map(surface_of, self.bodies)), sentence, complete=False)
@@ -173,6 +183,44 @@ class Session:
             self.times.append(elapsed_ms)
             self.counts.append(drawing.count)
             return RenderedFrame(self.frame, self.motion.time, drawing, elapsed_ms, self.settings.budget_ms, method)
+
+    def _move(self, positions: Sequence[Floats]) -> None:
+        """Move the bodies to a frame, and keep where they were, unless they stay."""
+        wanted, before = self.settings, tuple(body.vertices for body in self.bodies)
+        for k, (body, x) in enumerate(zip(self.bodies, positions)):
+            if k == 1 and not self.is_simulated:
+                local = (x - self.centre_of_b) @ wanted.turn.T
+                x = local + self.centre_of_b + self.size * wanted.shift  # noqa: PLW2901
+            body.update(x)
+        has_moved = any(not np.array_equal(x, body.vertices) for x, body in zip(before, self.bodies))
+        if self._is_placed and has_moved:
+            self._before = before
+        self._is_placed = True
+
+    def _draw_between(self) -> tuple[Drawing, float]:
+        """Bodies in this frame with the impacts on the way from the last one, and milliseconds of the search."""
+        if len(self.bodies) > 2:
+            raise OptionError(f"it takes one or two bodies, found {len(self.bodies)}; switch it off")
+        surfaces = tuple(map(surface_of, self.bodies))
+        if self._before is None:
+            return Drawing(surfaces, "No body has moved yet: there is no motion to search.", unit="impacts"), 0.0
+        query = self._queries.get(BETWEEN_FRAMES, (0, None))[1]
+        is_new = query is None
+        if is_new:
+            query = impinge.ContinuousTree(*self.bodies).query
+            self._queries[BETWEEN_FRAMES] = (0, query)
+        now = [body.vertices for body in self.bodies]
+        ends = dict(zip(("end_a", "end_b"), now))
+        for body, x in zip(self.bodies, self._before):
+            body.update(x)
+        try:
+            if is_new:
+                query(**ends)  # compiles and builds, outside of the timed frame
+            result = query(**ends)
+        finally:
+            for body, x in zip(self.bodies, now):
+                body.update(x)
+        return replace(drawing_of(result, self.settings.layers), surfaces=surfaces), result.elapsed_ms
 
     def _query(self, method: str) -> Any:
         if method == "vertices_inside" and len(self.bodies) == 2:
@@ -241,6 +289,7 @@ class Session:
             self._queries: dict[str, tuple[int, Any]] = {}
             """Query of each method, with its resolution; another resolution replaces it."""
             self._last_hits = ()
+            self._before, self._is_placed = None, False
             self.times: deque[float] = deque(maxlen=HISTORY)
             self.counts: deque[int] = deque(maxlen=HISTORY)
 

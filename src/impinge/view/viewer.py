@@ -35,6 +35,7 @@ ELEMENTS: dict[str, tuple[ElementKind, Colour, float]] = {
     "spans": ("mesh", (38, 178, 120), 1.0),
     "curves": ("lines", (255, 240, 120), 1.0),
     "normals": ("arrows", (236, 242, 255), 1.0),
+    "points": ("balls", (255, 240, 120), 0.95),
 }
 """Kind, colour and opacity of all elements of a drawing; highlighted triangles belong to their mesh."""
 HIGHLIGHT_COLOUR: Colour = (255, 45, 105)
@@ -60,6 +61,7 @@ def draw(viewer: ViserViewer, drawing: Drawing, layers: frozenset[str]) -> None:
     viewer.update("spans", columns.reshape(-1, 3), np.arange(3 * len(columns), dtype=np.int32).reshape(-1, 3))
     viewer.update("curves", drawing.curves if "curves" in layers else drawing.curves[:0])
     viewer.update("normals", drawing.arrows if "normals" in layers else drawing.arrows[:0])
+    viewer.update("points", drawing.points if "points" in layers else drawing.points[:0])
 
 
 def import_viser() -> Any:

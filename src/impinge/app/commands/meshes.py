@@ -23,6 +23,7 @@ def _pair_methods() -> list[str]:
 
 METHOD_HELP = "Detection method: auto, box_tree, breadth_first, gjk_cut, spatial_hash or brute_force."
 Method = Annotated[str, typer.Option(help=METHOD_HELP, autocompletion=_pair_methods)]
+FROM_HELP = "The same bodies at the start of a motion: did they meet on the way?"
 
 
 def check(
@@ -33,6 +34,7 @@ def check(
     picture: Annotated[Path | None, typer.Option(help="Write a picture of the result, e.g. out.png.")] = None,
     html: Html = None,
     target: Annotated[Path | None, typer.Option("--out", help="Write the pairs to a .csv or .npz file.")] = None,
+    start: Annotated[tuple[Path, Path] | None, typer.Option("--from", metavar="A0 B0", help=FROM_HELP)] = None,
     drop: Drop = False,
     weld: Weld = None,
     as_json: AsJson = False,
@@ -40,8 +42,10 @@ def check(
     """Check whether two bodies collide, and where.
 
     Example: impinge check liver.obj tool.stl --picture found.png --html report.html --out pairs.csv
+
+    Example: impinge check cloth_1.ply body_1.ply --from cloth_0.ply body_0.ply
     """
-    from impinge.view import check_report, rendering
+    from impinge.view import check_report, motion_check, rendering
     from impinge.view import report as reports
 
     check_paths = rendering.PICTURE_FILE.check, reports.check_path, check_report.PAIRS_FILE.check
@@ -51,20 +55,30 @@ def check(
     bodies = [load_body(path, drop=drop, weld=weld) for path in (a, b)]
     report = impinge.check(*bodies, method=cast("PairMethod", method), volume=volume)
     names = (a.name, b.name) if a.name != b.name else (f"{a.name} (a)", f"{b.name} (b)")
-    if picture is not None:
+    motion = None
+    if start is not None:
+        starts = [load_body(path, drop=drop, weld=weld) for path in start]
+        motion = motion_check.check_motion(report, bodies, starts, list(zip((a, b), start)))
+    if picture is not None and motion is not None and len(motion.impacts):
+        motion.write_picture(names, picture)
+    elif picture is not None:
         check_report.check_picture(report, names, picture)
     if target is not None:
         check_report.write_pairs(report.pairs, target)
     if html is not None:
         options = [("a", str(a)), ("b", str(b)), ("method", method), ("overlap volume", "yes" if volume else "no")]
-        page = check_report.check_report(report, names=names, options=options, command=console.command_line())
+        options += [] if start is None else [("a at the start", str(start[0])), ("b at the start", str(start[1]))]
+        command = console.command_line()
+        page = check_report.check_report(report, names=names, options=options, command=command, motion=motion)
         page.write(html)
     if as_json:
-        print_json({"a": str(a), "b": str(b), **report.to_dict()})
+        on_the_way = {} if motion is None else {"from": list(map(str, start or ())), "motion": motion.to_dict()}
+        print_json({"a": str(a), "b": str(b), **report.to_dict(), **on_the_way})
     else:
         files = [("picture", picture), ("report", html), ("pairs", target)]
-        print_rows(report.in_words(), title=f"{a.name} and {b.name}", files=files)
-    raise typer.Exit(console.COLLIDING if report else console.CLEAR)
+        rows = [*report.in_words(), *([] if motion is None else motion.in_words())]
+        print_rows(rows, title=f"{a.name} and {b.name}", files=files)
+    raise typer.Exit(console.COLLIDING if report or motion else console.CLEAR)
 
 
 def validate(file: MeshPath, drop: Drop = False, weld: Weld = None, as_json: AsJson = False) -> None:

@@ -48,6 +48,7 @@ def sequence(
     against: Annotated[Path | None, typer.Option(help="The other body; by default A is tested with itself.")] = None,
     against_frames: Annotated[str | None, typer.Option(help="Frames of the other body, if it moves.")] = None,
     with_self: Annotated[bool, typer.Option("--self", help="Also test A with itself.")] = False,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Also find impacts between frames.")] = False,
     target: Target = None,
     html: Html = None,
     scheduler: Scheduler = None,
@@ -58,7 +59,8 @@ def sequence(
 ) -> None:
     """Find the contacts in every frame of a sequence.
 
-    With --out, the same command resumes an interrupted run.
+    With --continuous, bodies that pass through each other from one frame to the next are found, too. With --out, the
+    same command resumes an interrupted run.
 
     Example: impinge sequence cloth.ply 'frames/*.ply' --against character.ply --out run --html report.html
     """
@@ -66,12 +68,13 @@ def sequence(
 
     with _progress(html, "frames") as progress:
         run = map_frames(
-            a, frames, against, against_frames=against_frames, with_self=with_self or None,
+            a, frames, against, against_frames=against_frames, with_self=with_self or None, continuous=continuous,
             weld="auto" if weld is None else weld, scheduler=scheduler, workers=workers, processes=not threads,
             out=reports.run_folder(target), progress=progress,
         )  # fmt: skip
     bad, worst = reports.bad_rows(run.frames(), "name"), reports.worst_frames(run)
     nested = reports.nested_count(run.frames())
+    between, tunnelled = reports.between_frames(run), reports.tunnelled_frames(run)
     if html is not None:
         inputs = [("body", str(a)), ("frames", frames), ("against", str(against or "itself"))]
         reports.frames_report(run, inputs=inputs, command=command_line()).write(html)
@@ -82,8 +85,10 @@ def sequence(
     rows += [(name.replace("_", " "), run.totals[name]) for name in ("colliding", "contacts", "self_contacts")]
     rows += [("one inside the other", counted(nested, "frame"))] if nested else []
     rows += [("worst frame", f"{number} ({name}): {counted(count, 'contact')}") for number, name, count in worst[:1]]
+    rows += [("between frames", between)] if continuous else []
+    more = {"between_frames": between, "tunnelled_frames": tunnelled} if continuous else {}
     total = f"of {len(run)} frames"
-    _finish(run, rows, worst, bad, [("results", target), ("report", html)], as_json=as_json, total=total)
+    _finish(run, rows, worst, bad, [("results", target), ("report", html)], as_json=as_json, total=total, more=more)
 
 
 @_resumable
@@ -189,10 +194,13 @@ def _progress(html: Path | None, unit: str) -> Iterator[Any]:
         yield progress
 
 
-def _finish(run: Any, rows: Rows, found: list[Any], bad: Rows, files: Files, *, as_json: bool, total: str) -> None:
-    """Print the result of a run, a warning about unusable input on stderr, and exit."""
+def _finish(
+    run: Any, rows: Rows, found: list[Any], bad: Rows, files: Files, *, as_json: bool, total: str,
+    more: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Print the result of a run, a warning about unusable input on stderr, and exit; ``more`` is added to JSON."""
     if as_json:
-        console.print_json({**run.totals, "found": found, "not_used": bad})
+        console.print_json({**run.totals, "found": found, **(more or {}), "not_used": bad})
     else:
         console.print_rows(rows, files=files)
     if bad:

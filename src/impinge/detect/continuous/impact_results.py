@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Bools, Floats, Ints
-from impinge.detect.common.results import Result, Which, select
+from impinge.detect.common.query_body import QueryBody
+from impinge.detect.common.results import PathLike, Picture, Result, Which, select
 from impinge.detect.continuous.sweep_kernels import EDGE_EDGE, FACE_VERTEX, VERTEX_FACE
 
 
@@ -19,6 +21,24 @@ class ImpactKind(IntEnum):
     VERTEX_FACE = VERTEX_FACE
     FACE_VERTEX = FACE_VERTEX
     EDGE_EDGE = EDGE_EDGE
+
+
+class MovingSurface(NamedTuple):
+    """One body at both ends of its motion, without copies of the arrays."""
+
+    start: Floats
+    """Positions at the start, shape (n, 3)."""
+    end: Floats
+    """Positions at the end; if the array that a query received changes later, so does this."""
+    faces: Ints
+    """All triangles by id, shape (m, 3)."""
+    is_used: Bools
+    """Which triangles are live and active, shape (m,)."""
+
+    def at(self, time: float) -> QueryBody:
+        """The body on the way, at a time from 0 to 1."""
+        x = (1.0 - time) * self.start + time * self.end
+        return QueryBody(x, self.faces, np.flatnonzero(self.is_used).astype(np.int32))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -57,6 +77,8 @@ class Impacts(Result):
     """The distance from which on features count as meeting."""
     certain_until: float = 1.0
     """All impacts before this time are among the rows; 1 if the result is complete."""
+    bodies: tuple[MovingSurface, ...] = field(default=(), repr=False)
+    """One or two bodies at both ends of the motion, for pictures; not part of ``to_dict``."""
 
     _rows = "kind"
 
@@ -76,6 +98,10 @@ class Impacts(Result):
             "normal",
         )  # fmt: skip
         return select(self, columns, which)
+
+    def plot(self, path: PathLike | None = None) -> Picture:
+        """Draw the bodies at the time of the first impact, with its features, point and normal; to a file if named."""
+        return self._plot("plot_impacts", path)
 
     def _found(self) -> str:
         return f"{len(self):,}, the first at {self.time_lo[0]:.6g}" if len(self) else "none"

@@ -8,7 +8,7 @@ import numpy as np
 
 from impinge.backend.stages import Stages
 from impinge.detect.continuous.impact_points_kernels import locate_impacts
-from impinge.detect.continuous.impact_results import Impacts
+from impinge.detect.continuous.impact_results import Impacts, MovingSurface
 from impinge.detect.continuous.sweep import Found, Motion, Progress
 
 
@@ -39,9 +39,16 @@ def impact_rows(
         edges_b=b.features.edges,
         margin=margin,
         certain_until=progress.certain_until,
+        bodies=tuple(map(_surface, (a,) if b.posed is a.posed else (a, b))),
         complete=progress.reason is None,
         reason=progress.reason,
         method="continuous_tree",
         stats={"block_pairs": progress.block_pairs, "candidates": progress.tests, **stages.times()},
         elapsed_ms=1e3 * (perf_counter() - began),
     )
+
+
+def _surface(motion: Motion) -> MovingSurface:
+    state, active = motion.posed.state, motion.posed.active
+    is_used = state.live() if active is None else state.live() & active
+    return MovingSurface(motion.start, motion.end, state.faces, is_used)
