@@ -53,6 +53,7 @@ CASES = {
                     )
                     soft.fix([0])
                     soft.step(1e-3, forces=np.zeros_like(soft.coarse.vertices))
+                    soft.step(1e-3, integrator="implicit")
                     soft.energy(), soft.momentum()
     """,
     "moving bodies": """

@@ -27,32 +27,40 @@ THREADED = 1 << 62
 @compiled
 def _spring_group(t, q, s, lo, hi, with_blocks):
     """Energy of springs: k/2 (l - L)², and their dissipation c (l - l0)² / (2 h); records as for tets."""
+    group_model, spring_end, position, x0 = t.group_model, t.spring_end, s.x, s.x0
+    spring_stiffness, spring_damping, spring_length, force = (
+        t.spring_stiffness,
+        t.spring_damping,
+        t.spring_length,
+        s.force,
+    )
+    block = s.block
     energy = 0.0
-    forces, blocks = 12 * GROUP * len(t.group_model), 54 * GROUP * len(t.group_model)
+    forces, blocks = 12 * GROUP * len(group_model), 54 * GROUP * len(group_model)
     h = q.numbers[0]
     for e in range(lo, hi):
-        i, j = 3 * t.spring_end[2 * e], 3 * t.spring_end[2 * e + 1]
-        dx, dy, dz = s.x[j] - s.x[i], s.x[j + 1] - s.x[i + 1], s.x[j + 2] - s.x[i + 2]
-        ex, ey, ez = s.x0[j] - s.x0[i], s.x0[j + 1] - s.x0[i + 1], s.x0[j + 2] - s.x0[i + 2]
+        i, j = 3 * spring_end[2 * e], 3 * spring_end[2 * e + 1]
+        dx, dy, dz = position[j] - position[i], position[j + 1] - position[i + 1], position[j + 2] - position[i + 2]
+        ex, ey, ez = x0[j] - x0[i], x0[j + 1] - x0[i + 1], x0[j + 2] - x0[i + 2]
         now, before = math.sqrt(dx * dx + dy * dy + dz * dz), math.sqrt(ex * ex + ey * ey + ez * ez)
-        k, c = t.spring_stiffness[e], t.spring_damping[e] / h
-        longer, stretch = now - t.spring_length[e], now - before
+        k, c = spring_stiffness[e], spring_damping[e] / h
+        longer, stretch = now - spring_length[e], now - before
         energy += 0.5 * k * longer * longer + 0.5 * c * stretch * stretch
         inverse = 1.0 / now if now > 0.0 else 0.0
         nx, ny, nz = dx * inverse, dy * inverse, dz * inverse
         pull = k * longer + c * stretch
         at = forces + 6 * e
-        s.force[at], s.force[at + 1], s.force[at + 2] = pull * nx, pull * ny, pull * nz
-        s.force[at + 3], s.force[at + 4], s.force[at + 5] = -pull * nx, -pull * ny, -pull * nz
+        force[at], force[at + 1], force[at + 2] = pull * nx, pull * ny, pull * nz
+        force[at + 3], force[at + 4], force[at + 5] = -pull * nx, -pull * ny, -pull * nz
         if with_blocks:
             across = max(pull, 0.0) * inverse
             along = k + c - across
             at = blocks + 9 * e
-            s.block[at], s.block[at + 4] = -(along * nx * nx + across), -(along * ny * ny + across)
-            s.block[at + 8] = -(along * nz * nz + across)
-            s.block[at + 1] = s.block[at + 3] = -along * nx * ny
-            s.block[at + 2] = s.block[at + 6] = -along * nx * nz
-            s.block[at + 5] = s.block[at + 7] = -along * ny * nz
+            block[at], block[at + 4] = -(along * nx * nx + across), -(along * ny * ny + across)
+            block[at + 8] = -(along * nz * nz + across)
+            block[at + 1] = block[at + 3] = -along * nx * ny
+            block[at + 2] = block[at + 6] = -along * nx * nz
+            block[at + 5] = block[at + 7] = -along * ny * nz
     return energy
 
 
@@ -115,24 +123,27 @@ def evaluate_elements(t, q, s, lo, hi, with_blocks):
 @compiled
 def _leaf_gradient(t, q, s, leaf):
     """Inertia, drag and element forces, and the energy of inertia and drag."""
+    leaf_start, mass, drag_of, force_start = t.leaf_start, t.mass, t.drag, t.force_start
+    force_source, force, held, gradient = t.force_source, s.force, q.held, s.gradient
+    position, target, x0, leaf_sum = s.x, s.target, s.x0, s.leaf_sum
     h = q.numbers[0]
     energy = 0.0
-    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
-        inertia, drag = t.mass[i] / (h * h), t.drag[i] / h
+    for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
+        inertia, drag = mass[i] / (h * h), drag_of[i] / h
         fx, fy, fz = 0.0, 0.0, 0.0
-        for k in range(t.force_start[i], t.force_start[i + 1]):
-            at = 3 * t.force_source[k]
-            fx, fy, fz = fx + s.force[at], fy + s.force[at + 1], fz + s.force[at + 2]
+        for k in range(force_start[i], force_start[i + 1]):
+            at = 3 * force_source[k]
+            fx, fy, fz = fx + force[at], fy + force[at + 1], fz + force[at + 2]
         at = 3 * i
-        if q.held[i]:
-            s.gradient[at], s.gradient[at + 1], s.gradient[at + 2] = 0.0, 0.0, 0.0
+        if held[i]:
+            gradient[at], gradient[at + 1], gradient[at + 2] = 0.0, 0.0, 0.0
         else:
             for c in range(3):
-                away, moved = s.x[at + c] - s.target[at + c], s.x[at + c] - s.x0[at + c]
+                away, moved = position[at + c] - target[at + c], position[at + c] - x0[at + c]
                 energy += 0.5 * inertia * away * away + 0.5 * drag * moved * moved
                 f = fx if c == 0 else (fy if c == 1 else fz)
-                s.gradient[at + c] = inertia * away + drag * moved - f
-    s.leaf_sum[leaf] = energy
+                gradient[at + c] = inertia * away + drag * moved - f
+    leaf_sum[leaf] = energy
 
 
 @kernel(parallel_from=THREADED)
@@ -175,26 +186,28 @@ def add_constraints(q, s, lo, hi):
 
 @compiled
 def _leaf_pairs(t, s, leaf):
-    for pair in range(t.leaf_pair[leaf], t.leaf_pair[leaf + 1]):
+    leaf_pair, pair_source_start, pair_source, block = t.leaf_pair, t.pair_source_start, t.pair_source, s.block
+    pair_upper, value, pair_lower = t.pair_upper, s.value, t.pair_lower
+    for pair in range(leaf_pair[leaf], leaf_pair[leaf + 1]):
         b0, b1, b2, b3, b4, b5, b6, b7, b8 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for e in range(t.pair_source_start[pair], t.pair_source_start[pair + 1]):
-            source = t.pair_source[e]
+        for e in range(pair_source_start[pair], pair_source_start[pair + 1]):
+            source = pair_source[e]
             at = 9 * (source >> 1)
-            b0, b4, b8 = b0 + s.block[at], b4 + s.block[at + 4], b8 + s.block[at + 8]
+            b0, b4, b8 = b0 + block[at], b4 + block[at + 4], b8 + block[at + 8]
             if source & 1:
-                b1, b2, b3 = b1 + s.block[at + 3], b2 + s.block[at + 6], b3 + s.block[at + 1]
-                b5, b6, b7 = b5 + s.block[at + 7], b6 + s.block[at + 2], b7 + s.block[at + 5]
+                b1, b2, b3 = b1 + block[at + 3], b2 + block[at + 6], b3 + block[at + 1]
+                b5, b6, b7 = b5 + block[at + 7], b6 + block[at + 2], b7 + block[at + 5]
             else:
-                b1, b2, b3 = b1 + s.block[at + 1], b2 + s.block[at + 2], b3 + s.block[at + 3]
-                b5, b6, b7 = b5 + s.block[at + 5], b6 + s.block[at + 6], b7 + s.block[at + 7]
-        at = 9 * t.pair_upper[pair]
-        s.value[at], s.value[at + 1], s.value[at + 2] = b0, b1, b2
-        s.value[at + 3], s.value[at + 4], s.value[at + 5] = b3, b4, b5
-        s.value[at + 6], s.value[at + 7], s.value[at + 8] = b6, b7, b8
-        at = 9 * t.pair_lower[pair]
-        s.value[at], s.value[at + 1], s.value[at + 2] = b0, b3, b6
-        s.value[at + 3], s.value[at + 4], s.value[at + 5] = b1, b4, b7
-        s.value[at + 6], s.value[at + 7], s.value[at + 8] = b2, b5, b8
+                b1, b2, b3 = b1 + block[at + 1], b2 + block[at + 2], b3 + block[at + 3]
+                b5, b6, b7 = b5 + block[at + 5], b6 + block[at + 6], b7 + block[at + 7]
+        at = 9 * pair_upper[pair]
+        value[at], value[at + 1], value[at + 2] = b0, b1, b2
+        value[at + 3], value[at + 4], value[at + 5] = b3, b4, b5
+        value[at + 6], value[at + 7], value[at + 8] = b6, b7, b8
+        at = 9 * pair_lower[pair]
+        value[at], value[at + 1], value[at + 2] = b0, b3, b6
+        value[at + 3], value[at + 4], value[at + 5] = b1, b4, b7
+        value[at + 6], value[at + 7], value[at + 8] = b2, b5, b8
 
 
 @kernel(parallel_from=THREADED)
@@ -206,21 +219,23 @@ def assemble_pairs(t, q, s, lo, hi):
 
 @compiled
 def _leaf_diagonal(t, q, s, leaf):
+    leaf_start, mass, drag, row_start = t.leaf_start, t.mass, t.drag, t.row_start
+    value, diagonal, inverse = s.value, s.diagonal, s.inverse
     h = q.numbers[0]
-    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
-        base = t.mass[i] / (h * h) + t.drag[i] / h
+    for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
+        base = mass[i] / (h * h) + drag[i] / h
         xx, yy, zz, xy, xz, yz = base, base, base, 0.0, 0.0, 0.0
-        for e in range(t.row_start[i], t.row_start[i + 1]):
+        for e in range(row_start[i], row_start[i + 1]):
             at = 9 * e
-            xx, yy, zz = xx - s.value[at], yy - s.value[at + 4], zz - s.value[at + 8]
-            xy -= 0.5 * (s.value[at + 1] + s.value[at + 3])
-            xz -= 0.5 * (s.value[at + 2] + s.value[at + 6])
-            yz -= 0.5 * (s.value[at + 5] + s.value[at + 7])
+            xx, yy, zz = xx - value[at], yy - value[at + 4], zz - value[at + 8]
+            xy -= 0.5 * (value[at + 1] + value[at + 3])
+            xz -= 0.5 * (value[at + 2] + value[at + 6])
+            yz -= 0.5 * (value[at + 5] + value[at + 7])
         at = 6 * i
-        s.diagonal[at], s.diagonal[at + 1], s.diagonal[at + 2] = xx, yy, zz
-        s.diagonal[at + 3], s.diagonal[at + 4], s.diagonal[at + 5] = xy, xz, yz
+        diagonal[at], diagonal[at + 1], diagonal[at + 2] = xx, yy, zz
+        diagonal[at + 3], diagonal[at + 4], diagonal[at + 5] = xy, xz, yz
         for c in range(6):
-            s.inverse[at + c] = s.diagonal[at + c]
+            inverse[at + c] = diagonal[at + c]
 
 
 @kernel(parallel_from=THREADED)
@@ -249,16 +264,17 @@ def add_constraint_diagonals(q, s, lo, hi):
 
 @compiled
 def _leaf_inverse(t, q, s, leaf):
-    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+    leaf_start, inverse, held = t.leaf_start, s.inverse, q.held
+    for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
         at = 6 * i
-        xx, yy, zz = s.inverse[at], s.inverse[at + 1], s.inverse[at + 2]
-        xy, xz, yz = s.inverse[at + 3], s.inverse[at + 4], s.inverse[at + 5]
+        xx, yy, zz = inverse[at], inverse[at + 1], inverse[at + 2]
+        xy, xz, yz = inverse[at + 3], inverse[at + 4], inverse[at + 5]
         a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
-        scale = 0.0 if q.held[i] else 1.0 / (xx * a + xy * b + xz * c)
-        s.inverse[at], s.inverse[at + 1], s.inverse[at + 2] = (
+        scale = 0.0 if held[i] else 1.0 / (xx * a + xy * b + xz * c)
+        inverse[at], inverse[at + 1], inverse[at + 2] = (
             scale * a, scale * (xx * zz - xz * xz), scale * (xx * yy - xy * xy),
         )  # fmt: skip
-        s.inverse[at + 3], s.inverse[at + 4], s.inverse[at + 5] = scale * b, scale * c, scale * (xy * xz - xx * yz)
+        inverse[at + 3], inverse[at + 4], inverse[at + 5] = scale * b, scale * c, scale * (xy * xz - xx * yz)
 
 
 @kernel(parallel_from=THREADED)

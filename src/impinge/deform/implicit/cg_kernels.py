@@ -18,28 +18,30 @@ from impinge.deform.implicit.assembly_kernels import THREADED
 @contracted
 def _leaf_product(t, q, s, leaf):
     """The product of the rows of a leaf with ``p``, and p·Ap."""
+    leaf_start, held, image, direction = t.leaf_start, q.held, s.q, s.p
+    diagonal, row_start, column, value = s.diagonal, t.row_start, t.column, s.value
+    leaf_sum = s.leaf_sum
     total = 0.0
-    value, column, p = s.value, t.column, s.p
-    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+    for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
         at = 3 * i
-        if q.held[i]:
-            s.q[at], s.q[at + 1], s.q[at + 2] = 0.0, 0.0, 0.0
+        if held[i]:
+            image[at], image[at + 1], image[at + 2] = 0.0, 0.0, 0.0
             continue
-        px, py, pz = p[at], p[at + 1], p[at + 2]
+        px, py, pz = direction[at], direction[at + 1], direction[at + 2]
         d = 6 * i
-        xy, xz, yz = s.diagonal[d + 3], s.diagonal[d + 4], s.diagonal[d + 5]
-        x = s.diagonal[d] * px + xy * py + xz * pz
-        y = xy * px + s.diagonal[d + 1] * py + yz * pz
-        z = xz * px + yz * py + s.diagonal[d + 2] * pz
-        for e in range(t.row_start[i], t.row_start[i + 1]):
+        xy, xz, yz = diagonal[d + 3], diagonal[d + 4], diagonal[d + 5]
+        x = diagonal[d] * px + xy * py + xz * pz
+        y = xy * px + diagonal[d + 1] * py + yz * pz
+        z = xz * px + yz * py + diagonal[d + 2] * pz
+        for e in range(row_start[i], row_start[i + 1]):
             j, k = 3 * column[e], 9 * e
-            u, v, w = p[j], p[j + 1], p[j + 2]
+            u, v, w = direction[j], direction[j + 1], direction[j + 2]
             x += value[k] * u + value[k + 1] * v + value[k + 2] * w
             y += value[k + 3] * u + value[k + 4] * v + value[k + 5] * w
             z += value[k + 6] * u + value[k + 7] * v + value[k + 8] * w
-        s.q[at], s.q[at + 1], s.q[at + 2] = x, y, z
+        image[at], image[at + 1], image[at + 2] = x, y, z
         total += px * x + py * y + pz * z
-    s.leaf_sum[leaf] = total
+    leaf_sum[leaf] = total
 
 
 @kernel(parallel_from=THREADED)
@@ -73,29 +75,36 @@ def _multiply_constraints(q, s, lo, hi):
 @contracted
 def _leaf_update(t, s, leaf, alpha):
     """Move d by α p and r by -α q; write z = D⁻¹ r, Pᵀ r, r·r and r·D⁻¹r of a leaf."""
+    leaf_start, solution, direction, residual = t.leaf_start, s.d, s.p, s.r
+    image, inverse, local, arm = s.q, s.inverse, s.z, s.arm
+    leaf_mode, leaf_sum = s.leaf_mode, s.leaf_sum
     rr, rz = 0.0, 0.0
     t0, t1, t2, w0, w1, w2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+    for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
         at, k = 3 * i, 6 * i
-        s.d[at] += alpha * s.p[at]
-        s.d[at + 1] += alpha * s.p[at + 1]
-        s.d[at + 2] += alpha * s.p[at + 2]
-        x, y, z = s.r[at] - alpha * s.q[at], s.r[at + 1] - alpha * s.q[at + 1], s.r[at + 2] - alpha * s.q[at + 2]
-        s.r[at], s.r[at + 1], s.r[at + 2] = x, y, z
-        xy, xz, yz = s.inverse[k + 3], s.inverse[k + 4], s.inverse[k + 5]
-        u = s.inverse[k] * x + xy * y + xz * z
-        v = xy * x + s.inverse[k + 1] * y + yz * z
-        w = xz * x + yz * y + s.inverse[k + 2] * z
-        s.z[at], s.z[at + 1], s.z[at + 2] = u, v, w
+        solution[at] += alpha * direction[at]
+        solution[at + 1] += alpha * direction[at + 1]
+        solution[at + 2] += alpha * direction[at + 2]
+        x, y, z = (
+            residual[at] - alpha * image[at],
+            residual[at + 1] - alpha * image[at + 1],
+            residual[at + 2] - alpha * image[at + 2],
+        )
+        residual[at], residual[at + 1], residual[at + 2] = x, y, z
+        xy, xz, yz = inverse[k + 3], inverse[k + 4], inverse[k + 5]
+        u = inverse[k] * x + xy * y + xz * z
+        v = xy * x + inverse[k + 1] * y + yz * z
+        w = xz * x + yz * y + inverse[k + 2] * z
+        local[at], local[at + 1], local[at + 2] = u, v, w
         rr += x * x + y * y + z * z
         rz += x * u + y * v + z * w
-        a, b, c = s.arm[at], s.arm[at + 1], s.arm[at + 2]
+        a, b, c = arm[at], arm[at + 1], arm[at + 2]
         t0, t1, t2 = t0 + x, t1 + y, t2 + z
         w0, w1, w2 = w0 + (b * z - c * y), w1 + (c * x - a * z), w2 + (a * y - b * x)
     k = 6 * leaf
-    s.leaf_mode[k], s.leaf_mode[k + 1], s.leaf_mode[k + 2] = t0, t1, t2
-    s.leaf_mode[k + 3], s.leaf_mode[k + 4], s.leaf_mode[k + 5] = w0, w1, w2
-    s.leaf_sum[2 * leaf], s.leaf_sum[2 * leaf + 1] = rr, rz
+    leaf_mode[k], leaf_mode[k + 1], leaf_mode[k + 2] = t0, t1, t2
+    leaf_mode[k + 3], leaf_mode[k + 4], leaf_mode[k + 5] = w0, w1, w2
+    leaf_sum[2 * leaf], leaf_sum[2 * leaf + 1] = rr, rz
 
 
 @kernel(parallel_from=THREADED)
@@ -107,17 +116,19 @@ def update(t, q, s, lo, hi, alpha):
 
 @contracted
 def _leaf_direction(t, q, s, leaf, beta):
-    m = 6 * q.leaf_cluster[leaf]
-    t0, t1, t2, w0, w1, w2 = s.mode[m], s.mode[m + 1], s.mode[m + 2], s.mode[m + 3], s.mode[m + 4], s.mode[m + 5]
-    for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
+    leaf_cluster, mode, leaf_start, held = q.leaf_cluster, s.mode, t.leaf_start, q.held
+    direction, arm, local = s.p, s.arm, s.z
+    m = 6 * leaf_cluster[leaf]
+    t0, t1, t2, w0, w1, w2 = mode[m], mode[m + 1], mode[m + 2], mode[m + 3], mode[m + 4], mode[m + 5]
+    for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
         at = 3 * i
-        if q.held[i]:
-            s.p[at], s.p[at + 1], s.p[at + 2] = 0.0, 0.0, 0.0
+        if held[i]:
+            direction[at], direction[at + 1], direction[at + 2] = 0.0, 0.0, 0.0
         else:
-            a, b, c = s.arm[at], s.arm[at + 1], s.arm[at + 2]
-            s.p[at] = s.z[at] + t0 + (w1 * c - w2 * b) + beta * s.p[at]
-            s.p[at + 1] = s.z[at + 1] + t1 + (w2 * a - w0 * c) + beta * s.p[at + 1]
-            s.p[at + 2] = s.z[at + 2] + t2 + (w0 * b - w1 * a) + beta * s.p[at + 2]
+            a, b, c = arm[at], arm[at + 1], arm[at + 2]
+            direction[at] = local[at] + t0 + (w1 * c - w2 * b) + beta * direction[at]
+            direction[at + 1] = local[at + 1] + t1 + (w2 * a - w0 * c) + beta * direction[at + 1]
+            direction[at + 2] = local[at + 2] + t2 + (w0 * b - w1 * a) + beta * direction[at + 2]
 
 
 @kernel(parallel_from=THREADED)

@@ -19,24 +19,26 @@ SINGULAR = 1e-10
 @compiled
 def place_clusters(t, q, s, island):
     """Centre and reciprocal size of each cluster at the present positions; arms of the vertices."""
-    for cluster in range(q.cluster_start[island], q.cluster_start[island + 1]):
-        lo, hi = t.leaf_start[q.cluster_leaf[2 * cluster]], t.leaf_start[q.cluster_leaf[2 * cluster + 1]]
+    cluster_start, leaf_start, cluster_leaf, position = q.cluster_start, t.leaf_start, q.cluster_leaf, s.x
+    held, arm = q.held, s.arm
+    for cluster in range(cluster_start[island], cluster_start[island + 1]):
+        lo, hi = leaf_start[cluster_leaf[2 * cluster]], leaf_start[cluster_leaf[2 * cluster + 1]]
         x, y, z = 0.0, 0.0, 0.0
         for i in range(lo, hi):
-            x, y, z = x + s.x[3 * i], y + s.x[3 * i + 1], z + s.x[3 * i + 2]
+            x, y, z = x + position[3 * i], y + position[3 * i + 1], z + position[3 * i + 2]
         scale = 1.0 / (hi - lo)
         x, y, z = scale * x, scale * y, scale * z
         square = 0.0
         for i in range(lo, hi):
-            dx, dy, dz = s.x[3 * i] - x, s.x[3 * i + 1] - y, s.x[3 * i + 2] - z
+            dx, dy, dz = position[3 * i] - x, position[3 * i + 1] - y, position[3 * i + 2] - z
             square += dx * dx + dy * dy + dz * dz
         size = math.sqrt(square * scale)
         scale = 1.0 / size if size > 0.0 else 0.0
         for i in range(lo, hi):
-            free = 0.0 if q.held[i] else scale
-            s.arm[3 * i] = free * (s.x[3 * i] - x)
-            s.arm[3 * i + 1] = free * (s.x[3 * i + 1] - y)
-            s.arm[3 * i + 2] = free * (s.x[3 * i + 2] - z)
+            free = 0.0 if held[i] else scale
+            arm[3 * i] = free * (position[3 * i] - x)
+            arm[3 * i + 1] = free * (position[3 * i + 1] - y)
+            arm[3 * i + 2] = free * (position[3 * i + 2] - z)
 
 
 @contracted
@@ -66,45 +68,49 @@ def _add_restricted(c, at, size, b, x, y, z):
 
 @compiled
 def _cluster_rows(t, q, s, island, cluster):
-    first = q.cluster_start[island]
-    base, size = q.coarse_start[island], 6 * (q.cluster_start[island + 1] - first)
+    cluster_start, coarse_start, coarse, product = q.cluster_start, q.coarse_start, s.coarse, s.product
+    leaf_start, cluster_leaf, held, arm = t.leaf_start, q.cluster_leaf, q.held, s.arm
+    diagonal, row_start, column, vertex_cluster = s.diagonal, t.row_start, t.column, q.vertex_cluster
+    value = s.value
+    first = cluster_start[island]
+    base, size = coarse_start[island], 6 * (cluster_start[island + 1] - first)
     own = cluster - first
     row = base + 6 * own * size
     for k in range(row, row + 6 * size):
-        s.coarse[k] = 0.0
-    same, other = s.product[36 * cluster : 36 * cluster + 18], s.product[36 * cluster + 18 : 36 * cluster + 36]
-    lo, hi = t.leaf_start[q.cluster_leaf[2 * cluster]], t.leaf_start[q.cluster_leaf[2 * cluster + 1]]
+        coarse[k] = 0.0
+    same, other = product[36 * cluster : 36 * cluster + 18], product[36 * cluster + 18 : 36 * cluster + 36]
+    lo, hi = leaf_start[cluster_leaf[2 * cluster]], leaf_start[cluster_leaf[2 * cluster + 1]]
     for i in range(lo, hi):
-        if q.held[i]:
+        if held[i]:
             continue
-        x, y, z = s.arm[3 * i], s.arm[3 * i + 1], s.arm[3 * i + 2]
+        x, y, z = arm[3 * i], arm[3 * i + 1], arm[3 * i + 2]
         for k in range(18):
             same[k] = 0.0
         d = 6 * i
-        xy, xz, yz = s.diagonal[d + 3], s.diagonal[d + 4], s.diagonal[d + 5]
-        _add_product(same, s.diagonal[d], xy, xz, xy, s.diagonal[d + 1], yz, xz, yz, s.diagonal[d + 2], x, y, z)
-        for e in range(t.row_start[i], t.row_start[i + 1]):
-            j = t.column[e]
-            if q.held[j]:
+        xy, xz, yz = diagonal[d + 3], diagonal[d + 4], diagonal[d + 5]
+        _add_product(same, diagonal[d], xy, xz, xy, diagonal[d + 1], yz, xz, yz, diagonal[d + 2], x, y, z)
+        for e in range(row_start[i], row_start[i + 1]):
+            j = column[e]
+            if held[j]:
                 continue
             at = 9 * e
-            there = q.vertex_cluster[j]
+            there = vertex_cluster[j]
             if there == cluster:
                 _add_product(
-                    same, s.value[at], s.value[at + 1], s.value[at + 2], s.value[at + 3], s.value[at + 4],
-                    s.value[at + 5], s.value[at + 6], s.value[at + 7], s.value[at + 8],
-                    s.arm[3 * j], s.arm[3 * j + 1], s.arm[3 * j + 2],
+                    same, value[at], value[at + 1], value[at + 2], value[at + 3], value[at + 4],
+                    value[at + 5], value[at + 6], value[at + 7], value[at + 8],
+                    arm[3 * j], arm[3 * j + 1], arm[3 * j + 2],
                 )  # fmt: skip
             elif there > cluster:
                 for k in range(18):
                     other[k] = 0.0
                 _add_product(
-                    other, s.value[at], s.value[at + 1], s.value[at + 2], s.value[at + 3], s.value[at + 4],
-                    s.value[at + 5], s.value[at + 6], s.value[at + 7], s.value[at + 8],
-                    s.arm[3 * j], s.arm[3 * j + 1], s.arm[3 * j + 2],
+                    other, value[at], value[at + 1], value[at + 2], value[at + 3], value[at + 4],
+                    value[at + 5], value[at + 6], value[at + 7], value[at + 8],
+                    arm[3 * j], arm[3 * j + 1], arm[3 * j + 2],
                 )  # fmt: skip
-                _add_restricted(s.coarse, row + 6 * (there - first), size, other, x, y, z)
-        _add_restricted(s.coarse, row + 6 * own, size, same, x, y, z)
+                _add_restricted(coarse, row + 6 * (there - first), size, other, x, y, z)
+        _add_restricted(coarse, row + 6 * own, size, same, x, y, z)
 
 
 @kernel(parallel_from=THREADED)

@@ -13,7 +13,8 @@ p = (f + t) / 2, q = (f - t) / 2. The viscous part adds its Gauss-Newton matrix,
 
 Groups have 64 lanes as in ``fem_kernels``; scratch rows:
 ``0`` edges, ``9`` F, ``18`` R, then U, ``27`` Rᵀ F, then s, ``33`` V, ``42`` A, ``48`` p, ``51`` q, ``54`` ψ s² / h,
-``57`` P, ``66`` energy density, ``67`` det F, ``68`` trust in the rotation, ``69`` one block, ``78`` forces.
+``57`` P, ``66`` energy density, ``67`` det F, ``68`` trust in the rotation, ``69`` one block, ``78`` forces,
+``87`` Vᵀ g of the four corners.
 """
 
 # mypy: ignore-errors
@@ -23,7 +24,7 @@ from impinge.deform import matrices_kernels as mat
 from impinge.deform.fem_kernels import GREEN, GROUP, STABLE_NEO_HOOKEAN, gradient, green_strain, hooke, neo_hookean
 from impinge.deform.implicit.principal_kernels import eigenvectors, positive_part
 
-ROWS = 87
+ROWS = 99
 EDGES = 6
 """Pairs of corners: 01, 02, 03, 12, 13, 23."""
 LEAST_SUM = 0.05
@@ -309,24 +310,26 @@ def _project_and_add_viscosity(w, phi, psi):
         _put3(w, 54, i, psi * x * x, psi * y * y, psi * z * z)
 
 
-@contracted
-def _weight_gradient(w, shape, corner, i):
-    """Vᵀ g of a corner; ``corner`` is a constant."""
-    if corner == 0:
-        x = -(shape[i] + shape[192 + i] + shape[384 + i])
-        y = -(shape[64 + i] + shape[256 + i] + shape[448 + i])
-        z = -(shape[128 + i] + shape[320 + i] + shape[512 + i])
-    else:
-        j = 192 * (corner - 1) + i
-        x, y, z = shape[j], shape[j + 64], shape[j + 128]
-    v = _get9(w, 33, i)
-    return x * v[0] + y * v[3] + z * v[6], x * v[1] + y * v[4] + z * v[7], x * v[2] + y * v[5] + z * v[8]
+@compiled
+def _weight_gradients(w, shape):
+    """Vᵀ g of the four corners."""
+    for i in range(GROUP):
+        v = _get9(w, 33, i)
+        for corner in range(1, 4):
+            j = 192 * (corner - 1) + i
+            x, y, z = shape[j], shape[j + 64], shape[j + 128]
+            j = 64 * (87 + 3 * corner) + i
+            w[j] = x * v[0] + y * v[3] + z * v[6]
+            w[j + 64] = x * v[1] + y * v[4] + z * v[7]
+            w[j + 128] = x * v[2] + y * v[5] + z * v[8]
+    for i in range(192):
+        w[5568 + i] = -(w[5760 + i] + w[5952 + i] + w[6144 + i])
 
 
 @contracted
 def _put_block(w, shape, a, b, i):
-    """Write volume U k Uᵀ of two corners."""
-    g, h = _weight_gradient(w, shape, a, i), _weight_gradient(w, shape, b, i)
+    """Write volume U k Uᵀ of two corners, whose Vᵀ g begin at ``a`` and ``b``."""
+    g, h = (w[a + i], w[a + 64 + i], w[a + 128 + i]), (w[b + i], w[b + 64 + i], w[b + 128 + i])
     s, p, q, e, u = _get6(w, 42, i), _get3(w, 48, i), _get3(w, 51, i), _get3(w, 54, i), _get9(w, 18, i)
     gx, gy, gz = g[0] * h[0], g[1] * h[1], g[2] * h[2]
     k = (
@@ -353,7 +356,9 @@ def _put_block(w, shape, a, b, i):
 
 
 @compiled
-def _store_block(w, edge, block):
+def _store_block(w, shape, edge, a, b, block):
+    for i in range(GROUP):
+        _put_block(w, shape, a, b, i)
     for i in range(GROUP):
         for k in range(9):
             block[54 * i + 9 * edge + k] = w[64 * (69 + k) + i]
@@ -374,21 +379,9 @@ def store_hessians(model, constants, h, shape, w, block):
     else:
         _corotated_coefficients(w, lam, mu)
     _project_and_add_viscosity(w, constants[2] / h, constants[3] / h)
-    for i in range(GROUP):
-        _put_block(w, shape, 0, 1, i)
-    _store_block(w, 0, block)
-    for i in range(GROUP):
-        _put_block(w, shape, 0, 2, i)
-    _store_block(w, 1, block)
-    for i in range(GROUP):
-        _put_block(w, shape, 0, 3, i)
-    _store_block(w, 2, block)
-    for i in range(GROUP):
-        _put_block(w, shape, 1, 2, i)
-    _store_block(w, 3, block)
-    for i in range(GROUP):
-        _put_block(w, shape, 1, 3, i)
-    _store_block(w, 4, block)
-    for i in range(GROUP):
-        _put_block(w, shape, 2, 3, i)
-    _store_block(w, 5, block)
+    _weight_gradients(w, shape)
+    edge = 0
+    for corner in range(3):
+        for other in range(corner + 1, 4):
+            _store_block(w, shape, edge, 64 * (87 + 3 * corner), 64 * (87 + 3 * other), block)
+            edge += 1

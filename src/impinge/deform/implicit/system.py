@@ -2,7 +2,7 @@
 
 1. Islands  Constraints couple bodies. Bodies that are coupled, directly or through others, form an island; each island
             is one minimisation (``newton_kernels``).
-2. Solve    Islands below ``THREADED_FROM`` tets and springs run side by side, each on one thread: a launch per phase of
+2. Solve    Islands below ``threaded_from`` tets and springs run side by side, each on one thread: a launch per phase of
             conjugate gradients costs more than it saves, and much more on a busy machine. Larger ones run one after the
             other, with threads inside of each phase.
 3. Report   Newton steps, iterations, the error that was reached, inverted tets. A step that does not reach its
@@ -24,7 +24,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from impinge.backend.jit import thread_count
 from impinge.checks import Floats, Ints, as_buffer, as_choice, as_number, as_numbers, as_positions, check_finite, shown
 from impinge.deform.fem import Corotated, Elements, GreenStrain, StableNeoHookean
 from impinge.deform.fem_kernels import GROUP
@@ -173,6 +172,8 @@ class ImplicitSystem:
         First row of each model.
     row_count
         Rows of the arrays; those of no model are left alone.
+    threaded_from
+        Tets and springs of an island from which threads work on its phases.
     """
 
     def __init__(
@@ -180,6 +181,8 @@ class ImplicitSystem:
         models: Sequence[Elements | SpringSheet],
         first: Sequence[int] | None = None,
         row_count: int | None = None,
+        *,
+        threaded_from: int = THREADED_FROM,
     ) -> None:
         if not models:
             raise OptionError("there are no models; an implicit system needs at least one")
@@ -190,6 +193,7 @@ class ImplicitSystem:
                     "StableNeoHookean or SpringSheet; integrate it explicitly"
                 )
         self.models = tuple(models)
+        self.threaded_from = threaded_from
         sizes = [len(model.rest) for model in models]
         self.first: list[int] = list(starts_of(sizes)[:-1]) if first is None else list(first)
         self.row_count = sum(sizes) if row_count is None else row_count
@@ -288,13 +292,13 @@ class ImplicitSystem:
         q.numbers[:] = half, linear_tolerance, tolerance, max_newton_steps, max_iterations, float(is_midpoint)
         s = self._scratch  # with memory for the islands of this step
         work = np.add.reduceat(self._work[q.body], q.body_range[:-1])
-        small, large = np.flatnonzero(work < THREADED_FROM), np.flatnonzero(work >= THREADED_FROM)
-        if len(small):
-            newton_kernels.solve_islands.over(len(small))(t, q, s, small)
-        for island in large:
-            kernel = cg_kernels.multiply
-            threaded = thread_count() > 1 and kernel.over(kernel.parallel_from) is kernel.parallel
-            newton_kernels.solve_island(True if threaded else None, t, q, s, island)
+        multiply, islands = cg_kernels.multiply, np.arange(len(work))
+        if work.max() >= self.threaded_from and multiply.over(multiply.parallel_from) is not multiply.serial:
+            for island in islands[work >= self.threaded_from]:
+                newton_kernels.solve_island(True, t, q, s, island)
+            islands = islands[work < self.threaded_from]
+        if len(islands):
+            newton_kernels.solve_islands.over(len(islands))(t, q, s, islands)
         if not np.isfinite(s.report[:, 8]).all():
             raise OptionError("the energy of the state is beyond the range of doubles; start nearer to rest")
         x[vertex], v[vertex] = s.x.reshape(-1, 3), s.v.reshape(-1, 3)
