@@ -149,10 +149,10 @@ class ContactForces:
     ) -> None:  # fmt: skip
         self.constraints, self._inverse_mass = constraints, inverse_masses
         count, depth = len(constraints), constraints.depth
-        self._response_n, self._response_t = np.zeros(count), np.zeros(count)
+        self._response_n, self.slip_response = np.zeros(count), np.zeros(count)
         kernels.own_responses(
             constraints.normal_jacobian, constraints.slip_jacobian, inverse_masses,
-            np.zeros((len(inverse_masses), 3, 3)), np.zeros((3, 3)), self._response_n, self._response_t,
+            np.zeros((len(inverse_masses), 3, 3)), np.zeros((3, 3)), self._response_n, self.slip_response,
         )  # fmt: skip
         self.normal_force, self.friction_force, previous = _lookup(warm_start, constraints.key)
         """Of each contact in the last sub-step; friction acts on side b."""
@@ -179,7 +179,7 @@ class ContactForces:
         force, normal_force, friction_force = np.zeros_like(free), self.normal_force.copy(), self.friction_force.copy()
         kernels.solve(
             h, since, MAX_SWEEPS, TOLERANCE, rows.normal_jacobian, rows.slip_jacobian, self._inverse_mass, rows.normal,
-            self.released_depth(since), rows.stiffness, rows.relax, self._response_n, self._response_t, rows.scale,
+            self.released_depth(since), rows.stiffness, rows.relax, self._response_n, self.slip_response, rows.scale,
             self._unit, rows.rate, rows.drive, self.friction, dx, free, normal_force, friction_force, force,
         )  # fmt: skip
         self.normal_force, self.friction_force = normal_force, friction_force
