@@ -5,12 +5,12 @@ incremental energy (``deform.implicit``):
 
 1. Normal   p = k (d + h u) + c u with depth d, depth rate u at the end of the step, and c = k T, is the force of the
             one-sided spring k (1 + T / h) at the depth d / (1 + T / h) + G dx + h rate: pushes, never pulls.
-2. Stick    Two springs along the tangents of a contact, ``STICKING`` times as stiff as its own inertia. They begin with
-            the friction force of the step before: a contact that holds a load does not creep.
-3. Slide    Where friction exceeds μ p, a constant force μ p against the slip replaces the springs. A contact that slips
-            backwards under that force is held, by springs that begin without force: it loses energy in any case.
-4. Repeat   the step from 1 with the states and normal forces found, until no contact changes and normal forces change
-            by at most ``FORCE_CHANGE``, at most ``MOST_ROUNDS`` times; in the last round contacts are only held.
+2. Stick    Two springs along tangents of a contact, ``STICKING`` times as stiff as its own inertia. They begin with the
+            friction force of the step before: a contact that holds a load does not creep. Their forces are at most μ p.
+3. Slide    Where the springs would have a force f above μ p, the first tangent is that of f, and the spring along the
+            second one is softer by μ p / |f|: friction turns with the slip.
+4. Repeat   the step with the normal forces and slips found, until normal forces change by at most ``FORCE_CHANGE`` and no
+            contact begins or ceases to slide, at most ``MOST_ROUNDS`` times.
 
 Islands     of bodies that contacts join are solved separately. Sleeping bodies are held.
 Guarantee   Contact forces are those of the converged step: action equals reaction, and momentum is kept to rounding. A
@@ -31,22 +31,10 @@ from impinge.respond.contact_forces import ContactForces, SparseRows
 from impinge.simulate.simulated_bodies import DynamicBody
 
 STICKING = 100.0
-MOST_ROUNDS = 5
-"""Solves per step: the first without friction of new contacts, the others with normal forces found before."""
+MOST_ROUNDS = 4
+"""Solves per step: the first with the friction of the step before, the others with the normal forces found."""
 FORCE_CHANGE = 0.02
-"""Change of the normal forces between two rounds, relative to their sum, that needs no other round."""
-
-
-FREE, STICKS, SLIDES, HELD = range(4)
-"""States of the friction of a contact."""
-
-
-class Friction(NamedTuple):
-    """State of the friction of each contact."""
-
-    force: Floats
-    """On side b, shape (k, 3) [N]."""
-    state: NDArray[np.int8]
+"""Change of the limits of friction between two rounds, relative to their sum, that needs no other round."""
 
 
 class ImplicitSteps:
@@ -74,26 +62,22 @@ class ImplicitSteps:
             report = self._system.step(x, v, h, gravity=gravity, held=held, method=self._method)
             self._hold()
             return report
-        normal, tangent = _NormalRows(contacts, h), _TangentRows(contacts, h)
-        pressure = contacts.normal_force.copy()
-        friction = Friction(contacts.friction_force.copy(), np.where(tangent.rubs & (pressure > 0.0), STICKS, FREE))
-        start_x, start_v = x.copy(), v.copy()
-        for rounds in range(1, MOST_ROUNDS + 1):
+        normal, tangent = _NormalRows(contacts, h), _TangentRows(contacts, h, v)
+        pressure, start_x, start_v = contacts.normal_force.copy(), x.copy(), v.copy()
+        for _ in range(MOST_ROUNDS):
             x[...], v[...] = start_x, start_v
             report = self._system.step(
-                x, v, h, gravity=gravity, forces=tangent.sliding_forces(friction, len(x)), held=held,
-                constraints=_joined(normal.constraints, *tangent.springs(friction.state)), method=self._method,
+                x, v, h, gravity=gravity, held=held, constraints=_joined(normal.constraints, *tangent.springs(pressure)),
+                method=self._method,
             )  # fmt: skip
             dx = x - start_x if self._method == "backward_euler" else 0.5 * (x - start_x)
-            found = normal.force(dx)
-            changed = np.abs(found - pressure).sum() > FORCE_CHANGE * found.sum()
-            pressure = found
-            rubbing, friction, has_switched = tangent.updated(
-                friction, pressure, dx, is_last=rounds >= MOST_ROUNDS - 1
-            )
-            if not (has_switched or (changed and tangent.rubs.any() and rounds < MOST_ROUNDS - 1)):
+            found, friction = normal.force(dx), tangent.force(dx, pressure)
+            change = (np.abs(found - pressure) * tangent.coefficient).sum()
+            total, pressure = (found * tangent.coefficient).sum(), found
+            has_switched = tangent.align(tangent.slip(dx), pressure)
+            if change <= FORCE_CHANGE * total and not has_switched:
                 break
-        contacts.normal_force, contacts.friction_force = pressure, rubbing
+        contacts.normal_force, contacts.friction_force = pressure, friction
         self._balance(x, v, start_v, h, contacts, gravity, held)
         self._hold()
         return report
@@ -150,75 +134,63 @@ class _NormalRows:
 class _TangentRows:
     """Friction along the two tangents of each contact."""
 
-    def __init__(self, contacts: ContactForces, h: float) -> None:
+    def __init__(self, contacts: ContactForces, h: float, v: Floats) -> None:
         rows = contacts.constraints
-        self._coefficient, self._h, self._drive, self._scale = contacts.friction, h, rows.drive, rows.scale
-        self.rubs = (self._coefficient > 0.0) & (contacts.slip_response > 0.0)
-        axis = np.eye(3)[np.abs(rows.normal).argmin(axis=1)]
-        first = np.cross(rows.normal, axis)
+        self.coefficient = np.where(contacts.slip_response > 0.0, contacts.friction, 0.0) * rows.scale
+        self._normal, self._jacobian, self._drift = rows.normal, rows.slip_jacobian, h * rows.drive
+        self._stiffness = STICKING / (h * h * np.where(self.coefficient > 0.0, contacts.slip_response, 1.0))
+        self._of_entry = np.repeat(np.arange(len(rows)), np.diff(rows.slip_jacobian.start))
+        self._before, self._slides = contacts.friction_force, np.zeros(len(rows), dtype=np.bool_)
+        self.align(h * self._moved(v) + self._drift, contacts.normal_force)
+
+    def _moved(self, dx: Floats) -> Floats:
+        """Relative displacement of both sides by that of coarse vertices, shape (k, 3)."""
+        start, vertex, block = self._jacobian
+        each = np.einsum("erc,ec->er", block, dx[vertex])
+        return np.stack([np.bincount(self._of_entry, column, len(start) - 1) for column in each.T], axis=1)
+
+    def slip(self, dx: Floats) -> Floats:
+        """Slip of each contact over the step, shape (k, 3)."""
+        return self._moved(dx) + self._drift
+
+    def align(self, slip: Floats, pressure: Floats) -> bool:
+        """Choose tangents and stiffness by slips and normal forces; whether a contact begins or ceases to slide."""
+        trial = self._before + self._stiffness[:, None] * slip
+        trial -= (trial * self._normal).sum(axis=1, keepdims=True) * self._normal
+        limit, size = self.coefficient * pressure, np.linalg.norm(trial, axis=1)
+        slides = (size > limit) & (limit > 0.0)
+        other = np.cross(self._normal, np.eye(3)[np.abs(self._normal).argmin(axis=1)])
+        first = np.where(slides[:, None], trial, other)
         first /= np.linalg.norm(first, axis=1, keepdims=True)
-        self._axes = np.stack([first, np.cross(rows.normal, first)], axis=1)
-        self._slip = rows.slip_jacobian
-        self._stiffness = STICKING / (h * h * np.where(self.rubs, contacts.slip_response, 1.0))
-        of_entry = np.repeat(np.arange(len(rows)), np.diff(self._slip.start))
-        self._weight = np.einsum("etr,erc->tec", self._axes[of_entry], self._slip.weight)
-        before = np.einsum("ktr,kr->kt", self._axes, contacts.friction_force)
-        limit = self._coefficient * contacts.normal_force * rows.scale
-        self._before = before * np.minimum(limit / np.maximum(np.linalg.norm(before, axis=1), 1e-300), 1.0)[:, None]
-        self._drift = h * np.einsum("ktr,kr->kt", self._axes, rows.drive)
+        self._axes = np.stack([first, np.cross(self._normal, first)], axis=1)
+        across = np.where(slides, limit / np.maximum(size, 1e-300), 1.0)
+        self._both = np.stack([self._stiffness, across * self._stiffness], axis=1)
+        begins = self._before / self._stiffness[:, None] + self._drift
+        self._offset = np.einsum("ktr,kr->kt", self._axes, begins)
+        has_switched = bool((slides != self._slides).any())
+        self._slides = slides
+        return has_switched
 
-    def springs(self, state: NDArray[np.int8]) -> list[Constraints]:
-        """Springs of the contacts that stick or are held, one set along each tangent."""
-        ids = np.flatnonzero((state == STICKS) | (state == HELD))
-        parts = []
-        for t in range(2):
-            start, vertex, weight = SparseRows(self._slip.start, self._slip.vertex, self._weight[t]).rows(ids)
-            offset = self._drift[ids, t] + self._spring_force(state)[ids, t] / self._stiffness[ids]
-            parts.append(
-                Constraints(
-                    start.astype(np.int64), vertex.astype(np.int32), weight, offset, self._stiffness[ids],
-                    np.zeros(len(ids), dtype=np.bool_),
-                )
-            )  # fmt: skip
-        return parts
+    def springs(self, pressure: Floats) -> list[Constraints]:
+        """Springs of the contacts that press, one set along each tangent."""
+        limit = self.coefficient * pressure
+        ids = np.flatnonzero(limit > 0.0)
+        start, vertex, block = self._jacobian.rows(ids)
+        of_entry = np.repeat(ids, np.diff(start))
+        return [
+            Constraints(
+                start.astype(np.int64), vertex.astype(np.int32),
+                np.einsum("er,erc->ec", self._axes[of_entry, t], block), self._offset[ids, t], self._both[ids, t],
+                np.zeros(len(ids), dtype=np.bool_), limit[ids],
+            )
+            for t in range(2)
+        ]  # fmt: skip
 
-    def _spring_force(self, state: NDArray[np.int8]) -> Floats:
-        """Force of each spring without slip, shape (k, 2)."""
-        return np.where((state == STICKS)[:, None], self._before, 0.0)
-
-    def sliding_forces(self, friction: Friction, count: int) -> Floats:
-        """Forces of the contacts that slide on coarse vertices, shape (count, 3)."""
-        start, vertex, block = self._slip
-        out = np.zeros((count, 3))
-        force = np.where((friction.state == SLIDES)[:, None], friction.force, 0.0)
-        np.subtract.at(out, vertex, np.einsum("erc,er->ec", block, np.repeat(force, np.diff(start), axis=0)))
-        return out
-
-    def updated(
-        self, friction: Friction, pressure: Floats, dx: Floats, *, is_last: bool
-    ) -> tuple[Floats, Friction, bool]:
-        """Friction forces of a solve, those of the next one, and whether a contact changes its state.
-
-        The last time, contacts change their state only to be held.
-        """
-        state = friction.state
-        slip = self._drift + np.stack(
-            [_products(SparseRows(self._slip.start, self._slip.vertex, weight), dx) for weight in self._weight], axis=1
-        )
-        is_spring, slides = ((state == STICKS) | (state == HELD))[:, None], (state == SLIDES)[:, None]
-        spring = self._spring_force(state) + self._stiffness[:, None] * slip
-        constant = np.einsum("ktr,kr->kt", self._axes, friction.force)
-        actual = np.where(is_spring, spring, np.where(slides, constant, 0.0))
-        limit = self._coefficient * pressure * self._scale
-        new = np.where(slides[:, 0] & ((constant * slip).sum(axis=1) < 0.0), HELD, state)
-        if not is_last:
-            exceeds = (state == STICKS) & (np.linalg.norm(spring, axis=1) > limit * (1.0 + 1e-9))
-            new = np.where(exceeds, SLIDES, new)
-            new = np.where(self.rubs & (state == FREE) & (pressure > 0.0), STICKS, new)
-            new = np.where(pressure > 0.0, new, FREE)
-        towards = limit[:, None] * _units(np.where(slides, slip, spring))
-        coming = Friction(np.einsum("kt,ktr->kr", towards, self._axes), new.astype(np.int8))
-        return np.einsum("kt,ktr->kr", actual, self._axes), coming, bool((new != state).any())
+    def force(self, dx: Floats, pressure: Floats) -> Floats:
+        """Friction on side b in a solve with these limits, shape (k, 3)."""
+        stretch = self._offset + np.einsum("ktr,kr->kt", self._axes, self._moved(dx))
+        limit = (self.coefficient * pressure)[:, None]
+        return np.einsum("ktr,kt->kr", self._axes, np.clip(self._both * stretch, -limit, limit))
 
 
 def _restore_spin(mass: Floats, x: Floats, before: Floats, after: Floats, h: float) -> None:
@@ -234,11 +206,6 @@ def _restore_spin(mass: Floats, x: Floats, before: Floats, after: Floats, h: flo
     if slope + square > allowed:
         share = 2.0 * allowed / (slope + np.sqrt(slope**2 + 4.0 * square * allowed)) if allowed > 0.0 else 0.0
     after += share * turn
-
-
-def _units(x: Floats) -> Floats:
-    length = np.linalg.norm(x, axis=1, keepdims=True)
-    return np.divide(x, length, out=np.zeros_like(x), where=length > 0.0)
 
 
 def _products(rows: SparseRows, dx: Floats) -> Floats:
@@ -258,4 +225,5 @@ def _joined(*parts: Constraints) -> Constraints:
         np.concatenate([each.offset for each in parts]),
         np.concatenate([each.stiffness for each in parts]),
         np.concatenate([each.one_sided for each in parts]),
+        np.concatenate([np.full(len(each.offset), np.inf) if each.limit is None else each.limit for each in parts]),
     )

@@ -169,15 +169,16 @@ def add_constraints(q, s, lo, hi):
     """Add the forces of constraints to the gradient; ``row_active`` holds their stiffness where they act, else 0."""
     energy = 0.0
     for row in range(lo, hi):
-        d = constraint_value(q, s, row)
-        k = 0.0 if q.row_one_sided[row] and d <= 0.0 else q.row_stiffness[row]
-        s.row_active[row] = k
-        energy += 0.5 * k * d * d
+        d, k = constraint_value(q, s, row), q.row_stiffness[row]
+        least = 0.0 if q.row_one_sided[row] else -q.row_limit[row]
+        force = min(max(k * d, least), q.row_limit[row])
+        s.row_active[row] = k if force == k * d and (d > 0.0 or not q.row_one_sided[row]) else 0.0
+        energy += force * (d - 0.5 * force / k) if force != 0.0 else 0.0
         for e in range(q.row_start[row], q.row_start[row + 1]):
             i = q.row_vertex[e]
             if not q.held[i]:
                 for c in range(3):
-                    s.gradient[3 * i + c] += k * d * q.row_weight[3 * e + c]
+                    s.gradient[3 * i + c] += force * q.row_weight[3 * e + c]
     return energy
 
 

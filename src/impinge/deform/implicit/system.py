@@ -49,7 +49,8 @@ MOST_ITERATIONS = 1000
 class Constraints:
     """Terms of the energy, each along one direction of a few vertices: d = offset + Σ w·(x - x0), x0 the start.
 
-    The energy of a constraint is k/2 d²; of a one-sided one only where d is positive (a contact that presses).
+    The force of a constraint is k d, of a one-sided one only where d is positive (a contact that presses), and at most
+    ``limit`` (friction that slides).
     """
 
     start: NDArray[np.int64]
@@ -64,6 +65,8 @@ class Constraints:
     """k of each constraint, shape (m,) [N / m]."""
     one_sided: NDArray[np.bool_]
     """Whether a constraint acts only where d is positive, shape (m,)."""
+    limit: Floats | None = None
+    """Largest force of each constraint, shape (m,) [N]; None for no limits."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class _Step(NamedTuple):
     row_offset: Floats
     row_stiffness: Floats
     row_one_sided: NDArray[np.uint8]
+    row_limit: Floats
 
 
 class _Scratch(NamedTuple):
@@ -314,7 +318,7 @@ class ImplicitSystem:
             start, row_vertex = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
             order, entries = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
             weight, offset, stiffness = np.zeros((0, 3)), np.zeros(0), np.zeros(0)
-            one_sided = np.zeros(0, dtype=np.bool_)
+            one_sided, limit = np.zeros(0, dtype=np.bool_), np.zeros(0)
         else:
             row_vertex = rank[constraints.vertex]
             if len(row_vertex) and row_vertex.min() < 0:
@@ -333,6 +337,7 @@ class ImplicitSystem:
             row_vertex, weight = row_vertex[entries], constraints.weight[entries]
             offset, stiffness = constraints.offset[order], constraints.stiffness[order]
             one_sided = constraints.one_sided[order]
+            limit = np.full(len(order), np.inf) if constraints.limit is None else constraints.limit[order]
         free[touched] = True
         self._partition(label)
         islands = self._islands
@@ -352,6 +357,7 @@ class ImplicitSystem:
             row_offset=np.ascontiguousarray(offset, dtype=np.float64),
             row_stiffness=np.ascontiguousarray(stiffness, dtype=np.float64),
             row_one_sided=np.ascontiguousarray(one_sided, dtype=np.uint8),
+            row_limit=np.ascontiguousarray(limit, dtype=np.float64),
         )  # fmt: skip
 
     def _partition(self, label: NDArray[np.int64]) -> None:
