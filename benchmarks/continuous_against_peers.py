@@ -18,7 +18,6 @@ import gzip
 import importlib
 import importlib.util
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -29,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import impinge
-from benchmarks.measure import Candidate, Row, Sizes, measure, our_threads, row_of, unmeasured
+from benchmarks.measure import Candidate, Row, Sizes, measure, our_threads, row_of, timed, unmeasured
 from benchmarks.peer_scenes import NOT_INSTALLED, OURS
 from impinge.checks import Floats, Ints
 from impinge.mesh import shapes
@@ -172,9 +171,8 @@ def _queries(limit: int) -> list[Row]:
         one(queries[0][0], queries[0][1][0], queries[0][2][0])
         for is_edges, start, end, answers in queries:
             for x, y, answer in zip(start, end, answers):
-                began = time.perf_counter()
-                found = one(is_edges, x, y)
-                times.append(1e3 * (time.perf_counter() - began))
+                ms, found = timed(partial(one, is_edges, x, y))
+                times.append(ms)
                 wrong[found] += found != bool(answer)
         answers_note = f"{wrong[True]} false positives, {wrong[False]} false negatives"
         note = f"{len(times)} queries: {answers_note}; worst {max(times):.3g} ms"

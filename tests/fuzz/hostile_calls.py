@@ -59,6 +59,10 @@ def _tets() -> impinge.TetMesh:
     return impinge.shapes.tet_box(1, 1, 1)
 
 
+def _apart() -> impinge.TriMesh:
+    return impinge.shapes.box(0.5, center=(3.0, 0.0, 0.0))
+
+
 def _soft() -> impinge.SoftBody:
     return impinge.SoftBody(_box(), _tets())
 
@@ -181,6 +185,12 @@ VALID: dict[str, Callable[[], Any]] = {
     "rate": lambda: 30.0,
     "transform_b": lambda: None,
     "frames": lambda: str(_files() / "frames" / "*.ply"),
+    "start": lambda: np.zeros((2, 4, 3)),
+    "end": lambda: np.ones((2, 4, 3)),
+    "end_a": lambda: np.array(_box().vertices) + 0.1,
+    "end_b": lambda: None,
+    "transform_a": lambda: None,
+    "ends": lambda: {"a": np.array(_box().vertices) + 0.1},
 }
 """Valid arguments by the name of the parameter; for parameters without a default, and to damage."""
 
@@ -231,6 +241,7 @@ OVERRIDES: dict[tuple[str, str], Callable[[], Any]] = {
     ("GreenStrain.step_within", "stiffness"): lambda: 1.0,
     ("scenes.get", "name"): lambda: "crossed_tets",
     ("build_spheres", "levels"): lambda: 1,
+    ("safe_step", "b"): _apart,
     ("build_spheres", "samples"): lambda: 50,
 }
 """Valid arguments of one callable: (name, parameter)."""
@@ -251,6 +262,11 @@ RECEIVERS: dict[str, Callable[[], Any]] = {
     "GreenStrain": lambda: impinge.GreenStrain(_tets().vertices, _tets().tets, "rubber"),
     "RigidLinks": lambda: impinge.RigidLinks(_tets().vertices, np.arange(8), _box().vertices),
     "BoxTree": lambda: impinge.BoxTree(_box(), _other()),
+    "ContinuousTree": lambda: impinge.ContinuousTree(_box(), _apart()),
+    "Impacts": lambda: impinge.impacts(_box(), _other(), end_a=np.array(_box().vertices) + 0.1),
+    "PrimitiveImpacts": lambda: impinge.vertex_face_impacts(np.zeros((2, 4, 3)), np.ones((2, 4, 3))),
+    "SafeStep": lambda: impinge.safe_step(_box(), _apart(), end_a=np.array(_box().vertices) + 0.1),
+    "WorldImpacts": lambda: _world().impacts({"a": np.array(_box().vertices) + 0.1}),
     "BreadthFirst": lambda: impinge.BreadthFirst(_box(), _other()),
     "BruteForce": lambda: impinge.BruteForce(_box(), _other()),
     "GjkCut": lambda: impinge.GjkCut(_box(), _other()),

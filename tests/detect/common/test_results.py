@@ -19,9 +19,11 @@ from impinge.detect.common.nearest_results import (
     Proximity,
 )
 from impinge.detect.common.results import EdgeContacts, Kind, Result, TrianglePairs, VertexContacts
+from impinge.detect.continuous.impact_results import Impacts
 from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.errors import OptionError
+from impinge.world.world_impacts import WorldImpacts
 
 
 def ids(n: int, first: int = 0) -> np.ndarray:
@@ -157,6 +159,31 @@ def contacts(n: int, first: int = 0, **common) -> Contacts:
     )
 
 
+def _impact_columns(n: int, first: int) -> dict:
+    return {
+        "kind": np.zeros(n, dtype=np.int8),
+        "feature_a": ids(n, first),
+        "feature_b": ids(n, first),
+        "vertices": np.stack([ids(n, first + k) for k in range(4)], axis=1),
+        "weights": np.ones((n, 4)),
+        "time_lo": np.zeros(n),
+        "time_hi": np.ones(n),
+        "at_start": np.zeros(n, dtype=np.bool_),
+        "point": np.zeros((n, 3)),
+        "normal": np.zeros((n, 3)),
+    }
+
+
+def impacts(n: int, first: int = 0, **common) -> Impacts:
+    """Impacts of vertices from ``first`` on."""
+    return Impacts(**_impact_columns(n, first), edges_a=pairs(0), edges_b=pairs(0), **common)
+
+
+def world_impacts(n: int, first: int = 0, **common) -> WorldImpacts:
+    """Impacts of vertices from ``first`` on, of the first body with itself."""
+    return WorldImpacts(**_impact_columns(n, first), body_a=ids(n) * 0, body_b=ids(n) * 0, **common)
+
+
 def distance(value: float = 1.0, **common) -> Distance:
     """Two points so far apart."""
     ends = {"point_a": np.zeros(3), "point_b": np.array([value, 0.0, 0.0])}
@@ -174,6 +201,8 @@ LISTS = [
     edge_contacts,
     curves,
     contacts,
+    impacts,
+    world_impacts,
 ]
 
 
@@ -186,7 +215,7 @@ def test_every_result_is_tested_here():
     """Keep the list of makers in these tests complete, but for results that are tested with what makes them."""
     named = {getattr(impinge, name) for name in impinge.__all__}
     public = {c for c in named if isinstance(c, type) and issubclass(c, Result)}
-    elsewhere = {impinge.VolumeGradient, impinge.WorldPairs}
+    elsewhere = {impinge.VolumeGradient, impinge.WorldPairs, impinge.PrimitiveImpacts, impinge.SafeStep}
 
     assert {type(make(1)) for make in LISTS} | {Distance, HullDistance} == public - elsewhere
 

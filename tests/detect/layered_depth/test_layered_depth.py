@@ -1261,7 +1261,7 @@ def test_sources_are_checked(found, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Sphere((0.0, 0.0, 0.0), -1.0), "radius of a Sphere is -1.0, expected a finite number above 0"),
+        (lambda: Sphere((0.0, 0.0, 0.0), -1.0), "radius of a Sphere is -1.0, expected a number above 0"),
         (lambda: Sphere((0.0, 0.0, 0.0), "big"), "radius of a Sphere is 'big'"),
         (lambda: Sphere((0.0, 0.0), 1.0), r"center of a Sphere is \(0.0, 0.0\), expected three finite numbers"),
         (lambda: Sphere((0.0, np.nan, 0.0), 1.0), "expected three finite numbers"),
