@@ -50,7 +50,7 @@ class Incremental:
         self.q = self.system._request(held, v0[vertex], constraints)
         self.t, self.s, self.h = t, self.system._scratch, h
         assert len(self.q.body_range) == 2
-        self.q.numbers[:] = h, 1e-4, 1e-2, 20, 1000, 0.0
+        self.q.numbers[:] = h, 1e-4, 1e-2, 20, 1000, 0.0, 0.0
         self.s.x0[:] = x0[vertex].reshape(-1)
         self.s.target[:] = (x0 + h * v0)[vertex].reshape(-1)
         assembly.start_elements.serial(t, self.q, self.s, 0, len(self.q.task))
