@@ -22,11 +22,6 @@ def block(kind=GreenStrain, material=SOFT, cells=(3, 2, 2), size=0.1, **options)
     return kind(mesh.vertices, mesh.tets, material, **options)
 
 
-def no_constraints() -> Constraints:
-    none = np.zeros(0)
-    return Constraints(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros((0, 3)), none, none, none > 0.0)
-
-
 def constraints_of(rows) -> Constraints:
     """Constraints from tuples (vertices, weights, offset, stiffness, one-sided)."""
     return Constraints(

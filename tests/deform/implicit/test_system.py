@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -516,5 +517,14 @@ def test_errors_name_the_remedy():
         system.step(x, v, H, gravity=(1, 2))
     with pytest.raises(OptionError, match="method"):
         system.step(x, v, H, method="explicit")
+    row = ([2], [0.0, 0.0, 1.0], 0.0, 1.0, True)
+    with pytest.raises(OptionError, match=r"have shapes \(2,\), \(1, 3\), \(1,\), \(2,\), expected"):
+        dataclasses.replace(constraints_of([row]), one_sided=np.ones(2, dtype=bool))
+    with pytest.raises(OptionError, match="start must rise from 0 to 1, with at least one entry"):
+        dataclasses.replace(constraints_of([row]), start=np.array([0, 0]))
+    with pytest.raises(OptionError, match="must be finite; leave out"):
+        constraints_of([([2], [0.0, 0.0, np.nan], 0.0, 1.0, True)])
+    with pytest.raises(OptionError, match=r"stiffness\[0\] is -1, expected a number of at least 0"):
+        constraints_of([([2], [0.0, 0.0, 1.0], 0.0, -1.0, True)])
     with pytest.raises(OptionError, match="row 1, which belongs to no model; leave it out"):
         system.step(x, v, H, constraints=constraints_of([([1], [0.0, 0.0, 1.0], 0.0, 1.0, True)]))

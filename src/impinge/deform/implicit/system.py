@@ -65,6 +65,22 @@ class Constraints:
     one_sided: NDArray[np.bool_]
     """Whether a constraint acts only where d is positive, shape (m,)."""
 
+    def __post_init__(self) -> None:
+        count, entries = len(self.offset), len(self.vertex)
+        shapes = [np.shape(each) for each in (self.start, self.weight, self.stiffness, self.one_sided)]
+        if shapes != [(count + 1,), (entries, 3), (count,), (count,)]:
+            raise OptionError(
+                f"start, weight, stiffness and one_sided have shapes {', '.join(map(str, shapes))}, expected "
+                f"({count + 1},), ({entries}, 3), ({count},), ({count},) for {count} offsets and {entries} vertices"
+            )
+        if self.start[0] != 0 or self.start[-1] != entries or (count and np.diff(self.start).min() < 1):
+            raise OptionError(f"start must rise from 0 to {entries}, with at least one entry for each constraint")
+        if count and not (np.isfinite(self.offset).all() and np.isfinite(self.weight).all()):
+            raise OptionError("offsets and weights of constraints must be finite; leave out those that are not")
+        if count and not (self.stiffness >= 0.0).all():
+            first = int(np.argmin(self.stiffness >= 0.0))
+            raise OptionError(f"stiffness[{first}] is {self.stiffness[first]:g}, expected a number of at least 0 [N/m]")
+
 
 @dataclass(frozen=True)
 class ImplicitReport:
