@@ -83,6 +83,12 @@ class FrameInput(NamedTuple):
     """Whether modal damping acts."""
 
 
+def _size_of_energy(body: DynamicBody) -> float:
+    """Elastic energy of a body; infinite if it is not finite."""
+    energy = abs(body.source.model.energy(body.x))
+    return energy if math.isfinite(energy) else math.inf
+
+
 class SimulationFrame:
     """One frame in progress.
 
@@ -303,7 +309,11 @@ class SimulationFrame:
         if not self._awake:  # contacts of sleeping bodies keep their forces
             forces.accumulate(interval)
             return
-        report = steps.step(self._x, self._v, interval, forces, self.inputs.gravity, asleep)
+        try:
+            report = steps.step(self._x, self._v, interval, forces, self.inputs.gravity, asleep)
+        except OptionError as error:
+            worst = max(self._awake, key=lambda body: _size_of_energy(body))
+            self._fail(worst, passed, str(error), error)
         forces.accumulate(interval)
         self._damp(interval, passed + interval)
         self._substeps += 1

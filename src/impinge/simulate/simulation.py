@@ -43,7 +43,7 @@ from impinge.checks import Floats, as_choice, shown
 from impinge.deform.implicit.system import Method, has_hessian
 from impinge.deform.integrate import as_seconds
 from impinge.deform.rigid_links import RigidLinks
-from impinge.errors import MeshError, MeshWarning, OptionError
+from impinge.errors import MeshError, OptionError, SimulationWarning
 from impinge.io.sequence import Sequence
 from impinge.respond.contact_forces import no_warm_start
 from impinge.simulate.constraints import no_constraints
@@ -442,7 +442,7 @@ class Simulation:
                 warnings.warn(
                     f"the model of body {body.name!r}, a {type(body.source.model).__name__}, has no second derivatives; "
                     'all bodies are stepped explicitly, as with integrator="explicit"',
-                    MeshWarning,
+                    SimulationWarning,
                     stacklevel=4,
                 )
                 return None

@@ -22,11 +22,6 @@ def block(kind=GreenStrain, material=SOFT, cells=(3, 2, 2), size=0.1, **options)
     return kind(mesh.vertices, mesh.tets, material, **options)
 
 
-def no_constraints() -> Constraints:
-    none = np.zeros(0)
-    return Constraints(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros((0, 3)), none, none, none > 0.0)
-
-
 def constraints_of(rows) -> Constraints:
     """Constraints from tuples (vertices, weights, offset, stiffness, one-sided)."""
     return Constraints(
@@ -50,7 +45,7 @@ class Incremental:
         self.q = self.system._request(held, v0[vertex], constraints)
         self.t, self.s, self.h = t, self.system._scratch, h
         assert len(self.q.body_range) == 2
-        self.q.numbers[:] = h, 1e-4, 1e-2, 20, 1000, 0.0
+        self.q.numbers[:] = h, 1e-4, 1e-2, 20, 1000, 0.0, 0.0
         self.s.x0[:] = x0[vertex].reshape(-1)
         self.s.target[:] = (x0 + h * v0)[vertex].reshape(-1)
         assembly.start_elements.serial(t, self.q, self.s, 0, len(self.q.task))

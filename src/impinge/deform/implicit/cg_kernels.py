@@ -4,6 +4,10 @@ A = blocks + Gᵀ k G (active constraints, never assembled). Preconditioner: inv
 P (Pᵀ A P)⁻¹ Pᵀ, the rigid modes of clusters (``coarse_kernels``): additive, two levels. An iteration has three passes
 over leaves: multiply; update and precondition; new direction. Sums over leaves are added in order. With r·z summed as
 r·D⁻¹r + Pᵀr·y, no pass waits for the coarse solution but the last.
+
+Stop. The energy norm of the error e of d is √(e·A e) = √(r·A⁻¹ r): it bounds the error of velocities, √Σ m |e/h|², and
+that of elastic energies. √(r·B r) estimates it, within a factor of 3 in all meshes measured. ‖r‖ says little: in stiff
+bodies it is 1e-1 of the right-hand side where velocities have an error of 1e-6.
 """
 
 # mypy: ignore-errors
@@ -188,15 +192,15 @@ def precondition(threaded, t, q, s, island, alpha):
 
 
 @compiled
-def conjugate_gradients(threaded, t, q, s, island, tolerance, most):
-    """Improve d of A d = r + A d, where r is the residual of the initial d, until ‖r‖ ≤ ``tolerance``.
+def conjugate_gradients(threaded, t, q, s, island, error, residual, most):
+    """Improve d, whose residual is r, until √(r·B r) ≤ ``error`` and ‖r‖ ≤ ``residual``; B is the preconditioner.
 
-    Returns the number of iterations and ‖r‖. Direction p is free at the start.
+    Returns the number of iterations, √(r·B r) and ‖r‖. Directions p and q are 0 at the start.
     """
     lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
     rr, rz = precondition(threaded, t, q, s, island, 0.0)
     count, beta = 0, 0.0
-    while math.sqrt(rr) > tolerance and count < most:
+    while (math.sqrt(max(rz, 0.0)) > error or math.sqrt(rr) > residual) and count < most:
         if threaded is None:
             redirect_serial(t, q, s, lo, hi, beta)
         else:
@@ -207,4 +211,4 @@ def conjugate_gradients(threaded, t, q, s, island, tolerance, most):
         rr, new = precondition(threaded, t, q, s, island, rz / curvature)
         beta, rz = new / rz, new
         count += 1
-    return count, math.sqrt(rr)
+    return count, math.sqrt(max(rz, 0.0)), math.sqrt(rr)

@@ -19,6 +19,8 @@ Groups have 64 lanes as in ``fem_kernels``; scratch rows:
 
 # mypy: ignore-errors
 
+import math
+
 from impinge.backend.jit import compiled, contracted
 from impinge.deform import matrices_kernels as mat
 from impinge.deform.fem_kernels import GREEN, GROUP, STABLE_NEO_HOOKEAN, gradient, green_strain, hooke, neo_hookean
@@ -296,10 +298,26 @@ def _corotated_coefficients(w, lam, mu):
 
 
 @compiled
-def _project_and_add_viscosity(w, phi, psi):
+def _project(w):
+    """Replace A by its positive part, in groups where a leading minor of any lane is not positive."""
+    for i in range(GROUP):
+        a = _get6(w, 42, i)
+        second = a[0] * a[1] - a[3] * a[3]
+        third = a[2] * second - a[0] * a[5] * a[5] - a[1] * a[4] * a[4] + 2.0 * a[3] * a[4] * a[5]
+        w[4352 + i] = min(min(a[0], second), third)
+    least = math.inf
+    for i in range(GROUP):
+        least = min(least, w[4352 + i])
+    if not least > 0.0:
+        for i in range(GROUP):
+            _put6(w, 42, i, positive_part(_get6(w, 42, i)))
+
+
+@compiled
+def _add_viscosity(w, phi, psi):
     for i in range(GROUP):
         x, y, z = _get3(w, 27, i)
-        a = positive_part(_get6(w, 42, i))
+        a = _get6(w, 42, i)
         d = phi + 2.0 * psi
         _put6(w, 42, i, (
             a[0] + d * x * x, a[1] + d * y * y, a[2] + d * z * z, a[3] + phi * x * y, a[4] + phi * x * z,
@@ -378,7 +396,8 @@ def store_hessians(model, constants, h, shape, w, block):
         _neo_hookean_coefficients(w, lam, mu)
     else:
         _corotated_coefficients(w, lam, mu)
-    _project_and_add_viscosity(w, constants[2] / h, constants[3] / h)
+    _project(w)
+    _add_viscosity(w, constants[2] / h, constants[3] / h)
     _weight_gradients(w, shape)
     edge = 0
     for corner in range(3):

@@ -3,7 +3,7 @@
 A step of backward Euler minimises  Σ m |x - x̂|² / (2 h²) + Ψ(x) + dissipation + constraints,  x̂ = x0 + h v0 + h² a,
 a the external acceleration; the velocity is then (x - x0) / h.
 
-1. Start   at x0. The first direction starts from x̂ - x0 if that solves the linear system (free fall), else from h v0.
+1. Start   at x0. The first direction starts from x̂ - x0 (exact in free fall) or from h v0, whichever is nearer.
 2. Solve   A d = -gradient by conjugate gradients, A the positive-definite matrix of ``assembly_kernels``.
 3. Search  along d, halving, until the energy falls by ``ARMIJO`` of what its slope promises. Near the minimum, where
            energies differ by rounding, the slope decides instead. Held vertices jump in the first step, whose
@@ -102,7 +102,7 @@ def _error_of(threaded, t, q, s, island, inertia):
                     r -= t.mass[i] / (h * h) * (s.x0[at] - s.target[at])
                 s.r[at], s.p[at], s.q[at] = r, 0.0, 0.0
     _, rz = cg.precondition(threaded, t, q, s, island, 0.0)
-    return math.sqrt(rz)
+    return math.sqrt(max(rz, 0.0))
 
 
 @compiled
@@ -188,25 +188,32 @@ def _clear_direction(t, q, s, island):
 
 
 @compiled
-def _direction(threaded, t, q, s, island, first):
-    """Solve for d; returns iterations and the residual relative to the right-hand side."""
+def _start_error(threaded, t, q, s, island, start):
+    """Set d and its residual; returns √(r·B r)."""
+    _set_residual(t, q, s, island, start)
+    cg.product(threaded, t, q, s, island)
+    _subtract_product(t, q, s, island)
+    _clear_direction(t, q, s, island)
+    _, rz = cg.precondition(threaded, t, q, s, island, 0.0)
+    return math.sqrt(max(rz, 0.0))
+
+
+@compiled
+def _direction(threaded, t, q, s, island, scale, first):
+    """Solve for d; returns iterations, and the residual relative to the right-hand side."""
     tolerance, most = q.numbers[1], int(q.numbers[4])
     norm = math.sqrt(_set_residual(t, q, s, island, 0))
+    if first and q.moving[island]:
+        _set_residual(t, q, s, island, 3)
+        cg.product(threaded, t, q, s, island)
+        norm = max(norm, math.sqrt(_subtract_product(t, q, s, island)))
     if first:
-        if q.moving[island]:
-            _set_residual(t, q, s, island, 3)
-            cg.product(threaded, t, q, s, island)
-            norm = max(norm, math.sqrt(_subtract_product(t, q, s, island)))
-        _set_residual(t, q, s, island, 2)
-        cg.product(threaded, t, q, s, island)
-        left = math.sqrt(_subtract_product(t, q, s, island))
-        if left <= tolerance * norm:
-            return 0, left / norm if norm > 0.0 else 0.0
-        _set_residual(t, q, s, island, 1)
-        cg.product(threaded, t, q, s, island)
-        _subtract_product(t, q, s, island)
+        fall = _start_error(threaded, t, q, s, island, 2)
+        if _start_error(threaded, t, q, s, island, 1) > fall:
+            _start_error(threaded, t, q, s, island, 2)
     _clear_direction(t, q, s, island)
-    count, left = cg.conjugate_gradients(threaded, t, q, s, island, tolerance * norm, most)
+    residual = q.numbers[6] * norm if q.numbers[6] > 0.0 else math.inf
+    count, _, left = cg.conjugate_gradients(threaded, t, q, s, island, tolerance * scale, residual, most)
     return count, left / norm if norm > 0.0 else 0.0
 
 
@@ -288,7 +295,7 @@ def solve_island(threaded, t, q, s, island):
         if steps == 0:
             scale = max(scale, _error_of(threaded, t, q, s, island, False))
         least, noise = _rounding(t, q, s, island)
-        count, relative = _direction(threaded, t, q, s, island, steps == 0)
+        count, relative = _direction(threaded, t, q, s, island, scale, steps == 0)
         iterations, left = iterations + count, max(left, relative)
         free = steps > 0 or not q.moving[island]
         fraction, energy = _search(threaded, t, q, s, island, energy, noise, free)

@@ -37,10 +37,10 @@ Method = Literal["backward_euler", "midpoint"]
 THREADED_FROM = 20_000
 """Tets and springs of an island from which threads work on its phases."""
 MOST_CLUSTERS = 64
-NEWTON_TOLERANCE = 1e-2
+NEWTON_TOLERANCE = 1e-3
 """Default error of velocities, relative to the change of velocity by forces in a step or to internal motion."""
-LINEAR_TOLERANCE = 1e-4
-"""Default residual of a linear system, relative to its right-hand side."""
+LINEAR_TOLERANCE = 2e-5
+"""The same for linear systems: a resting body then has 1e-4 of its sag."""
 MOST_NEWTON_STEPS = 20
 MOST_ITERATIONS = 1000
 
@@ -67,6 +67,22 @@ class Constraints:
     """Whether a constraint acts only where d is positive, shape (m,)."""
     limit: Floats | None = None
     """Largest force of each constraint, shape (m,) [N]; None for no limits."""
+
+    def __post_init__(self) -> None:
+        count, entries = len(self.offset), len(self.vertex)
+        shapes = [np.shape(each) for each in (self.start, self.weight, self.stiffness, self.one_sided)]
+        if shapes != [(count + 1,), (entries, 3), (count,), (count,)]:
+            raise OptionError(
+                f"start, weight, stiffness and one_sided have shapes {', '.join(map(str, shapes))}, expected "
+                f"({count + 1},), ({entries}, 3), ({count},), ({count},) for {count} offsets and {entries} vertices"
+            )
+        if self.start[0] != 0 or self.start[-1] != entries or (count and np.diff(self.start).min() < 1):
+            raise OptionError(f"start must rise from 0 to {entries}, with at least one entry for each constraint")
+        if count and not (np.isfinite(self.offset).all() and np.isfinite(self.weight).all()):
+            raise OptionError("offsets and weights of constraints must be finite; leave out those that are not")
+        if count and not (self.stiffness >= 0.0).all():
+            first = int(np.argmin(self.stiffness >= 0.0))
+            raise OptionError(f"stiffness[{first}] is {self.stiffness[first]:g}, expected a number of at least 0 [N/m]")
 
 
 @dataclass(frozen=True)
@@ -97,7 +113,10 @@ class ImplicitReport:
 
 
 class _Step(NamedTuple):
-    """A step for kernels; ``numbers``: h, linear tolerance, tolerance, most Newton steps, most iterations, midpoint."""
+    """A step for kernels.
+
+    ``numbers``: h, linear tolerance, tolerance, most Newton steps, most iterations, midpoint, residual tolerance or 0.
+    """
 
     numbers: Floats
     held: NDArray[np.uint8]
@@ -241,6 +260,7 @@ class ImplicitSystem:
         method: Method = "backward_euler",
         tolerance: float = NEWTON_TOLERANCE,
         linear_tolerance: float = LINEAR_TOLERANCE,
+        residual_tolerance: float | None = None,
         max_newton_steps: int = MOST_NEWTON_STEPS,
         max_iterations: int = MOST_ITERATIONS,
     ) -> ImplicitReport:
@@ -266,7 +286,9 @@ class ImplicitSystem:
         tolerance
             Error of velocities relative to the change of velocity by forces in a step, or to internal motion.
         linear_tolerance
-            Residual of linear systems relative to their right-hand sides.
+            The same for the solution of each linear system.
+        residual_tolerance
+            Largest residual of linear systems relative to their right-hand sides, in addition.
         max_newton_steps, max_iterations
             Limits of Newton steps, and of iterations in each; the report says where they were reached.
 
@@ -293,7 +315,10 @@ class ImplicitSystem:
         s.x[:], s.x0[:], s.v0[:] = start.reshape(-1), start.reshape(-1), velocity.reshape(-1)
         s.target[:] = (start + half * (velocity + half * push)).reshape(-1)
         q = self._request(fixed, velocity, constraints)
-        q.numbers[:] = half, linear_tolerance, tolerance, max_newton_steps, max_iterations, float(is_midpoint)
+        q.numbers[:] = (
+            half, linear_tolerance, tolerance, max_newton_steps, max_iterations, float(is_midpoint),
+            residual_tolerance or 0.0,
+        )  # fmt: skip
         s = self._scratch  # with memory for the islands of this step
         work = np.add.reduceat(self._work[q.body], q.body_range[:-1])
         multiply, islands = cg_kernels.multiply, np.arange(len(work))
@@ -350,7 +375,7 @@ class ImplicitSystem:
         moving = np.bincount(label[self._body_of_vertex[moves]], minlength=count) > 0
         self._scratch = self._scratch._replace(row_active=np.zeros(len(offset)))
         return _Step(
-            numbers=np.zeros(6), held=fixed.astype(np.uint8), body_free=(~free).astype(np.uint8),
+            numbers=np.zeros(7), held=fixed.astype(np.uint8), body_free=(~free).astype(np.uint8),
             moving=moving.astype(np.uint8), **islands, row_range=row_range, row_start=start,
             row_vertex=np.ascontiguousarray(row_vertex, dtype=np.int64),
             row_weight=np.ascontiguousarray(weight, dtype=np.float64).reshape(-1),
