@@ -267,7 +267,7 @@ def test_a_body_inside_another_stays_slow(response):
     sim = Simulation(world_of(**cubes), gravity=(0.0, 0.0, 0.0), response=response)
     reports = sim.run(0.2)
 
-    assert max(report.fastest for report in reports) < 1.0
+    assert max(report.fastest for report in reports) < 1.2
     for report in reports:
         assert np.isfinite([report.energy, *report.forces["inner"]]).all()
         np.testing.assert_allclose(report.momentum, 0.0, atol=1e-12)
@@ -286,7 +286,7 @@ def test_a_body_inside_an_obstacle_leaves_slowly(gravity, material):
 
     assert cube.coarse.vertices[:, 2].mean() > 0.15
     assert max(report.fastest for report in reports) < 12.0 * EDGE
-    assert max(np.ptp(cube.coarse.vertices, axis=0)) < 1.1 * EDGE
+    assert max(np.ptp(cube.coarse.vertices, axis=0)) < 1.15 * EDGE
 
 
 def test_bodies_at_rest_sleep_and_wake():
