@@ -421,3 +421,15 @@ def test_a_run_of_too_many_frames_is_refused():
     ):
         sim.run(2**63)
     assert sim.time == 0.0
+
+
+@pytest.mark.parametrize("integrator", ["implicit", "explicit"])
+def test_a_body_released_above_a_floor_does_not_fall_through(integrator):
+    """Search for contacts while a body gathers speed, however long the frame: 196 mm in one frame of 0.2 s."""
+    cube = soft_cube((0.0, 0.0, 0.5 * EDGE + 0.001))
+    floor = box(1.0, center=(0.0, 0.0, -0.5))
+    sim = Simulation(world_of(cube=cube, floor=floor), dt=0.2, integrator=integrator)
+    reports = sim.run(1.0)
+
+    assert reports[0].searches > 1
+    assert cube.coarse.vertices[:, 2].min() > -0.05 * EDGE

@@ -53,7 +53,7 @@ from impinge.scenes.scene_keys import (
     text,
 )  # fmt: skip
 from impinge.simulate.searches import SEARCHES
-from impinge.simulate.simulation import Simulation
+from impinge.simulate.simulation import INTEGRATORS, Simulation
 from impinge.world.world import ALL_GROUPS, World
 
 __all__ = ["SceneFile", "SceneBody", "SceneMotion", "read_scene"]
@@ -97,7 +97,8 @@ SHAPES: dict[str, tuple[Callable[..., TriMesh | TetMesh], dict[str, Value]]] = {
 
 _NEVER = Value("", lambda value: value == "never", lambda _: None)
 SIMULATION = {
-    "gravity": VECTOR, "dt": POSITIVE, "response": text(*SEARCHES), "stiffness": POSITIVE, "max_tests": count(1, 2**62),
+    "gravity": VECTOR, "dt": POSITIVE, "integrator": text(*INTEGRATORS), "response": text(*SEARCHES), "stiffness": POSITIVE,
+    "max_tests": count(1, 2**62),
     "budget_ms": POSITIVE, "target_ms": POSITIVE, "damping": NOT_NEGATIVE, "modal_damping": NOT_NEGATIVE,
     "friction": NOT_NEGATIVE, "sleep_after": either(POSITIVE, _NEVER, f"{POSITIVE.expected}, or \"never\""),
 }  # fmt: skip
@@ -217,14 +218,19 @@ class SceneFile:
             world.ignore(first, second)
         return world
 
-    def simulation(self, *, target_ms: float | None = None) -> Simulation:
+    def simulation(self, *, target_ms: float | None = None, **chosen: Any) -> Simulation:
         """A simulation of all bodies with their motions.
 
-        ``target_ms`` limits the time of a frame, unless the file limits the searches.
+        ``target_ms`` limits the time of a frame, unless the file limits the searches; ``chosen`` options of
+        ``Simulation`` replace those of the file.
         """
         options = dict(self.options)
-        if not options.keys() & {"target_ms", "budget_ms", "max_tests"}:
+        limits = {"target_ms", "budget_ms", "max_tests"}
+        if chosen.keys() & limits:
+            options = {name: value for name, value in options.items() if name not in limits}
+        elif not options.keys() & limits:
             options["target_ms"] = target_ms
+        options |= chosen
         simulation = Simulation(self.world(), **options)
         for body in self.bodies:
             if body.motion is not None and body.motion.frames is not None:

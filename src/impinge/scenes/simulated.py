@@ -31,7 +31,7 @@ from impinge.scenes import creatures
 from impinge.scenes.registry import suggest
 from impinge.simulate.particles import Particles
 from impinge.simulate.searches import Response
-from impinge.simulate.simulation import Simulation
+from impinge.simulate.simulation import Integrator, Simulation
 from impinge.world.world import World
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ class SimulationOptions(TypedDict, total=False):
 
     gravity: Any
     dt: float
+    integrator: Integrator
     response: Response
     ground: Any
     stiffness: float | None
     damping: float
-    modal_damping: float
+    modal_damping: float | None
     friction: float
     sleep_after: float | None
     budget_ms: float | None

@@ -40,6 +40,8 @@ RELEASE_SPEED = 2.0
 """Largest separation speed of released penetration, in sizes of the smallest body per second."""
 DAMPING_STEPS = 2
 """Modal damping steps per frame, about."""
+MAX_FALL = 0.02
+"""Largest travel by gravity between two searches of a body without contacts, in sizes of the smallest body."""
 MAX_SEARCHES = 64
 """Searches per frame, about; faster bodies get no more."""
 
@@ -155,7 +157,7 @@ class SimulationFrame:
                 self._read()
             forces = self._respond(self._dt - passed)
             self.stages.done("search")
-            interval = self._search_interval(self._dt - passed)
+            interval = self._search_interval(self._dt - passed, forces)
             dx, since = self._move(forces, interval, passed), interval
             self.stages.done("move")
             passed = self._dt if interval >= (self._dt - passed) * (1.0 - 1e-12) else passed + interval
@@ -232,7 +234,7 @@ class SimulationFrame:
         speeds += [np.sqrt((body.velocity**2).sum(axis=1).max()) for body in self._scripted if len(body.velocity)]
         return float(max(speeds, default=0.0))
 
-    def _search_interval(self, left: float) -> float:
+    def _search_interval(self, left: float, forces: ContactForces) -> float:
         """Time until the next search [s], at most ``left``."""
         context, margin = self.inputs.context, self.inputs.search.margin
         if not self._awake:
@@ -248,6 +250,14 @@ class SimulationFrame:
         closing = np.maximum(self._closing_speeds(a, b, fastest), 1e-300)
         travel = [self._max_travel(body) for body in self.inputs.bodies]
         travel_time = np.minimum(np.take(travel, a), np.take(travel, b)) / closing
+        level = float(np.linalg.norm(self.inputs.gravity))
+        if level > 0.0:  # bodies at rest that nothing carries begin to fall
+            pressed = forces.normal_force > 0.0
+            is_carried = np.zeros(len(self.inputs.bodies) + 1, dtype=np.bool_)
+            is_carried[forces.constraints.body_a[pressed]] = is_carried[forces.constraints.body_b[pressed]] = True
+            falls = (context.is_soft & ~is_carried[:-1])[pairs].any(axis=1)
+            fall_time = math.sqrt(2.0 * MAX_FALL * context.smallest / level)
+            travel_time = np.where(falls, np.minimum(travel_time, fall_time), travel_time)
         wait = np.maximum(gap / (2.0 * max(farthest, 1e-300)) * left, travel_time)
         soonest = min(wait.min(initial=np.inf), self._ground_interval(left, farthest))
         return float(min(left, max(soonest, self._dt / MAX_SEARCHES)))

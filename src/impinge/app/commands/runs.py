@@ -142,6 +142,12 @@ def simulate(
     scene: Annotated[str, typer.Argument(help=SCENE_HELP, autocompletion=_simulation_names)],
     seconds: Annotated[float | None, typer.Option(help="Simulated time; by default that of the scene.")] = None,
     scale: Annotated[float, typer.Option(help="Size of a named scene: triangles, tets or bodies.")] = 1.0,
+    integrator: Annotated[str | None, typer.Option(help="implicit, midpoint or explicit; by default implicit.")] = None,
+    response: Annotated[
+        str | None, typer.Option(help="vertices, volume or spheres; by default that of the scene.")
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="Milliseconds per search.")] = None,
+    max_tests: Annotated[int | None, typer.Option(help="Tests per search: a budget that repeats bit for bit.")] = None,
     target: Annotated[Path | None, typer.Option("--out", help="Write frames to this folder, or resume there.")] = None,
     html: Html = None,
     as_json: AsJson = False,
@@ -157,16 +163,19 @@ def simulate(
     from impinge.scenes import simulated
     from impinge.scenes.scene_file import ENDING, read_scene
 
+    options = {"integrator": integrator, "response": response, "budget_ms": budget, "max_tests": max_tests}
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     with _progress(html, "frames") as progress:
         job: dict[str, Any]
         if scene.lower().endswith(ENDING):
             if scale != 1.0:
                 raise OptionError(f"--scale is {scale:g}, expected none; scale the bodies in the scene file")
             file = read_scene(scene)
-            title, length, job, simulation = file.title, DEFAULT_SECONDS, {"scene": file.digest()}, file.simulation()
+            title, length, job = file.title, DEFAULT_SECONDS, {"scene": file.digest(), **chosen}
+            simulation = file.simulation(**chosen)
         else:
             named = simulated.get(scene)
-            job, simulation = {"scene": scene, "scale": scale}, named.make(scale=scale)
+            job, simulation = {"scene": scene, "scale": scale, **chosen}, named.make(scale=scale, **chosen)
             title, length = named.title, named.seconds
         length = length if seconds is None else seconds
         frames_in(length, simulation.dt)  # raises for invalid times
@@ -174,6 +183,7 @@ def simulate(
     if html is not None:
         inputs = [("scene", scene), ("scale", f"{scale:g}"), ("time", f"{length:g} s")]
         inputs.append(("time per frame", f"{simulation.dt:.6g} s"))
+        inputs += [(name.replace("_", " "), str(value)) for name, value in chosen.items()]
         simulation_report.simulation_report(run, title=title, inputs=inputs, command=command_line()).write(html)
     rows = simulation_report.found_in_words(run)
     if as_json:
