@@ -497,6 +497,45 @@ def test_inverted_tets_are_reported():
         assert report.least_determinant[0] == pytest.approx(-0.5, rel=1e-2)
 
 
+@pytest.mark.small
+@kinds
+def test_extreme_states_end(rng, kind):
+    """Report or refuse, with finite states, where bodies are crushed, mirrored, far away, held, or at rest."""
+    model = block(kind)
+    rest, n = model.rest, len(model.rest)
+    cases = [
+        (rest, {}), (rest, {"gravity": EARTH, "held": np.ones(n, dtype=bool)}), (0.0 * rest, {}),
+        (rest * np.array([1.0, 1.0, 0.0]), {}), (rest * np.array([-1.0, 1.0, 1.0]), {}), (1e3 * rest, {}),
+        (rest + rng.normal(size=rest.shape), {}), (rest + 1e6, {"gravity": EARTH, "held": np.arange(n) < 5}),
+    ]  # fmt: skip
+    for start, options in cases:
+        x, v = np.ascontiguousarray(start), np.zeros_like(rest)
+        report = ImplicitSystem([model]).step(x, v, H, **options)
+
+        assert np.isfinite(x).all()
+        assert np.isfinite(v).all()
+        assert report.converged[0] or report.newton_steps[0] == 20
+    with pytest.raises(OptionError, match="beyond the range of doubles; start nearer to rest"):
+        ImplicitSystem([model]).step(1e80 * rest, np.zeros_like(rest), H)
+
+
+@pytest.mark.small
+def test_stiff_constraints_do_not_loosen_the_tolerance():
+    """Push a vertex out by a constraint of any stiffness as far as a stiff one does, at the same error."""
+    model = block()
+    ends = []
+    for stiffness in (1e8, 1e12):
+        x, v = model.rest.copy(), np.zeros_like(model.rest)
+        rows = constraints_of([([0], [0.0, 0.0, -1.0], 0.01, stiffness, True)])
+        report = ImplicitSystem([model]).step(x, v, H, gravity=EARTH, constraints=rows)
+        ends.append(x)
+
+        assert report.converged[0]
+        assert report.error[0] < 2e-3 * H * 9.81
+        assert x[0, 2] - model.rest[0, 2] == pytest.approx(0.01, rel=1e-3)
+    np.testing.assert_allclose(ends[0], ends[1], atol=2e-5)
+
+
 def test_errors_name_the_remedy():
     """Refuse models without second derivatives, no models, wrong steps, and constraints on unknown rows."""
 

@@ -182,6 +182,18 @@ def add_constraints(q, s, lo, hi):
     return energy
 
 
+@compiled
+def subtract_constraints(q, s, lo, hi):
+    """Subtract the forces of constraints from the residual r, which ``_error_of`` copied from the gradient."""
+    for row in range(lo, hi):
+        push = s.row_active[row] * constraint_value(q, s, row)
+        for e in range(q.row_start[row], q.row_start[row + 1]):
+            i = q.row_vertex[e]
+            if not q.held[i]:
+                for c in range(3):
+                    s.r[3 * i + c] -= push * q.row_weight[3 * e + c]
+
+
 # matrix --------------------------------------------------------------------------------------------------------------
 
 

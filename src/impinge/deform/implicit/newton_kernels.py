@@ -9,8 +9,9 @@ a the external acceleration; the velocity is then (x - x0) / h.
            energies differ by rounding, the slope decides instead. Held vertices jump in the first step, whose
            energy cannot be compared.
 4. Stop    if the estimated error of velocities, √(r·B r / Σ m) with the residual r and the preconditioner B, is at most
-           ``tolerance`` times the velocity that forces change in a step, or that of the internal motion, or if it
-           is what rounding of positions causes; or after a number of steps, reported as not converged.
+           ``tolerance`` times a velocity: the largest of the change by external forces in a step, the internal
+           motion, and that which the elements' forces at x0 would cause; or if it is what rounding of positions
+           causes; or after a number of steps, reported as not converged.
 5. Finish  Free bodies get the exact linear momentum. Their velocities get the rotation ω × d that restores the angular
            momentum, which backward Euler loses by h Σ v × m v0; scaled down where energy would exceed that of the
            start plus the work of external forces. The implicit midpoint rule is a step of half the length whose
@@ -91,7 +92,7 @@ def _assemble(threaded, t, q, s, island):
 
 @compiled
 def _error_of(threaded, t, q, s, island, inertia):
-    """√(r·B r) of the gradient; with ``inertia`` false, of the gradient at x0 without inertia."""
+    """√(r·B r) of the gradient; with ``inertia`` false, of the elements' part of the gradient at x0."""
     h = q.numbers[0]
     for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
         leaf = q.leaf[k]
@@ -101,6 +102,8 @@ def _error_of(threaded, t, q, s, island, inertia):
                 if not inertia and not q.held[i]:
                     r -= t.mass[i] / (h * h) * (s.x0[at] - s.target[at])
                 s.r[at], s.p[at], s.q[at] = r, 0.0, 0.0
+    if not inertia:
+        assembly.subtract_constraints(q, s, q.row_range[island], q.row_range[island + 1])
     _, rz = cg.precondition(threaded, t, q, s, island, 0.0)
     return math.sqrt(max(rz, 0.0))
 

@@ -284,7 +284,8 @@ class ImplicitSystem:
             "backward_euler": robust, damps oscillations that a step does not resolve. "midpoint": of second order,
             without numerical damping.
         tolerance
-            Error of velocities relative to the change of velocity by forces in a step, or to internal motion.
+            Error of velocities, relative to the largest of: the change by external forces in the step, the internal
+            motion, and the velocity that elastic forces at the start would cause.
         linear_tolerance
             The same for the solution of each linear system.
         residual_tolerance
@@ -328,7 +329,7 @@ class ImplicitSystem:
             islands = islands[work < self.threaded_from]
         if len(islands):
             newton_kernels.solve_islands.over(len(islands))(t, q, s, islands)
-        if not np.isfinite(s.report[:, 8]).all():
+        if not np.isfinite(s.report[:, 6:]).all():
             raise OptionError("the energy of the state is beyond the range of doubles; start nearer to rest")
         x[vertex], v[vertex] = s.x.reshape(-1, 3), s.v.reshape(-1, 3)
         return self._report(q, x if is_midpoint else None)
@@ -463,7 +464,7 @@ class ImplicitSystem:
             iterations=r[:, 1].astype(np.int64),
             converged=r[:, 2] > 0.0,
             error=r[:, 6],
-            relative_error=np.divide(r[:, 6], r[:, 7], out=np.zeros(len(r)), where=r[:, 7] > 0.0),
+            relative_error=np.divide(r[:, 6], r[:, 7], out=np.zeros(len(r)), where=r[:, 6] > 0.0),
             linear_residual=r[:, 3],
             shortest_fraction=r[:, 4],
             worst_vertex=self._numbering.vertex[r[:, 5].astype(np.int64)],

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from impinge.checks import Bools, Floats, Ints
+from impinge.checks import Floats, Ints
 from impinge.deform.fem import Elements
 from impinge.deform.fem_kernels import GROUP
 from impinge.deform.springs import SpringSheet
@@ -184,8 +184,3 @@ def build(models: Sequence[Elements | SpringSheet], first: Sequence[int], row_co
         pair_lower=slot[len(pairs) :].astype(np.int32),
     )
     return topology, Numbering(numbering, rank, tet)
-
-
-def held_rows(mask: Bools, numbering: Numbering) -> NDArray[np.uint8]:
-    """The mask of held vertices in internal numbers."""
-    return mask[numbering.vertex].astype(np.uint8)
