@@ -86,6 +86,8 @@ def test_masked_arrays_are_refused(call):
     for mask in (False, True):
         with pytest.raises(MeshError, match="are a masked array; leave the masked entries out"):
             call(np.ma.masked_array(A.vertices, mask=mask))
+        with pytest.raises(MeshError, match="are a masked array; leave the masked entries out"):
+            call([np.ma.masked_array(row, mask=mask) for row in A.vertices])
 
 
 def test_objects_that_refuse_to_be_arrays():
