@@ -344,7 +344,7 @@ def _mesh(keys: Keys) -> tuple[Path | None, bool | Literal["auto"], Callable[[],
         raise keys.wrong("file", "there" if keys.has("file") else "missing", "either file or shape, and not both")
     if keys.has("file"):
         file = keys.file("file")
-        if file.suffix.lower() in REFERRING_ENDINGS:
+        if file.name.lower().removesuffix(".gz").endswith(REFERRING_ENDINGS):
             raise keys.wrong("file", file.name, "a format that is one file, such as .glb; convert it")
         weld = keys.take("weld", FLAG, "auto")
         return file, weld, lambda: load(file, weld=weld), file.stem
