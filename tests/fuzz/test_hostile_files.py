@@ -497,6 +497,11 @@ def test_pipes_do_not_block(tmp_path):
             read(tmp_path / "a.npz")
     with pytest.raises(FileError, match="folder, device or pipe"):
         impinge.read_scene(tmp_path / "a.toml")
+    os.mkfifo(tmp_path / "a.ply")
+    (tmp_path / "b.toml").write_text('[[body]]\nfile = "a.ply"\n')
+    for read in (impinge.read_scene(tmp_path / "b.toml").digest, impinge.read_scene(tmp_path / "b.toml").world):
+        with pytest.raises(ImpingeError, match=r"no regular file|folder, device or pipe"):
+            read()
 
 
 # time --------------------------------------------------------------------------------------------------------
