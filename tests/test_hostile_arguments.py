@@ -130,7 +130,7 @@ def test_positions_that_are_not_finite(value):
 )
 def test_endless_work_is_refused(call):
     """Refuse a step of more than a million sub-steps."""
-    with pytest.raises(OptionError, match=r"needs .* sub-steps of .* s, expected at most 1,000,000; step for a"):
+    with pytest.raises(OptionError, match=r"needs .* sub-steps of .* s, expected at most 200,000; step for a"):
         call()
 
 
