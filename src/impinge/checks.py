@@ -53,7 +53,8 @@ INDEX_LIMIT = 2**31 - 1
 
 def as_numbers(x: Any, name: str) -> NDArray[Any]:
     """Turn ``x`` into an array of real numbers, or say why it is none; masked arrays are refused."""
-    if isinstance(x, np.ma.MaskedArray):
+    rows = x if isinstance(x, list | tuple) else (x,)
+    if any(isinstance(row, np.ma.MaskedArray) for row in rows):
         raise MeshError(f"{name} are a masked array; leave the masked entries out, or fill them with numbers")
     try:
         array = np.asarray(x)

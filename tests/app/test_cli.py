@@ -651,6 +651,13 @@ def test_info_needs_no_cache(tmp_path):
     assert done.stderr == ""
 
 
+def wrapped_interrupt() -> RuntimeError:
+    """Ctrl-C while a class is created, as Python 3.11 raises it."""
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "code", "sentence"),
     [
@@ -660,6 +667,7 @@ def test_info_needs_no_cache(tmp_path):
         (RuntimeError("[bold] oh"), cli.BAD_INPUT, "error: unexpected RuntimeError: [bold] oh; set IMPINGE_TRACEBACK"),
         (OSError(28, "No space left on device"), cli.BAD_INPUT, "error: standard output: No space left on device\n"),
         (KeyboardInterrupt(), cli.INTERRUPTED, "stopped\n"),
+        (wrapped_interrupt(), cli.INTERRUPTED, "stopped\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )

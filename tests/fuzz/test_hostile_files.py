@@ -165,6 +165,23 @@ def test_gltf_that_repeats_a_mesh(folder):
     refused(folder, "a.gltf", data, LIMIT)
 
 
+@pytest.mark.parametrize("step", [-1, 1])
+def test_gltf_buffers_that_repeat_a_file(folder, step):
+    """Limit what buffers become that read one file again, each a little less or more of it."""
+    size, count = 200_000, 200
+    (folder / "large.bin").write_bytes(bytes(size))
+    lengths = range(size - count, size)[::step]
+    data = gltf(
+        "",
+        buffers=[{"uri": "large.bin", "byteLength": length} for length in lengths],
+        bufferViews=[{"buffer": i, "byteLength": len(BODY)} for i in range(count)],
+        accessors=[{"bufferView": i, "componentType": 5126, "type": "VEC3", "count": 4} for i in range(count)],
+        meshes=[{"primitives": [{"attributes": {"POSITION": i}, "mode": 5} for i in range(count)]}],
+    )
+
+    refused(folder, "a.gltf", data, LIMIT)
+
+
 def test_gltf_that_repeats_nothing(folder):
     """Limit primitives without a vertex, which cost time."""
     empty = [{"bufferView": 0, "componentType": 5126, "type": "VEC3", "count": 0}]
@@ -402,6 +419,24 @@ def test_vtu_pieces_that_share_their_bytes(tmp_path):
     refused(tmp_path, "a.vtu", text, LIMIT)
 
 
+def test_vtu_pieces_that_share_empty_blocks(tmp_path):
+    """Limit what is read for pieces that refer to the same compressed blocks, which unpack to nothing."""
+    block, count = zlib.compress(b""), 10_000
+    appended = struct.pack("<3I", count, 0, 0) + struct.pack("<I", len(block)) * count + block * count
+    points, *cells = (
+        f'<DataArray type="Int64" Name="{name}" format="appended" offset="0"/>'
+        for name in ("Points", "connectivity", "offsets", "types")
+    )
+    piece = (
+        f'<Piece NumberOfPoints="0" NumberOfCells="0"><Points>{points}</Points><Cells>{"".join(cells)}</Cells></Piece>'
+    )
+    head = '<VTKFile type="UnstructuredGrid" compressor="vtkZLibDataCompressor">'
+    text = f"{head}<UnstructuredGrid>{piece * 100}</UnstructuredGrid>".encode()
+    text += b'<AppendedData encoding="raw">_' + appended + b"</AppendedData></VTKFile>"
+
+    refused(tmp_path, "a.vtu", text, LIMIT)
+
+
 def test_npz_without_vertices(tmp_path):
     """Refuse a trillion frames of nothing, which take no bytes and would be named one by one."""
     for count in (1, 10**9):
@@ -462,6 +497,11 @@ def test_pipes_do_not_block(tmp_path):
             read(tmp_path / "a.npz")
     with pytest.raises(FileError, match="folder, device or pipe"):
         impinge.read_scene(tmp_path / "a.toml")
+    os.mkfifo(tmp_path / "a.ply")
+    (tmp_path / "b.toml").write_text('[[body]]\nfile = "a.ply"\n')
+    for read in (impinge.read_scene(tmp_path / "b.toml").digest, impinge.read_scene(tmp_path / "b.toml").world):
+        with pytest.raises(ImpingeError, match=r"no regular file|folder, device or pipe"):
+            read()
 
 
 # time --------------------------------------------------------------------------------------------------------

@@ -256,6 +256,11 @@ def test_tet_tube_counts_and_volume():
         (lambda: shapes.tet_tube(1, 7, 1), "n_theta is 7, expected an even number"),
         (lambda: shapes.tet_tube(1, 6, 1, inner_radius=1.0), "inner_radius is 1.0, expected less than outer_radius"),
         (lambda: shapes.cloth_grid(3, 0), r"cells\[1\] is 0"),
+        (lambda: shapes.cloth_grid(3, True), r"cells is \(3, True\), expected 2 whole numbers"),
+        (lambda: shapes.tet_box(2, np.bool_(True), 1), "cubes is .* expected 3 whole numbers"),
+        (lambda: shapes.box(True), "size is True, expected one positive number or 3"),
+        (lambda: shapes.box((1.0, True, 2.0)), "size is .* expected one positive number or 3"),
+        (lambda: shapes.box(center=(0.0, False, 0.0)), "center is .* expected three finite numbers"),
     ],
 )
 def test_bad_options_get_a_sentence(call, sentence):

@@ -227,7 +227,8 @@ def test_patterns_stay_below_the_folder(tmp_path, pattern):
 
 def test_formats_that_name_other_files_are_refused(tmp_path):
     """Refuse gltf, whose numbers may be anywhere."""
-    assert "such as .glb" in refusal(tmp_path, '[[body]]\nfile = "a.gltf"\n')
+    for name in ("a.gltf", "a.GLTF", "a.gltf.gz"):
+        assert "such as .glb" in refusal(tmp_path, f'[[body]]\nfile = "{name}"\n')
 
 
 def test_bodies_that_cannot_be_made_are_named(tmp_path):

@@ -111,6 +111,13 @@ def test_damaged_files_raise(tmp_path):
         changes = [None, np.array("word")]
         changes += [np.concatenate([value, value[:1]])] if value.ndim and len(value) and name != "waiting" else []
         changes += [np.full(value.shape, np.nan)] if value.dtype.kind == "f" and value.size else []
+        if name.endswith("_start"):
+            changes += [
+                value.astype(np.uint64),
+                value.astype(np.float32),
+                value - 1,
+                np.append(value[:-1] + value[-1] + 1, value[-1]),
+            ]
         for change in changes:
             np.savez(path, **rest, **({} if change is None else {name: change}))
             with pytest.raises(FileError, match=r"state\.npz (is a damaged simulation state|holds)"):

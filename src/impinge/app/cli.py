@@ -114,6 +114,9 @@ def main() -> None:
         name = error.filename or "standard output"  # files that the package writes are named; streams have no name
         _fail(f"{name}: {error.strerror or error}")
     except Exception as error:  # no traceback reaches a user
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 and older wrap it where a class is created
+            err.print("stopped")
+            sys.exit(INTERRUPTED)
         if os.environ.get("IMPINGE_TRACEBACK"):
             raise
         kind = type(error).__name__

@@ -34,7 +34,7 @@ SHORTEST = 1e-6
 ROUNDING = 1e-9
 """Relative tolerance of the bound: ten steps of 0.1 s fit into 1 s."""
 NO_GRAVITY = (0.0, 0.0, 0.0)
-MOST_SUBSTEPS = 1_000_000
+MOST_SUBSTEPS = 200_000
 """Sub-steps of one call: minutes of work."""
 
 

@@ -9,7 +9,8 @@ glb is one file, a JSON tree and a binary chunk; gltf is the tree alone and name
               mirrored mesh are flipped: its orientation is kept. Ids beyond the positions become -1.
 
 Buffers are the binary chunk, base64 data URIs, or regular files below the folder of the mesh, links resolved; of each
-at most ``byteLength`` bytes are read. A scene that repeats a mesh is limited like a packed file (``packed``).
+at most ``byteLength`` bytes are read. A scene that repeats a mesh, or buffers that repeat a file, are limited like a
+packed file (``packed``).
 Compressed and sparse accessors are refused. Skins and morph targets are ignored.
 """
 
@@ -113,7 +114,8 @@ class _File:
         self._buffers: dict[int, bytes] = {}
         self._files: dict[Path, bytes] = {}
         self.size = path.stat().st_size
-        """Bytes of the file and of the buffer files read so far."""
+        """Bytes of the file and of the buffer files read so far, each counted once."""
+        self._buffered = 0
 
     def _item(self, what: str, i: Any) -> dict[str, Any]:
         held = self._tree.get(what, [])
@@ -227,10 +229,13 @@ class _File:
         size = target.stat().st_size
         if size < length:
             raise FileError(f"{self._path}: {name[:200]} declares {length} bytes, but has {size}; {CUT_SHORT}")
-        if target not in self._files or len(self._files[target]) < length:
+        held = len(self._files.get(target, b""))
+        self.size += max(length - held, 0)
+        self._buffered += length
+        check_unpacked(self._buffered, self.size, self._path)
+        if target not in self._files or held < length:
             with target.open("rb") as file:
                 self._files[target] = file.read(length)
-            self.size += length
         return self._files[target]
 
 

@@ -105,13 +105,11 @@ def decode(data: bytes, path: Path) -> FileContent:
         stream = stream.translate(None, _BLANKS)
     points, parts, vertex_count, unpacked = list[Any](), list[Any](), 0, 0
     for piece in target.pieces:
-        arrays = {
-            name: _array(attributes, text, target, stream, len(data), path)
-            for name, (attributes, text) in piece.arrays.items()
-            if name in ("Points", "connectivity", "offsets", "types")
-        }
-        unpacked += sum(array.nbytes for name, array in arrays.items() if _is_shared(piece, name, target))
-        check_unpacked(unpacked, len(data), path)
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in filter(piece.arrays.__contains__, ("Points", "connectivity", "offsets", "types")):
+            arrays[name], read = _array(*piece.arrays[name], target, stream, len(data), path)
+            unpacked += max(read, arrays[name].nbytes) if _is_shared(piece, name, target) else 0
+            check_unpacked(unpacked, len(data), path)
         x = arrays["Points"].reshape(-1, int(piece.arrays["Points"][0].get("NumberOfComponents") or 3))
         check_count(path, piece.point_count, len(x), "points")
         for name in ("offsets", "types"):
@@ -138,11 +136,11 @@ def _is_shared(piece: _Piece, name: str, target: _Target) -> bool:
 
 def _array(
     attributes: dict[str, str], text: bytearray, target: _Target, stream: bytes | None, size: int, path: Path
-) -> NDArray[Any]:
-    """The numbers of a DataArray in a file of ``size`` bytes."""
+) -> tuple[NDArray[Any], int]:
+    """The numbers of a DataArray in a file of ``size`` bytes, and how many bytes of it were read for them."""
     code, form = _CODES[attributes.get("type", "")], attributes.get("format", "ascii")
     if form == "ascii":
-        return numbers_in(bytes(text), code if code[0] == "f" else np.int64)
+        return numbers_in(bytes(text), code if code[0] == "f" else np.int64), len(text)
     order = _ORDERS[target.root.get("byte_order", "LittleEndian")]
     start, is_raw, source = 0, False, bytes(text).translate(None, _BLANKS)
     if form == "appended":
@@ -161,14 +159,15 @@ def _array(
     if compressor:
         head, after = read.take(start, (3 + count) * header.itemsize)
         sizes = [int(each) for each in np.frombuffer(head, header)[3:]]
-        body, _ = read.take(after, sum(sizes))
+        body, after = read.take(after, sum(sizes))
         ends = np.cumsum([0, *sizes]).tolist()
         body = inflate([body[a:b] for a, b in itertools.pairwise(ends)], compressor, path, size)
     elif is_raw or source[after - 1 : after] == b"=":  # the size is a stream of its own
-        body, _ = read.take(after, count)
+        body, after = read.take(after, count)
     else:
-        body = read.take(start, header.itemsize + count)[0][header.itemsize :]
-    return np.frombuffer(body, order + code)
+        body, after = read.take(start, header.itemsize + count)
+        body = body[header.itemsize :]
+    return np.frombuffer(body, order + code), after - start
 
 
 @dataclass(frozen=True)

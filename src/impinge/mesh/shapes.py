@@ -451,9 +451,15 @@ def _wrapped(ids: NDArray[np.int64], *, rows: bool = False, columns: bool = Fals
 
 def _counts(values: ArrayLike, name: str, length: int) -> tuple[int, ...]:
     numbers = as_numbers(values, name)
-    if numbers.shape != (length,):
+    if numbers.shape != (length,) or _has_flags(values):
         raise OptionError(f"{name} is {shown(values)}, expected {length} whole numbers")
     return tuple(as_whole(value, f"{name}[{k}]") for k, value in enumerate(numbers.tolist()))
+
+
+def _has_flags(values: ArrayLike) -> bool:
+    """Whether numbers hold True or False, which NumPy converts to 1 and 0."""
+    array = np.asarray(values, dtype=object)
+    return any(isinstance(value, bool | np.bool_) for value in array.reshape(-1))
 
 
 def _check_cells(*counts: int) -> None:
@@ -469,7 +475,7 @@ def _positive(value: float, name: str) -> float:
 
 def _vector(center: ArrayLike) -> Floats:
     vector = as_numbers(center, "center").astype(np.float64)
-    if vector.shape != (3,) or not np.isfinite(vector).all():
+    if vector.shape != (3,) or not np.isfinite(vector).all() or _has_flags(center):
         raise OptionError(f"center is {shown(center)}, expected three finite numbers")
     return vector
 
@@ -477,6 +483,7 @@ def _vector(center: ArrayLike) -> Floats:
 def _size(values: ArrayLike, length: int) -> Floats:
     """One edge length for all axes, or one for each."""
     size = as_numbers(values, "size").astype(np.float64)
-    if size.shape not in ((), (length,)) or not (np.isfinite(size) & (size > 0.0)).all():
+    is_positive = (np.isfinite(size) & (size > 0.0)).all()
+    if size.shape not in ((), (length,)) or not is_positive or _has_flags(values):
         raise OptionError(f"size is {shown(values)}, expected one positive number or {length}")
     return np.broadcast_to(size, (length,))

@@ -28,7 +28,7 @@ import numpy as np
 from impinge.bodies.soft_body import EMBEDDINGS, MODELS, SoftBody
 from impinge.checks import Floats, as_path
 from impinge.deform.materials import MATERIALS, Material
-from impinge.errors import ImpingeError, OptionError
+from impinge.errors import FileError, ImpingeError, OptionError
 from impinge.io.sequence import Sequence, frame_files
 from impinge.mesh import shapes
 from impinge.mesh.body import load
@@ -257,10 +257,10 @@ class SceneFile:
 
     def digest(self) -> str:
         """SHA-256 of the file and its meshes, and of names and sizes of frames."""
-        found = hashlib.sha256(self.path.read_bytes())
+        found = hashlib.sha256(_bytes_of(self.path))
         for body in self.bodies:
             if body.file is not None:
-                found.update(body.file.read_bytes())
+                found.update(_bytes_of(body.file))
             if body.motion is not None and body.motion.frames is not None:
                 for file in _frame_files(body.motion.frames):
                     found.update(f"{file.name} {file.stat().st_size}\n".encode(errors="surrogateescape"))
@@ -350,7 +350,7 @@ def _mesh(keys: Keys) -> tuple[Path | None, bool | Literal["auto"], Callable[[],
         raise keys.wrong("file", "there" if keys.has("file") else "missing", "either file or shape, and not both")
     if keys.has("file"):
         file = keys.file("file")
-        if file.suffix.lower() in REFERRING_ENDINGS:
+        if file.name.lower().removesuffix(".gz").endswith(REFERRING_ENDINGS):
             raise keys.wrong("file", file.name, "a format that is one file, such as .glb; convert it")
         weld = keys.take("weld", FLAG, "auto")
         return file, weld, lambda: load(file, weld=weld), file.stem
@@ -401,6 +401,17 @@ def _motion(keys: Keys, position: Floats) -> SceneMotion:
     end = keys.take("end", number(least=begin), math.inf)
     keys.end()
     return SceneMotion(velocity, spin, about, begin, end)
+
+
+def _bytes_of(file: Path) -> bytes:
+    """The content of a regular file; a pipe would block."""
+    try:
+        if file.is_file():
+            return file.read_bytes()
+        reason = "no regular file"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise FileError(f"{file} cannot be read ({reason}); check the path")
 
 
 def _frame_files(source: str) -> list[Path]:

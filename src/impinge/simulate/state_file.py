@@ -149,6 +149,12 @@ def _check_arrays(state: State, body_count: int, coarse_count: int) -> None:
     if state.resting is not None:
         shapes["resting_impulse_rate"] = (state.resting.impulse_rate, (body_count + 1, 3))
     for rows, size in ((last.normal_jacobian, (3,)), (last.slip_jacobian, (3, 3))):
+        if (
+            any(x.dtype != np.int64 for x in (rows.start, rows.vertex))
+            or rows.start[0]
+            or (np.diff(rows.start) < 0).any()
+        ):
+            raise ValueError("last_start and last_vertex are no int64, or last_start does not rise from 0")
         entries = int(rows.start[-1])
         shapes |= {"last_start": (rows.start, (count + 1,)), "last_vertex": (rows.vertex, (entries,))}
         shapes["last_weight"] = (rows.weight, (entries, *size))
