@@ -244,7 +244,7 @@ def test_models_without_material_are_simulated():
     tets = tet_box(1, 1, 1, size=(EDGE,) * 3, center=(0.0, 0.0, 0.0501))
     cube = SoftBody(tets.surface, tets, model=NoMaterial(tets), embedding="barycentric")
     assert not hasattr(cube.model, "material")
-    sim = Simulation(world_of(cube=cube), ground=0.0)
+    sim = Simulation(world_of(cube=cube), ground=0.0, integrator="implicit")
     with pytest.warns(SimulationWarning, match="a NoMaterial, has no second derivatives; all bodies are stepped expl"):
         reports, lowest = lowest_of(sim, 0.4)
     assert reports[-1].contacts > 0
@@ -267,7 +267,7 @@ def test_a_body_inside_another_stays_slow(response):
     sim = Simulation(world_of(**cubes), gravity=(0.0, 0.0, 0.0), response=response)
     reports = sim.run(0.2)
 
-    assert max(report.fastest for report in reports) < 1.2
+    assert max(report.fastest for report in reports) < 1.0
     for report in reports:
         assert np.isfinite([report.energy, *report.forces["inner"]]).all()
         np.testing.assert_allclose(report.momentum, 0.0, atol=1e-12)
@@ -286,7 +286,7 @@ def test_a_body_inside_an_obstacle_leaves_slowly(gravity, material):
 
     assert cube.coarse.vertices[:, 2].mean() > 0.15
     assert max(report.fastest for report in reports) < 12.0 * EDGE
-    assert max(np.ptp(cube.coarse.vertices, axis=0)) < 1.15 * EDGE
+    assert max(np.ptp(cube.coarse.vertices, axis=0)) < 1.1 * EDGE
 
 
 def test_bodies_at_rest_sleep_and_wake():

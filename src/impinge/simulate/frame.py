@@ -322,7 +322,7 @@ class SimulationFrame:
         try:
             report = steps.step(self._x, self._v, interval, forces, self.inputs.gravity, asleep)
         except OptionError as error:
-            worst = max(self._awake, key=lambda body: _size_of_energy(body))
+            worst = max(self._awake, key=_size_of_energy)
             self._fail(worst, passed, str(error), error)
         forces.accumulate(interval)
         self._damp(interval, passed + interval)
@@ -334,8 +334,8 @@ class SimulationFrame:
             self._inverted[body.name] = len(report.inverted[k])
             if not report.converged[k]:
                 self._unconverged[body.name] = (
-                    f"the step of body {body.name!r} ended after {report.newton_steps[k]} Newton steps with an error of "
-                    f"{report.error[k]:.3g} m/s; its most deformed tet is {report.worst_tet[k]} (det F "
+                    f"the step of body {body.name!r} ended after {report.newton_steps[k]} Newton steps with an error "
+                    f"of {report.error[k]:.3g} m/s; its most deformed tet is {report.worst_tet[k]} (det F "
                     f"{report.least_determinant[k]:.3g}), use a shorter dt"
                 )
 

@@ -9,8 +9,8 @@ incremental energy (``deform.implicit``):
             friction force of the step before: a contact that holds a load does not creep. Their forces are at most μ p.
 3. Slide    Where the springs would have a force f above μ p, the first tangent is that of f, and the spring along the
             second one is softer by μ p / |f|: friction turns with the slip.
-4. Repeat   the step with the normal forces and slips found, until normal forces change by at most ``FORCE_CHANGE`` and no
-            contact begins or ceases to slide, at most ``MOST_ROUNDS`` times.
+4. Repeat   the step with the normal forces and slips found, until normal forces change by at most ``FORCE_CHANGE`` and
+            no contact begins or ceases to slide, at most ``MOST_ROUNDS`` times.
 
 Islands     of bodies that contacts join are solved separately. Sleeping bodies are held.
 Guarantee   Contact forces are those of the converged step: action equals reaction, and momentum is kept to rounding. A
@@ -20,13 +20,15 @@ Guarantee   Contact forces are those of the converged step: action equals reacti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Floats
+from impinge.deform.fem import Elements
 from impinge.deform.implicit.system import Constraints, ImplicitReport, ImplicitSystem, Method
+from impinge.deform.springs import SpringSheet
 from impinge.respond.contact_forces import ContactForces, SparseRows
 from impinge.simulate.simulated_bodies import DynamicBody
 
@@ -42,9 +44,8 @@ class ImplicitSteps:
 
     def __init__(self, bodies: Sequence[DynamicBody], row_count: int, method: Method) -> None:
         self.bodies, self._method = bodies, method
-        self._system = ImplicitSystem(
-            [body.source.model for body in bodies], [body.start for body in bodies], row_count
-        )
+        models = [cast("Elements | SpringSheet", body.source.model) for body in bodies]
+        self._system = ImplicitSystem(models, [body.start for body in bodies], row_count)
 
     def step(
         self, x: Floats, v: Floats, h: float, contacts: ContactForces, gravity: Floats, asleep: Sequence[DynamicBody]
@@ -57,8 +58,7 @@ class ImplicitSteps:
             own = held[body.rows]
             own[body.source.fixed] = own[body.source.moved] = True
         self._hold()
-        rows = contacts.constraints
-        if not len(rows):
+        if not len(contacts.constraints):
             report = self._system.step(x, v, h, gravity=gravity, held=held, method=self._method)
             self._hold()
             return report
@@ -66,10 +66,8 @@ class ImplicitSteps:
         pressure, start_x, start_v = contacts.normal_force.copy(), x.copy(), v.copy()
         for _ in range(MOST_ROUNDS):
             x[...], v[...] = start_x, start_v
-            report = self._system.step(
-                x, v, h, gravity=gravity, held=held, constraints=_joined(normal.constraints, *tangent.springs(pressure)),
-                method=self._method,
-            )  # fmt: skip
+            rows = _joined(normal.constraints, *tangent.springs(pressure))
+            report = self._system.step(x, v, h, gravity=gravity, held=held, constraints=rows, method=self._method)
             dx = x - start_x if self._method == "backward_euler" else 0.5 * (x - start_x)
             found, friction = normal.force(dx), tangent.force(dx, pressure)
             change = (np.abs(found - pressure) * tangent.coefficient).sum()
@@ -211,9 +209,9 @@ def _restore_spin(mass: Floats, x: Floats, before: Floats, after: Floats, h: flo
 def _products(rows: SparseRows, dx: Floats) -> Floats:
     """Rows times a displacement of vertices, shape (k,)."""
     each = (rows.weight * dx[rows.vertex]).sum(axis=1)
-    return np.asarray(
-        np.bincount(np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), each, len(rows.start) - 1)
-    )
+    count = len(rows.start) - 1
+    sums: Floats = np.bincount(np.repeat(np.arange(count), np.diff(rows.start)), each, count).astype(np.float64)
+    return sums
 
 
 def _joined(*parts: Constraints) -> Constraints:

@@ -125,9 +125,9 @@ class Simulation:
     dt
         Default length of a frame [s].
     integrator
-        "implicit": backward Euler, one step between two searches, whatever the stiffness. "midpoint": the implicit
-        midpoint rule, of second order and without numerical damping. "explicit": Runge-Kutta's method and semi-implicit
-        Euler in stable sub-steps. Bodies of a model without second derivatives are stepped explicitly, with a warning.
+        "explicit": Runge-Kutta's method and semi-implicit Euler in stable sub-steps. "implicit": backward Euler, one
+        step between two searches, whatever the stiffness. "midpoint": the implicit midpoint rule, of second order and
+        without numerical damping. Models without second derivatives are stepped explicitly, with a warning.
     response
         Contact detection and response: "vertices", "volume" or "spheres".
     ground
@@ -183,7 +183,7 @@ class Simulation:
         *,
         gravity: ArrayLike = EARTH,
         dt: float = 1.0 / 60.0,
-        integrator: Integrator = "implicit",
+        integrator: Integrator = "explicit",
         response: Response = "vertices",
         ground: float | tuple[ArrayLike, ArrayLike] | None = None,
         stiffness: float | None = None,
@@ -440,8 +440,8 @@ class Simulation:
         for body in soft:
             if not has_hessian(body.source.model):
                 warnings.warn(
-                    f"the model of body {body.name!r}, a {type(body.source.model).__name__}, has no second derivatives; "
-                    'all bodies are stepped explicitly, as with integrator="explicit"',
+                    f"the model of body {body.name!r}, a {type(body.source.model).__name__}, has no second "
+                    "derivatives; all bodies are stepped explicitly",
                     SimulationWarning,
                     stacklevel=4,
                 )

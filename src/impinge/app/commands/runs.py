@@ -142,7 +142,7 @@ def simulate(
     scene: Annotated[str, typer.Argument(help=SCENE_HELP, autocompletion=_simulation_names)],
     seconds: Annotated[float | None, typer.Option(help="Simulated time; by default that of the scene.")] = None,
     scale: Annotated[float, typer.Option(help="Size of a named scene: triangles, tets or bodies.")] = 1.0,
-    integrator: Annotated[str | None, typer.Option(help="implicit, midpoint or explicit; by default implicit.")] = None,
+    integrator: Annotated[str | None, typer.Option(help="explicit, implicit or midpoint; by default explicit.")] = None,
     response: Annotated[
         str | None, typer.Option(help="vertices, volume or spheres; by default that of the scene.")
     ] = None,
