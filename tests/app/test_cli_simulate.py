@@ -224,6 +224,19 @@ def test_bad_input(folder, call, args, fragments):
     assert_refused(call(*args), *fragments)
 
 
+def test_options_replace_those_of_the_scene(call):
+    """Step implicitly, with another response and budget, and refuse unknown words."""
+    options = ["--scale", "0.02", "--seconds", "0.05"]
+    done = call("two_bunnies", *options, "--integrator", "implicit", "--response", "volume")
+    assert done.returncode == 0
+    assert "frames with contacts" in done.stdout
+    short = call("two_bunnies", *options, "--response", "spheres", "--max-tests", "10", "--json")
+    assert short.returncode == 0
+    wrong = call("two_bunnies", *options, "--integrator", "euler")
+    assert wrong.returncode == 2
+    assert "integrator is 'euler', expected one of 'implicit', 'midpoint', 'explicit'" in wrong.stderr
+
+
 def test_folder_of_another_run(folder, whole, call, tmp_path):
     """Reject a folder of other bodies, or with missing frames."""
     (folder / "other.toml").write_text(SCENE.replace("0.152", "0.153"))

@@ -52,8 +52,8 @@ from impinge.scenes.scene_keys import (
     several,
     text,
 )  # fmt: skip
-from impinge.simulate.searches import SEARCHES
-from impinge.simulate.simulation import INTEGRATORS, Simulation
+from impinge.simulate.searches import SEARCHES, Response
+from impinge.simulate.simulation import INTEGRATORS, Integrator, Simulation
 from impinge.world.world import ALL_GROUPS, World
 
 __all__ = ["SceneFile", "SceneBody", "SceneMotion", "read_scene"]
@@ -218,13 +218,23 @@ class SceneFile:
             world.ignore(first, second)
         return world
 
-    def simulation(self, *, target_ms: float | None = None, **chosen: Any) -> Simulation:
+    def simulation(
+        self,
+        *,
+        target_ms: float | None = None,
+        integrator: Integrator | None = None,
+        response: Response | None = None,
+        budget_ms: float | None = None,
+        max_tests: int | None = None,
+    ) -> Simulation:
         """A simulation of all bodies with their motions.
 
-        ``target_ms`` limits the time of a frame, unless the file limits the searches; ``chosen`` options of
-        ``Simulation`` replace those of the file.
+        ``target_ms`` limits the time of a frame, unless the file limits the searches; the other options replace those
+        of the file.
         """
         options = dict(self.options)
+        given = {"integrator": integrator, "response": response, "budget_ms": budget_ms, "max_tests": max_tests}
+        chosen = {name: value for name, value in given.items() if value is not None}
         limits = {"target_ms", "budget_ms", "max_tests"}
         if chosen.keys() & limits:
             options = {name: value for name, value in options.items() if name not in limits}

@@ -188,7 +188,7 @@ class _TangentRows:
         """Friction on side b in a solve with these limits, shape (k, 3)."""
         stretch = self._offset + np.einsum("ktr,kr->kt", self._axes, self._moved(dx))
         limit = (self.coefficient * pressure)[:, None]
-        return np.einsum("ktr,kt->kr", self._axes, np.clip(self._both * stretch, -limit, limit))
+        return np.asarray(np.einsum("ktr,kt->kr", self._axes, np.clip(self._both * stretch, -limit, limit)))
 
 
 def _restore_spin(mass: Floats, x: Floats, before: Floats, after: Floats, h: float) -> None:
