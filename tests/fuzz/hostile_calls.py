@@ -260,6 +260,7 @@ RECEIVERS: dict[str, Callable[[], Any]] = {
     "Barycentric": lambda: impinge.Barycentric(_tets().vertices, _tets().tets, _box().vertices),
     "Corotated": lambda: impinge.Corotated(_tets().vertices, _tets().tets, "rubber"),
     "GreenStrain": lambda: impinge.GreenStrain(_tets().vertices, _tets().tets, "rubber"),
+    "StableNeoHookean": lambda: impinge.StableNeoHookean(_tets().vertices, _tets().tets, "rubber"),
     "RigidLinks": lambda: impinge.RigidLinks(_tets().vertices, np.arange(8), _box().vertices),
     "BoxTree": lambda: impinge.BoxTree(_box(), _other()),
     "ContinuousTree": lambda: impinge.ContinuousTree(_box(), _apart()),
