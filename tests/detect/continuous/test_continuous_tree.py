@@ -548,6 +548,16 @@ def test_margin_at_any_scale(rng, scale):
     assert as_dict(found).keys() == as_dict(large).keys()
 
 
+@pytest.mark.parametrize("margin", [1e38, 1e308])
+def test_margin_beyond_single_precision(rng, margin):
+    """Report all pairs, at the start, with a margin that float32 boxes cannot hold."""
+    a, b = soup(rng, 2), soup(rng, 2)
+    found = impinge.impacts(a, b, end_a=moved(rng, a.vertices), margin=margin)
+
+    assert len(found) == len(all_pairs(a, b)[0])
+    assert found.at_start.all()
+
+
 # errors ---------------------------------------------------------------------------------------------------
 
 

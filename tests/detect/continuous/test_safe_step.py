@@ -87,6 +87,48 @@ def test_margin_is_kept(rng, per_vertex):
     assert stopped > 10
 
 
+@pytest.mark.parametrize("margin", [1e-3, 0.05])
+def test_margin_is_kept_step_after_step(rng, margin):
+    """Keep the margin of bodies that stopped at it, however often they are pushed, and let them part."""
+    pushed = 0
+    for k in range(6):
+        a, b = shapes.icosphere(1) if k % 2 else shapes.cloth_grid(6, 6), shapes.icosphere(1, radius=0.5)
+        b.update(b.vertices + np.array([0.1, 0.05, 2.0]))
+        tree = impinge.ContinuousTree(a, b)
+        for speed in (2.0, 0.1, 1e-3, 2.0, 0.1, 1e-6, 2.0):
+            noise = 0.01 * speed * rng.standard_normal(b.vertices.shape)
+            step = tree.safe_step(end_b=b.vertices - (0.0, 0.0, speed) + noise, margin=margin)
+            b.update(step.positions_b)
+            pushed += step.fraction < 1.0
+            assert len(step.touching_at_start) == 0
+            assert impinge.distance(a, b).distance >= margin
+        assert tree.safe_step(end_b=b.vertices + np.array([0.1, 0.2, 1.0]), margin=margin).fraction > 0.0
+
+    assert pushed > 20
+
+
+def test_near_the_margin_at_the_start():
+    """Except pairs from the margin that are within it at the start, and no others."""
+    a, b = shapes.box(1.0), shapes.box(1.0, center=(0.0, 0.0, 1.25))
+    for start, fraction in ((0.0, 0.0), (-1e-3, 1.0)):
+        x = b.vertices + np.array([0.0, 0.0, start + 0.25 * 2.0**-22])
+        step = impinge.safe_step(a, (x, b.faces), end_b=x - (0.0, 0.0, 0.1), margin=0.25)
+        assert bool(step.touching_at_start) == (fraction == 1.0)
+        assert abs(step.fraction - fraction) < 1e-6
+        assert impinge.safe_step(a, (x, b.faces), end_b=x + np.array([0.3, 0.2, 0.1]), margin=0.25).fraction == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1.0, 1e160, 1e300])
+def test_per_vertex_at_any_scale(scale):
+    """Go half of the gap at any scale: squares of lengths are beyond the range of doubles."""
+    a, b = shapes.box(1.0), shapes.box(1.0, center=(0.1, 0.2, 3.0))
+    x_a, x_b = scale * a.vertices, scale * b.vertices
+    end = x_b - np.array([0.0, 0.0, 4.0 * scale])
+    step = impinge.safe_step((x_a, a.faces), (x_b, b.faces), end_b=end, per_vertex=True)
+
+    assert 0.2499 < step.fraction < 0.25
+
+
 def test_the_whole_way():
     """Return the very end positions where nothing meets."""
     a, b = shapes.box(1.0), shapes.box(1.0, center=(0.0, 0.0, 3.0))
@@ -199,6 +241,19 @@ def test_kept_between_frames(rng):
         limited += step.fraction < 1.0
 
     assert limited > 2
+
+
+def test_vertices_added_between_steps():
+    """Follow bodies whose vertices have grown in number."""
+    a, b = shapes.box(1.0), shapes.box(1.0, center=(0.0, 0.0, 3.0))
+    tree = impinge.ContinuousTree(a, b)
+    for body in (b, a, None):
+        step = tree.safe_step(end_b=b.vertices - np.array([0.0, 0.0, 4.0]))
+        assert 0.4999 < step.fraction < 0.5
+        assert step.positions_a.shape == a.vertices.shape
+        assert step.positions_b.shape == b.vertices.shape
+        if body is not None:
+            body.add_vertices([[9.0, 9.0, 9.0]])
 
 
 def test_bad_input():

@@ -62,15 +62,16 @@ class StaticTest:
 
     def __init__(self, is_self: bool) -> None:
         self._is_self = is_self
-        self._copies: tuple[tuple[Mark, Mark], TriMesh, TriMesh | None, BoxTree] | None = None
+        self._copies: tuple[tuple[Mark, Mark], tuple[int, int], TriMesh, TriMesh | None, BoxTree] | None = None
 
     def bodies(self, a: Motion, b: Motion, x_a: Floats, x_b: Floats) -> tuple[TriMesh, TriMesh | None, BoxTree]:
         """Copies of both bodies at the given positions, and their detector."""
         key = a.posed.state.mark, b.posed.state.mark
-        if self._copies is None or self._copies[0] != key or len(self._copies[1].vertices) != len(x_a):
+        counts = len(x_a), len(x_b)
+        if self._copies is None or self._copies[:2] != (key, counts):
             copy_a, copy_b = _copied(a, x_a), None if self._is_self else _copied(b, x_b)
-            self._copies = key, copy_a, copy_b, BoxTree(copy_a, copy_b)
-        _, copy_a, copy_b, detector = self._copies
+            self._copies = key, counts, copy_a, copy_b, BoxTree(copy_a, copy_b)
+        _, _, copy_a, copy_b, detector = self._copies
         copy_a.update(x_a)
         if copy_b is not None:
             copy_b.update(x_b)
@@ -163,7 +164,7 @@ class StepSearch:
         a, b = self.a._replace(end=self.a.start), self.b._replace(end=self.b.start)
         request = Request(self.step.margin, exclude_rings=self.step.exclude_rings)
         found, progress = find_impacts(a, b, request, self.options, Budget(), self.stages)
-        return impact_rows(found, progress, a, b, self.step.margin, self.stages, began)
+        return impact_rows(found.rows(found.at_start), progress, a, b, self.step.margin, self.stages, began)
 
     def _first_impact(self, end_a: Floats, end_b: Floats, began: float) -> tuple[Impacts, float]:
         """The first impacts on the way to these positions, and the time of the first, infinite if there is none."""
@@ -182,9 +183,9 @@ class StepSearch:
         """The share of its way that each vertex may go: half of the smallest gap of its features."""
         a, b, margin, is_self = self.a, self.b, self.step.margin, self.options.is_self
         with np.errstate(over="ignore"):
-            way_a, way_b = (np.linalg.norm(m.end - m.start, axis=1) for m in (a, b))
+            way_a, way_b = (_lengths(m.end - m.start) for m in (a, b))
             edges = [m.start[m.features.edges[:, 1]] - m.start[m.features.edges[:, 0]] for m in (a, b)]
-            length = float(np.linalg.norm(np.concatenate(edges), axis=1).mean())
+            length = float(np.mean(_lengths(np.concatenate(edges))))
         farthest = max(way_a.max(initial=0.0), way_b.max(initial=0.0))
         reach = margin + min(2.0 * farthest / (LEAST_GAP * LEAST_GAP), MOST_EDGES * length)
         body_a, body_b, _ = self.static.bodies(a, b, a.start, b.start)
@@ -212,6 +213,11 @@ class StepSearch:
             for way, gap in ((way_a, gap_a), (way_b, gap_b))
         ]
         return shares[0], shares[1]
+
+
+def _lengths(vectors: Floats) -> Floats:
+    """Lengths of vectors whose squares may be beyond the range of doubles."""
+    return np.hypot(np.hypot(vectors[:, 0], vectors[:, 1]), vectors[:, 2])
 
 
 def _on_the_way(motion: Motion, share: Floats) -> Floats:

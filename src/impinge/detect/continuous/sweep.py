@@ -70,7 +70,7 @@ ROUNDING = 2.0**-46
 ROUNDING_FEATURES = 2.0**-21
 """The same for float32, whose roundings are 2^-24."""
 LARGEST_FLOAT32 = 1e37
-"""Size of relative coordinates from which enlarged boxes are infinite: float32 would overflow."""
+"""Size of relative coordinates or margins from which enlarged boxes are infinite: float32 would overflow."""
 
 Part = tuple[NDArray[np.int8], NDArray[np.uint64], Floats]
 """Kinds, keys and times."""
@@ -240,7 +240,7 @@ class _Slab:
                     size = max(size, float(abs(at_end).max(initial=0.0)))
                     relative = max(relative, float(abs(at_end - origin).max(initial=0.0)))
             self.pad = 0.5 * margin + ROUNDING * (size + margin)
-            if relative > LARGEST_FLOAT32:
+            if max(relative, self.pad) > LARGEST_FLOAT32:
                 self.pad_features = np.float32(np.inf)
             else:
                 self.pad_features = np.float32(self.pad + ROUNDING_FEATURES * (relative + self.pad))
