@@ -183,7 +183,7 @@ def _as_pair(transforms: TransformPair | None, name: str) -> Transforms | None:
         return None
     try:
         before, after = transforms  # type: ignore[misc]
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # sequences of a caller may raise anything
         raise OptionError(
             f"{name} is {shown(transforms)}, expected two matrices, for the start and the end of the motion"
         ) from error
