@@ -29,7 +29,7 @@ import numpy as np
 
 import impinge
 from benchmarks.measure import Candidate, Row, Sizes, measure, our_threads, row_of, timed, unmeasured
-from benchmarks.peer_scenes import NOT_INSTALLED, OURS
+from benchmarks.peer_scenes import NOT_INSTALLED, OURS, PAUSE
 from impinge.checks import Floats, Ints
 from impinge.mesh import shapes
 from impinge.mesh.body import as_surface
@@ -38,7 +38,7 @@ from impinge.mesh.tri_mesh import TriMesh
 FULL = Sizes(subdivisions=(5, 6), rounds=12, growth=(5, 6, 7, 8), queries=100_000)
 QUICK = Sizes(subdivisions=(3,), rounds=2, growth=(3,), queries=50)
 BROAD_PHASES = ("LBVH", "HashGrid", "SpatialHash", "SweepAndPrune")
-SECONDS = 20.0
+SECONDS = 12.0
 """Time per candidate and scene."""
 NO_DATA = "left out: IMPINGE_DATA names no folder with it"
 
@@ -102,7 +102,9 @@ def _timed(step: Step, rounds: int, between: Callable[[], impinge.Impacts] | Non
     for name, compute in _toolkit(step):
         own = f"step {compute():.4g}; {note}"
         candidates.append(Candidate(name, partial(_ignoring_frame, compute), own, mismatch=partial(_is_off, first)))
-    return measure(step.name, candidates, [None], rounds=rounds, seconds=SECONDS)
+    for candidate in candidates:
+        candidate.lead_in = 1
+    return measure(step.name, candidates, [None], rounds=rounds, seconds=SECONDS, pause=PAUSE)
 
 
 def _ignoring_frame(compute: Callable[[], Any], _: None) -> Any:

@@ -165,6 +165,8 @@ def find_impacts(
     whole, cuts = None if is_limited else slab_of((0.0, 1.0)), SLABS
     if whole is not None and not (first_only and len(whole.block_pairs) > FEW):
         cuts = 0.0, 1.0
+    elif whole is not None and 2 * len(slab_of((SLABS[0], SLABS[1])).block_pairs) > len(whole.block_pairs):
+        whole, cuts = slab_of((0.0, 1.0)), (0.0, 1.0)  # a body near itself: slabs would join the same blocks each time
     is_filtered = options.ignored is not None or request.exclude_rings > 0
     stages.done("block_pairs")
     found, until, tests, block_pair_count, certain_until = _nothing(), 1.0, 0, 0, 0.0
