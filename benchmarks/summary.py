@@ -27,6 +27,7 @@ QUESTIONS = {
     "pairs_against_peers": "all pairs of triangles",
     "gjk_cut_against_peers": "all pairs of triangles, ours by `GjkCut`",
     "cloth_proximity": "pairs within a margin",
+    "continuous_against_peers": "impacts of moving bodies, ours all of them",
     "hashing_against_peers": "vertices in tets",
     "worlds": "all pairs in a world of many bodies",
 }
@@ -38,6 +39,7 @@ SCENES = {
     "volume, ": "overlap volume",
     "points, ": "points inside, ours up to a pixel",
     "self, ": "all pairs of triangles of one body",
+    "handcrafted queries": "one continuous query, ours exact",
 }
 """Queries by the first word of a scene."""
 
