@@ -114,6 +114,8 @@ class SimulationFrame:
         """On each body; the last entry is the ground, which has index -1."""
         self.searches = self._substeps = 0
         self._incomplete, self._inverted = set[Pair](), dict[str, int]()
+        self._unsettled = 0
+        """Implicit steps whose friction had not settled."""
         self._unconverged = dict[str, str]()
         """Remarks on bodies whose step did not converge, by name."""
         self.stages = Stages()
@@ -320,10 +322,11 @@ class SimulationFrame:
             forces.accumulate(interval)
             return
         try:
-            report = steps.step(self._x, self._v, interval, forces, self.inputs.gravity, asleep)
+            report, is_settled = steps.step(self._x, self._v, interval, forces, self.inputs.gravity, asleep)
         except OptionError as error:
             worst = max(self._awake, key=_size_of_energy)
             self._fail(worst, passed, str(error), error)
+        self._unsettled += not is_settled
         forces.accumulate(interval)
         self._damp(interval, passed + interval)
         self._substeps += 1
@@ -435,5 +438,5 @@ class SimulationFrame:
             incomplete_pairs=tuple((inputs.bodies[a].name, inputs.bodies[b].name) for a, b in sorted(self._incomplete)),
             inverted={name: count for name, count in self._inverted.items() if count},
             warnings=self._warnings(),
-            stats=self.stages.times(),
+            stats=self.stages.times() | ({"unsettled_friction": self._unsettled} if self._unsettled else {}),
         )

@@ -13,8 +13,8 @@ incremental energy (``deform.implicit``):
             no contact begins or ceases to slide, at most ``MOST_ROUNDS`` times.
 
 Islands     of bodies that contacts join are solved separately. Sleeping bodies are held.
-Guarantee   Contact forces are those of the converged step: action equals reaction, and momentum is kept to rounding. A
-            step that does not converge is reported.
+Guarantee   Contact forces are those of the last round: action equals reaction, and momentum is kept to rounding. A step
+            that does not converge is reported, and so is friction that does not settle.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from impinge.respond.contact_forces import ContactForces, SparseRows
 from impinge.simulate.simulated_bodies import DynamicBody
 
 STICKING = 100.0
+"""Stiffness of a sticking contact relative to its own inertia over a step."""
 MOST_ROUNDS = 4
 """Solves per step: the first with the friction of the step before, the others with the normal forces found."""
 FORCE_CHANGE = 0.02
@@ -49,8 +50,8 @@ class ImplicitSteps:
 
     def step(
         self, x: Floats, v: Floats, h: float, contacts: ContactForces, gravity: Floats, asleep: Sequence[DynamicBody]
-    ) -> ImplicitReport:
-        """Advance all bodies by ``h``, in place; ``contacts`` gets the forces."""
+    ) -> tuple[ImplicitReport, bool]:
+        """Advance all bodies by ``h``, in place, and say whether friction settled; ``contacts`` gets the forces."""
         held = np.zeros(len(x), dtype=np.bool_)
         for body in asleep:
             held[body.rows] = True
@@ -61,7 +62,7 @@ class ImplicitSteps:
         if not len(contacts.constraints):
             report = self._system.step(x, v, h, gravity=gravity, held=held, method=self._method)
             self._hold()
-            return report
+            return report, True
         normal, tangent = _NormalRows(contacts, h), _TangentRows(contacts, h, v)
         pressure, start_x, start_v = contacts.normal_force.copy(), x.copy(), v.copy()
         for _ in range(MOST_ROUNDS):
@@ -73,12 +74,13 @@ class ImplicitSteps:
             change = (np.abs(found - pressure) * tangent.coefficient).sum()
             total, pressure = (found * tangent.coefficient).sum(), found
             has_switched = tangent.align(tangent.slip(dx), pressure)
-            if change <= FORCE_CHANGE * total and not has_switched:
+            is_settled = change <= FORCE_CHANGE * total and not has_switched
+            if is_settled:
                 break
         contacts.normal_force, contacts.friction_force = pressure, friction
         self._balance(x, v, start_v, h, contacts, gravity, held)
         self._hold()
-        return report
+        return report, bool(is_settled)
 
     def _balance(
         self, x: Floats, v: Floats, start_v: Floats, h: float, contacts: ContactForces, gravity: Floats,
@@ -100,7 +102,7 @@ class ImplicitSteps:
             mass, before, after = body.source.model.masses[:, None], start_v[body.rows], v[body.rows]
             shift = (impulse + h * body.mass * gravity - (mass * (after - before)).sum(axis=0)) / body.mass
             after += shift
-            x[body.rows] += h * shift
+            x[body.rows] += (h if self._method == "backward_euler" else 0.5 * h) * shift
             if self._method == "backward_euler":
                 _restore_spin(mass, x[body.rows], before, after, h)
 

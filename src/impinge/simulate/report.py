@@ -56,7 +56,8 @@ class FrameReport:
     elapsed_ms: float = 0.0
     """Wall-clock time of the frame [ms]."""
     stats: dict[str, float] = field(default_factory=dict)
-    """Milliseconds per stage, and the choices of the frame-rate controller."""
+    """Milliseconds per stage, the choices of the frame-rate controller, and the number of implicit steps whose friction
+    still changed in the last round (``unsettled_friction``)."""
 
     @property
     def energy(self) -> float:

@@ -13,7 +13,8 @@ A simulation frame of length dt (``simulate.frame``):
 3. Respond. Contacts become constraints on the coarse vertices of soft bodies (``simulate.constraints``): springs,
             dampers and friction, linear until the next search.
 4. Step.    Bodies in contact advance by sub-steps of 0.59 of their stable step (``simulate.substeps``) with implicit
-            contact forces (``respond.contact_forces``). Bodies without contacts advance by Runge-Kutta's method.
+            contact forces (``respond.contact_forces``). Bodies without contacts advance by Runge-Kutta's method. With
+            ``integrator="implicit"`` all bodies advance by one step between two searches (``simulate.implicit_steps``).
 5. Steer    the dense surfaces by the coarse meshes, and repeat from 2 until the frame is over.
 
 Damping     Modal damping reduces slow oscillations of each soft body about twice per frame

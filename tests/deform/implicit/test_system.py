@@ -100,7 +100,7 @@ def test_angular_momentum_lasts_with_the_midpoint_rule(rng, kind):
 
 @kinds
 def test_backward_euler_restores_angular_momentum(rng, kind):
-    """Keep the spin of a stiff body, which plain backward Euler would lose by a third in half a second."""
+    """Keep the spin of a stiff body, which plain backward Euler loses from step to step."""
     model = block(kind, Material(1e6, 0.35, 1000.0), cells=(2, 1, 1))
     system = ImplicitSystem([model])
     x, v = model.rest.copy(), spinning(model, rng, shake=0.0)
