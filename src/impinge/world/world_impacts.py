@@ -15,63 +15,29 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Bools, Cancel, Floats, Ints, as_numbers, as_positions, as_transform, shown
+from impinge.checks import Cancel, Floats, Ints, as_numbers, as_positions, as_transform, shown
 from impinge.detect.common.pair_query import moved
-from impinge.detect.common.results import Reason, Result, Which, select
+from impinge.detect.common.results import Reason, Which, select
 from impinge.detect.continuous.continuous_tree import AtStart, ContinuousTree
-from impinge.detect.continuous.impact_results import ImpactKind
+from impinge.detect.continuous.impact_results import COLUMNS, ImpactRows
 from impinge.errors import OptionError
 from impinge.mesh.tri_mesh import TriMesh, box_around
 
 Ends: TypeAlias = Mapping[str, ArrayLike | Sequence[ArrayLike]]
 """Name of a body to its positions at the end, shape (n, 3), or to two matrices, shape (2, 4, 4)."""
-COLUMNS = (
-    "kind", "feature_a", "feature_b", "vertices", "weights", "time_lo", "time_hi", "at_start", "point", "normal",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class WorldImpacts(Result):
+class WorldImpacts(ImpactRows):
     """Impacts of all near bodies, sorted by (time, body_a, body_b, kind, ids); columns as in ``Impacts``."""
 
     body_a: Ints
     """Number of the first body, below that of the second, or equal (self-impacts), shape (k,)."""
     body_b: Ints
-    kind: NDArray[np.int8]
-    """An ``ImpactKind``, shape (k,)."""
-    feature_a: Ints
-    """Vertex, face, or row of the edges of the first body, shape (k,)."""
-    feature_b: Ints
-    vertices: Ints
-    """Vertices of both features, those of the first body first, shape (k, 4)."""
-    weights: Floats
-    """Weights of these vertices at the impact, shape (k, 4)."""
-    time_lo: Floats
-    """The features are apart before this time; 0 is the start of the motion, 1 its end."""
-    time_hi: Floats
-    """They have met at this time."""
-    at_start: Bools
-    point: Floats
-    """Where they meet, shape (k, 3)."""
-    normal: Floats
-    """Unit vector from the first body towards the second, shape (k, 3)."""
     names: tuple[str, ...] = ()
     """Names of the bodies by number."""
-    margin: float = 0.0
-    certain_until: float = 1.0
-    """All impacts before this time are among the rows; 1 if the result is complete."""
 
-    _rows = "kind"
     _identity = ("body_a", "body_b", "kind", "vertices")
-
-    @property
-    def time(self) -> Floats:
-        """Lower bounds of the times of impact: ``time_lo``."""
-        return self.time_lo
-
-    def count_by_kind(self) -> dict[str, int]:
-        """Numbers of impacts of each kind."""
-        return {kind.name.lower(): int((self.kind == kind).sum()) for kind in ImpactKind}
 
     def rows(self, which: Which) -> WorldImpacts:
         """Some of the impacts."""

@@ -41,20 +41,22 @@ class MovingSurface(NamedTuple):
         return QueryBody(x, self.faces, np.flatnonzero(self.is_used).astype(np.int32))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Impacts(Result):
-    """Pairs of moving features that meet, each once, at their first time; sorted by (time, kind, ids).
+COLUMNS = (
+    "kind", "feature_a", "feature_b", "vertices", "weights", "time_lo", "time_hi", "at_start", "point", "normal",
+)  # fmt: skip
+"""Fields with one row per impact."""
 
-    Of one body (self-impacts) b is a: all vertex-face pairs are of kind ``VERTEX_FACE``, and of two edges the lower
-    comes first.
-    """
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ImpactRows(Result):
+    """Base of results with one row per impact of two moving features; the first feature is of body a."""
 
     kind: NDArray[np.int8]
     """An ``ImpactKind``, shape (k,)."""
     feature_a: Ints
-    """Vertex, face, or row of ``edges_a``, shape (k,)."""
+    """Vertex, face, or row of the edges of a, shape (k,)."""
     feature_b: Ints
-    """Face, vertex, or row of ``edges_b``, shape (k,)."""
+    """Face, vertex, or row of the edges of b, shape (k,)."""
     vertices: Ints
     """Vertices of both features, those of a first, shape (k, 4)."""
     weights: Floats
@@ -69,16 +71,10 @@ class Impacts(Result):
     """Where they meet, shape (k, 3)."""
     normal: Floats
     """Unit vector from a towards b, on the side where b was before the impact, shape (k, 3)."""
-    edges_a: Ints
-    """Edges of a's live and active triangles: two vertices, the lower first; sorted, shape (e, 2)."""
-    edges_b: Ints
-    """The same of b; of one body the same array."""
     margin: float = 0.0
     """The distance from which on features count as meeting."""
     certain_until: float = 1.0
     """All impacts before this time are among the rows; 1 if the result is complete."""
-    bodies: tuple[MovingSurface, ...] = field(default=(), repr=False)
-    """One or two bodies at both ends of the motion, for pictures; not part of ``to_dict``."""
 
     _rows = "kind"
 
@@ -91,13 +87,25 @@ class Impacts(Result):
         """Numbers of impacts of each kind."""
         return {kind.name.lower(): int((self.kind == kind).sum()) for kind in ImpactKind}
 
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Impacts(ImpactRows):
+    """Pairs of moving features that meet, each once, at their first time; sorted by (time, kind, ids).
+
+    Of one body (self-impacts) b is a: all vertex-face pairs are of kind ``VERTEX_FACE``, and of two edges the lower
+    comes first.
+    """
+
+    edges_a: Ints
+    """Edges of a's live and active triangles: two vertices, the lower first; sorted, shape (e, 2)."""
+    edges_b: Ints
+    """The same of b; of one body the same array."""
+    bodies: tuple[MovingSurface, ...] = field(default=(), repr=False)
+    """One or two bodies at both ends of the motion, for pictures; not part of ``to_dict``."""
+
     def rows(self, which: Which) -> Impacts:
         """Some of the impacts."""
-        columns = (
-            "kind", "feature_a", "feature_b", "vertices", "weights", "time_lo", "time_hi", "at_start", "point",
-            "normal",
-        )  # fmt: skip
-        return select(self, columns, which)
+        return select(self, COLUMNS, which)
 
     def plot(self, path: PathLike | None = None) -> Picture:
         """Draw the bodies at the time of the first impact, with its features, point and normal; to a file if named."""
