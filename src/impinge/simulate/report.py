@@ -57,7 +57,7 @@ class FrameReport:
     """Wall-clock time of the frame [ms]."""
     stats: dict[str, float] = field(default_factory=dict)
     """Milliseconds per stage, the choices of the frame-rate controller, and the number of implicit steps whose friction
-    still changed in the last round (``unsettled_friction``)."""
+    has not settled (``unsettled_friction``): its limits still differ from the normal forces."""
 
     @property
     def energy(self) -> float:

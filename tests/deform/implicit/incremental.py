@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from impinge.deform.fem import Corotated, GreenStrain, StableNeoHookean
 from impinge.deform.implicit import assembly_kernels as assembly
 from impinge.deform.implicit import newton_kernels as newton
-from impinge.deform.implicit.system import Constraints, ImplicitSystem
+from impinge.deform.implicit.system import ContactTerms, ImplicitSystem
 from impinge.deform.materials import Material
 from impinge.mesh import shapes
 
@@ -22,28 +24,38 @@ def block(kind=GreenStrain, material=SOFT, cells=(3, 2, 2), size=0.1, **options)
     return kind(mesh.vertices, mesh.tets, material, **options)
 
 
-def constraints_of(rows) -> Constraints:
-    """Constraints from tuples (vertices, weights, offset, stiffness, one-sided)."""
-    return Constraints(
+def contacts_of(rows, *, friction=0.0, block=None, **changes) -> ContactTerms:
+    """Contacts from tuples (vertices, weights, offset, stiffness), with normals along z; without ``block``, they do not slip."""
+    count, entries = len(rows), sum(len(row[0]) for row in rows)
+    weight = np.concatenate([np.asarray(row[1], dtype=float).reshape(-1, 3) for row in rows])
+    terms = ContactTerms(
         start=np.cumsum([0, *(len(row[0]) for row in rows)]),
-        vertex=np.concatenate([row[0] for row in rows]).astype(np.int32),
-        weight=np.concatenate([np.asarray(row[1], dtype=float).reshape(-1, 3) for row in rows]),
+        vertex=np.concatenate([row[0] for row in rows]).astype(np.int64),
+        weight=weight,
+        block=np.zeros((entries, 3, 3)) if block is None else block,
+        normal=np.tile([0.0, 0.0, 1.0], (count, 1)),
         offset=np.array([row[2] for row in rows], dtype=float),
+        drift=np.zeros((count, 3)),
         stiffness=np.array([row[3] for row in rows], dtype=float),
-        one_sided=np.array([row[4] for row in rows]),
+        stick=np.full(count, 200.0),
+        friction=np.full(count, friction),
+        normal_force=np.zeros(count),
+        friction_force=np.zeros((count, 3)),
     )
+    return dataclasses.replace(terms, **changes)
 
 
 class Incremental:
     """The minimised function of one island, by the kernels of the product."""
 
-    def __init__(self, models, x0, h=1e-2, v0=None, constraints=None):
+    def __init__(self, models, x0, h=1e-2, v0=None, contacts=None):
         self.system = ImplicitSystem(models)
         t, vertex = self.system._topology, self.system._numbering.vertex
         v0 = np.zeros_like(x0) if v0 is None else v0
         held = np.zeros(len(x0), dtype=bool)
-        self.q = self.system._request(held, v0[vertex], constraints)
+        self.q = self.system._request(held, v0[vertex], contacts)
         self.t, self.s, self.h = t, self.system._scratch, h
+        self.steps = 0
         assert len(self.q.body_range) == 2
         self.q.numbers[:] = h, 1e-4, 1e-2, 20, 1000, 0.0, 0.0
         self.s.x0[:] = x0[vertex].reshape(-1)
@@ -56,7 +68,7 @@ class Incremental:
     def energy(self, x) -> float:
         """The minimised function."""
         self._place(x)
-        return newton._evaluate(None, self.t, self.q, self.s, 0, False)
+        return newton._evaluate(None, self.t, self.q, self.s, 0, False, self.steps)
 
     def gradient(self, x) -> np.ndarray:
         """Its derivative."""
@@ -68,8 +80,9 @@ class Incremental:
     def matrix(self, x) -> np.ndarray:
         """Dense, column by column from the product of the solver."""
         self._place(x)
-        newton._evaluate(None, self.t, self.q, self.s, 0, True)
+        newton._evaluate(None, self.t, self.q, self.s, 0, True, self.steps)
         newton._assemble(None, self.t, self.q, self.s, 0)
+        newton._prepare(None, self.t, self.q, self.s, 0)
         n, vertex = len(x), self.system._numbering.vertex
         columns = np.empty((3 * n, n, 3))
         for k in range(3 * n):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deform.implicit.incremental import KINDS, SOFT, STILL, Incremental, block, constraints_of, differences
+from deform.implicit.incremental import KINDS, SOFT, STILL, Incremental, block, contacts_of, differences
 from impinge.deform.fem import Corotated, GreenStrain, StableNeoHookean
 from impinge.deform.implicit import principal_kernels
+from impinge.deform.implicit.contact_kernels import EXACT
 from impinge.deform.materials import Material
 from impinge.deform.springs import SpringSheet
 from impinge.mesh.shapes import cloth_grid
@@ -122,26 +123,47 @@ def test_springs_have_gradient_and_matrix(rng):
 
 
 @pytest.mark.small
-def test_constraints_have_gradient_and_matrix(rng):
-    """Add k d w of constraints that act, and k w wᵀ; one-sided ones act only where d is positive."""
+def test_contacts_have_gradient_and_matrix(rng):
+    """Add k d w of contacts that press, and k w wᵀ."""
     model = block(cells=(1, 1, 1))
-    rows = [
-        ([0, 3], rng.normal(size=(2, 3)), 0.3, 500.0, True),
-        ([1], rng.normal(size=(1, 3)), -0.3, 700.0, True),
-        ([2, 5, 6], rng.normal(size=(3, 3)), -0.2, 900.0, False),
-    ]
-    with_rows = Incremental([model], model.rest, constraints=constraints_of(rows))
+    rows = [([0, 3], rng.normal(size=(2, 3)), 0.3, 500.0), ([1], rng.normal(size=(1, 3)), -0.3, 700.0)]
+    with_rows = Incremental([model], model.rest, contacts=contacts_of(rows))
     without = Incremental([model], model.rest)
     x = model.rest + rng.normal(size=model.rest.shape) * 0.001
-    matrix = np.zeros((x.size, x.size))
-    for vertices, weights, _, stiffness, _ in (rows[0], rows[2]):
-        w = np.zeros_like(x)
-        w[vertices] = weights
-        matrix += stiffness * np.outer(w, w)
+    w = np.zeros_like(x)
+    w[rows[0][0]] = rows[0][1]
 
     assert with_rows.energy(x) > without.energy(x)
     np.testing.assert_allclose(with_rows.gradient(x).reshape(-1), differences(with_rows.energy, x, 1e-6), atol=1e-4)
-    np.testing.assert_allclose(with_rows.matrix(x) - without.matrix(x), matrix, atol=1e-7)
+    np.testing.assert_allclose(with_rows.matrix(x) - without.matrix(x), 500.0 * np.outer(w, w), atol=1e-7)
+
+
+@pytest.mark.small
+def test_friction_has_gradient_and_matrix(rng):
+    """Derive the energy of sticking and sliding contacts; the matrix of sliding ones bounds their curvature."""
+    model = block(cells=(1, 1, 1))
+    rows = [([0, 3], rng.normal(size=(2, 3)), 0.3, 500.0), ([1, 4], rng.normal(size=(2, 3)), 0.1, 700.0)]
+    slips = rng.normal(size=(4, 3, 3))
+    contacts = contacts_of(
+        rows, friction=1.0, block=slips, normal_force=np.array([100.0, 0.05]),
+        friction_force=np.array([[1.0, 2.0, 0.0], [0.01, 0.04, 0.0]]),
+    )  # fmt: skip
+    step, smooth = Incremental([model], model.rest, contacts=contacts), Incremental([model], model.rest)
+    step.steps = EXACT + 1
+    x = model.rest + rng.normal(size=model.rest.shape) * 0.001
+    matrix = step.matrix(x) - smooth.matrix(x)
+    curvature = differences(lambda y: step.gradient(y) - smooth.gradient(y), x, 1e-6).reshape(x.size, x.size)
+    step.gradient(x)
+    force = step.s.c_friction_force.reshape(-1, 3)
+
+    assert np.linalg.norm(force[0]) < 100.0
+    assert np.linalg.norm(force[1]) == pytest.approx(0.05)
+    np.testing.assert_allclose(step.gradient(x).reshape(-1), differences(step.energy, x, 1e-6), atol=1e-4)
+    assert np.linalg.eigvalsh(matrix - 0.5 * (curvature + curvature.T)).min() > -1e-3
+    only = contacts_of(rows[:1], friction=1.0, block=slips[:2], normal_force=np.array([100.0]))
+    sticking = Incremental([model], model.rest, contacts=only)
+    curvature = differences(lambda y: sticking.gradient(y) - smooth.gradient(y), x, 1e-6).reshape(x.size, x.size)
+    np.testing.assert_allclose(sticking.matrix(x) - smooth.matrix(x), curvature, atol=1e-3)
 
 
 @pytest.mark.tiny

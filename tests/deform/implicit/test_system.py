@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from deform.implicit.incremental import EARTH, KINDS, STILL, block, constraints_of
+from deform.implicit.incremental import EARTH, KINDS, STILL, block, contacts_of
 from impinge.backend import jit
 from impinge.deform.fem import Corotated, GreenStrain, StableNeoHookean
 from impinge.deform.implicit.system import ImplicitSystem
@@ -321,16 +321,16 @@ def resting(model, row=0):
 
 @pytest.mark.small
 @kinds
-def test_body_rests_on_constraints(kind):
-    """Carry the weight of a body by one-sided constraints, and let it lift off."""
+def test_body_rests_on_contacts(kind):
+    """Carry the weight of a body by contacts, and let it lift off."""
     model = block(kind, Material(1e5, 0.4, 1000.0), cells=(3, 3, 3), size=0.05)
     system = ImplicitSystem([model])
     low, stiffness = resting(model)
     floor = model.rest[low[0], 2]
     x, v = model.rest.copy(), np.zeros_like(model.rest)
     for _ in range(60):
-        rows = constraints_of([([i], [0.0, 0.0, -1.0], floor - x[i, 2], stiffness, True) for i in low])
-        report = system.step(x, v, H, gravity=EARTH, constraints=rows)
+        rows = contacts_of([([i], [0.0, 0.0, -1.0], floor - x[i, 2], stiffness) for i in low])
+        report = system.step(x, v, H, gravity=EARTH, contacts=rows)
         assert report.converged.all()
     depth = floor - x[low, 2]
 
@@ -338,14 +338,14 @@ def test_body_rests_on_constraints(kind):
     assert stiffness * np.maximum(depth, 0.0).sum() == pytest.approx(9.81 * model.masses.sum(), rel=1e-3)
     v[:, 2] = 1.0
     for _ in range(5):
-        rows = constraints_of([([i], [0.0, 0.0, -1.0], floor - x[i, 2], stiffness, True) for i in low])
-        system.step(x, v, H, gravity=EARTH, constraints=rows)
+        rows = contacts_of([([i], [0.0, 0.0, -1.0], floor - x[i, 2], stiffness) for i in low])
+        system.step(x, v, H, gravity=EARTH, contacts=rows)
     assert (x[low, 2] > floor + 0.01).all()
 
 
 @pytest.mark.small
-def test_constraints_couple_bodies():
-    """Stack two bodies: one island, whose lower constraints carry both; bodies apart keep their own."""
+def test_contacts_couple_bodies():
+    """Stack two bodies: one island, whose lower contacts carry both; bodies apart keep their own."""
     models = [block(GreenStrain, Material(1e5, 0.4, 1000.0), cells=(2, 2, 2), size=0.05) for _ in range(3)]
     n = len(models[0].rest)
     x = np.concatenate([models[0].rest, models[1].rest + 0.1 * UP, models[2].rest + np.eye(3)[0]])
@@ -355,9 +355,9 @@ def test_constraints_couple_bodies():
     floor, v = models[0].rest[low[0], 2], np.zeros_like(x)
     down, up = [0.0, 0.0, -1.0], [0.0, 0.0, 1.0]
     for _ in range(90):
-        rows = [([i], down, floor - x[i, 2], stiffness, True) for i in low]
-        rows += [([i + n, j], [down, up], x[j, 2] - x[i + n, 2], stiffness, True) for i, j in zip(low, top)]
-        report = system.step(x, v, H, gravity=EARTH, constraints=constraints_of(rows))
+        rows = [([i], down, floor - x[i, 2], stiffness) for i in low]
+        rows += [([i + n, j], [down, up], x[j, 2] - x[i + n, 2], stiffness) for i, j in zip(low, top)]
+        report = system.step(x, v, H, gravity=EARTH, contacts=contacts_of(rows))
         assert report.converged.all()
     weight = 9.81 * models[0].masses.sum()
     carried = stiffness * np.maximum(floor - x[low, 2], 0.0).sum()
@@ -368,21 +368,6 @@ def test_constraints_couple_bodies():
     assert carried == pytest.approx(2.0 * weight, rel=1e-3)
     assert between == pytest.approx(weight, rel=1e-3)
     np.testing.assert_allclose(v[2 * n :], np.tile([0.0, 0.0, -9.81 * 1.5], (n, 1)), rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.small
-def test_two_sided_constraints_pull():
-    """Hang a body on a two-sided spring: its extension carries the weight."""
-    model = block(GreenStrain, Material(1e5, 0.4, 1000.0), cells=(2, 1, 1))
-    system = ImplicitSystem([model])
-    x, v = model.rest.copy(), np.zeros_like(model.rest)
-    anchor, stiffness = model.rest[0, 2], 1e4
-    for _ in range(400):
-        rows = [([0], np.eye(3)[c], x[0, c] - model.rest[0, c], stiffness, False) for c in range(3)]
-        system.step(x, v, H, gravity=EARTH, constraints=constraints_of(rows))
-        v *= 0.95
-
-    assert anchor - x[0, 2] == pytest.approx(9.81 * model.masses.sum() / stiffness, rel=1e-2)
 
 
 @pytest.mark.parametrize("method", ["backward_euler", "midpoint"])
@@ -522,14 +507,14 @@ def test_extreme_states_end(rng, kind):
 
 
 @pytest.mark.small
-def test_stiff_constraints_do_not_loosen_the_tolerance():
-    """Push a vertex out by a constraint of any stiffness as far as a stiff one does, at the same error."""
+def test_stiff_contacts_do_not_loosen_the_tolerance():
+    """Push a vertex out by a contact of any stiffness as far as a stiff one does, at the same error."""
     model = block()
     ends = []
     for stiffness in (1e8, 1e12):
         x, v = model.rest.copy(), np.zeros_like(model.rest)
-        rows = constraints_of([([0], [0.0, 0.0, -1.0], 0.01, stiffness, True)])
-        report = ImplicitSystem([model]).step(x, v, H, gravity=EARTH, constraints=rows)
+        rows = contacts_of([([0], [0.0, 0.0, -1.0], 0.01, stiffness)])
+        report = ImplicitSystem([model]).step(x, v, H, gravity=EARTH, contacts=rows)
         ends.append(x)
 
         assert report.converged[0]
@@ -558,14 +543,14 @@ def test_errors_name_the_remedy():
         system.step(x, v, H, gravity=(1, 2))
     with pytest.raises(OptionError, match="method"):
         system.step(x, v, H, method="explicit")
-    row = ([2], [0.0, 0.0, 1.0], 0.0, 1.0, True)
-    with pytest.raises(OptionError, match=r"have shapes \(2,\), \(1, 3\), \(1,\), \(2,\), expected"):
-        dataclasses.replace(constraints_of([row]), one_sided=np.ones(2, dtype=bool))
+    row = ([2], [0.0, 0.0, 1.0], 0.0, 1.0)
+    with pytest.raises(OptionError, match=r"friction has shape \(2,\), expected \(1,\) for 1 contacts with 1 entries"):
+        dataclasses.replace(contacts_of([row]), friction=np.ones(2))
     with pytest.raises(OptionError, match="start must rise from 0 to 1, with at least one entry"):
-        dataclasses.replace(constraints_of([row]), start=np.array([0, 0]))
+        dataclasses.replace(contacts_of([row]), start=np.array([0, 0]))
     with pytest.raises(OptionError, match="must be finite; leave out"):
-        constraints_of([([2], [0.0, 0.0, np.nan], 0.0, 1.0, True)])
+        contacts_of([([2], [0.0, 0.0, np.nan], 0.0, 1.0)])
     with pytest.raises(OptionError, match=r"stiffness\[0\] is -1, expected a number of at least 0"):
-        constraints_of([([2], [0.0, 0.0, 1.0], 0.0, -1.0, True)])
+        contacts_of([([2], [0.0, 0.0, 1.0], 0.0, -1.0)])
     with pytest.raises(OptionError, match="row 1, which belongs to no model; leave it out"):
-        system.step(x, v, H, constraints=constraints_of([([1], [0.0, 0.0, 1.0], 0.0, 1.0, True)]))
+        system.step(x, v, H, contacts=contacts_of([([1], [0.0, 0.0, 1.0], 0.0, 1.0)]))

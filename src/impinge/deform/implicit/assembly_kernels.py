@@ -3,7 +3,7 @@
 Elements write records: forces on their corners, and blocks of second derivatives for pairs of vertices. A vertex sums
 the forces of its records, a pair of vertices the blocks of theirs, in the order of elements: results do not depend on
 threads. The matrix has 3x3 blocks in compressed rows without the diagonal, both (i, j) and (j, i). Elastic energies do
-not change under translations, hence a diagonal block is minus the sum of its row; inertia, drag and constraints are
+not change under translations, hence a diagonal block is minus the sum of its row; inertia and drag are
 added.
 
 ``t`` is the topology, ``q`` the step, ``s`` the scratch memory (``system``). Leaves are runs of vertices. Loops over
@@ -148,50 +148,9 @@ def _leaf_gradient(t, q, s, leaf):
 
 @kernel(parallel_from=THREADED)
 def gather_gradient(t, q, s, lo, hi):
-    """Gradient of the incremental energy at each vertex, without constraints; the energy of inertia of each leaf."""
+    """Gradient of the incremental energy at each vertex, without contacts; the energy of inertia of each leaf."""
     for k in prange(lo, hi):
         _leaf_gradient(t, q, s, q.leaf[k])
-
-
-@compiled
-def constraint_value(q, s, row):
-    """d0 + w·(x - x0)."""
-    d = q.row_offset[row]
-    for k in range(q.row_start[row], q.row_start[row + 1]):
-        at = 3 * q.row_vertex[k]
-        for c in range(3):
-            d += q.row_weight[3 * k + c] * (s.x[at + c] - s.x0[at + c])
-    return d
-
-
-@compiled
-def add_constraints(q, s, lo, hi):
-    """Add the forces of constraints to the gradient; ``row_active`` holds their stiffness where they act, else 0."""
-    energy = 0.0
-    for row in range(lo, hi):
-        d, k = constraint_value(q, s, row), q.row_stiffness[row]
-        least = 0.0 if q.row_one_sided[row] else -q.row_limit[row]
-        force = min(max(k * d, least), q.row_limit[row])
-        s.row_active[row] = k if force == k * d and (d > 0.0 or not q.row_one_sided[row]) else 0.0
-        energy += force * (d - 0.5 * force / k) if force != 0.0 else 0.0
-        for e in range(q.row_start[row], q.row_start[row + 1]):
-            i = q.row_vertex[e]
-            if not q.held[i]:
-                for c in range(3):
-                    s.gradient[3 * i + c] += force * q.row_weight[3 * e + c]
-    return energy
-
-
-@compiled
-def subtract_constraints(q, s, lo, hi):
-    """Subtract the forces of constraints from the residual r, which ``_error_of`` copied from the gradient."""
-    for row in range(lo, hi):
-        push = s.row_active[row] * constraint_value(q, s, row)
-        for e in range(q.row_start[row], q.row_start[row + 1]):
-            i = q.row_vertex[e]
-            if not q.held[i]:
-                for c in range(3):
-                    s.r[3 * i + c] -= push * q.row_weight[3 * e + c]
 
 
 # matrix --------------------------------------------------------------------------------------------------------------
@@ -256,23 +215,6 @@ def assemble_diagonal(t, q, s, lo, hi):
     """Inertia and drag minus the sum of the row, six numbers: 00, 11, 22, 01, 02, 12; ``inverse`` starts as a copy."""
     for k in prange(lo, hi):
         _leaf_diagonal(t, q, s, q.leaf[k])
-
-
-@compiled
-def add_constraint_diagonals(q, s, lo, hi):
-    """Add k w wᵀ to the blocks that will be inverted; the matrix itself has constraints apart."""
-    for row in range(lo, hi):
-        k = s.row_active[row]
-        if k > 0.0:
-            for e in range(q.row_start[row], q.row_start[row + 1]):
-                x, y, z = q.row_weight[3 * e], q.row_weight[3 * e + 1], q.row_weight[3 * e + 2]
-                at = 6 * q.row_vertex[e]
-                s.inverse[at] += k * x * x
-                s.inverse[at + 1] += k * y * y
-                s.inverse[at + 2] += k * z * z
-                s.inverse[at + 3] += k * x * y
-                s.inverse[at + 4] += k * x * z
-                s.inverse[at + 5] += k * y * z
 
 
 @compiled

@@ -1,6 +1,6 @@
 """Preconditioned conjugate gradients on the matrix of an island, for ``newton_kernels``.
 
-A = blocks + Gᵀ k G (active constraints, never assembled). Preconditioner: inverses of the diagonal blocks plus
+A = blocks + contacts (``contact_kernels``, never assembled). Preconditioner: inverses of the diagonal blocks plus
 P (Pᵀ A P)⁻¹ Pᵀ, the rigid modes of clusters (``coarse_kernels``): additive, two levels. An iteration has three passes
 over leaves: multiply; update and precondition; new direction. Sums over leaves are added in order. With r·z summed as
 r·D⁻¹r + Pᵀr·y, no pass waits for the coarse solution but the last.
@@ -17,6 +17,7 @@ import math
 from impinge.backend.jit import compiled, contracted, kernel, prange
 from impinge.deform.implicit import coarse_kernels as coarse
 from impinge.deform.implicit.assembly_kernels import THREADED
+from impinge.deform.implicit.contact_kernels import multiply_contacts
 
 
 @contracted
@@ -50,30 +51,9 @@ def _leaf_product(t, q, s, leaf):
 
 @kernel(parallel_from=THREADED)
 def multiply(t, q, s, lo, hi):
-    """Write q = A p without constraints, and p·q of each leaf."""
+    """Write q = A p without contacts, and p·q of each leaf."""
     for k in prange(lo, hi):
         _leaf_product(t, q, s, q.leaf[k])
-
-
-@compiled
-def _multiply_constraints(q, s, lo, hi):
-    """Add Gᵀ k G p to q; returns p·Gᵀ k G p."""
-    total = 0.0
-    for row in range(lo, hi):
-        k = s.row_active[row]
-        if k > 0.0:
-            along = 0.0
-            for e in range(q.row_start[row], q.row_start[row + 1]):
-                at = 3 * q.row_vertex[e]
-                for c in range(3):
-                    along += q.row_weight[3 * e + c] * s.p[at + c]
-            total += k * along * along
-            for e in range(q.row_start[row], q.row_start[row + 1]):
-                i = q.row_vertex[e]
-                if not q.held[i]:
-                    for c in range(3):
-                        s.q[3 * i + c] += k * along * q.row_weight[3 * e + c]
-    return total
 
 
 @contracted
@@ -158,7 +138,7 @@ def product(threaded, t, q, s, island):
     total = 0.0
     for k in range(lo, hi):
         total += s.leaf_sum[q.leaf[k]]
-    return total + _multiply_constraints(q, s, q.row_range[island], q.row_range[island + 1])
+    return total + multiply_contacts(q, s, q.contact_range[island], q.contact_range[island + 1])
 
 
 @compiled

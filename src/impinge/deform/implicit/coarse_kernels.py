@@ -120,52 +120,6 @@ def coarse_rows(t, q, s, island):
         _cluster_rows(t, q, s, island, cluster)
 
 
-@compiled
-def add_constraint_modes(q, s, island, lo, hi):
-    """Add k (G P)ᵀ (G P) of the active constraints, each of which has few vertices."""
-    first = q.cluster_start[island]
-    base, size = q.coarse_start[island], 6 * (q.cluster_start[island + 1] - first)
-    mode = s.mode[6 * first : 6 * q.cluster_start[island + 1]]
-    for row in range(lo, hi):
-        k = s.row_active[row]
-        if k == 0.0:
-            continue
-        for e in range(q.row_start[row], q.row_start[row + 1]):
-            at = 6 * (q.vertex_cluster[q.row_vertex[e]] - first)
-            for j in range(6):
-                mode[at + j] = 0.0
-        for e in range(q.row_start[row], q.row_start[row + 1]):
-            i = q.row_vertex[e]
-            if not q.held[i]:
-                u, v, w = q.row_weight[3 * e], q.row_weight[3 * e + 1], q.row_weight[3 * e + 2]
-                x, y, z = s.arm[3 * i], s.arm[3 * i + 1], s.arm[3 * i + 2]
-                at = 6 * (q.vertex_cluster[i] - first)
-                mode[at], mode[at + 1], mode[at + 2] = mode[at] + u, mode[at + 1] + v, mode[at + 2] + w
-                mode[at + 3] += y * w - z * v
-                mode[at + 4] += z * u - x * w
-                mode[at + 5] += x * v - y * u
-        # Each cluster once: those of entries that no later entry shares.
-        for e in range(q.row_start[row], q.row_start[row + 1]):
-            a = q.vertex_cluster[q.row_vertex[e]] - first
-            if _appears(q, e + 1, q.row_start[row + 1], a + first):
-                continue
-            for f in range(q.row_start[row], q.row_start[row + 1]):
-                b = q.vertex_cluster[q.row_vertex[f]] - first
-                if b < a or _appears(q, f + 1, q.row_start[row + 1], b + first):
-                    continue
-                for i in range(6):
-                    for j in range(6):
-                        s.coarse[base + (6 * a + i) * size + 6 * b + j] += k * mode[6 * a + i] * mode[6 * b + j]
-
-
-@compiled
-def _appears(q, lo, hi, cluster):
-    found = False
-    for e in range(lo, hi):
-        found = found or q.vertex_cluster[q.row_vertex[e]] == cluster
-    return found
-
-
 @contracted
 def _subtract_row(a, to, source, count, factor):
     for k in range(count):

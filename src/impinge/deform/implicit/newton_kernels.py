@@ -1,6 +1,6 @@
 """Newton's method on the incremental energy of islands, for ``system``.
 
-A step of backward Euler minimises  Σ m |x - x̂|² / (2 h²) + Ψ(x) + dissipation + constraints,  x̂ = x0 + h v0 + h² a,
+A step of backward Euler minimises  Σ m |x - x̂|² / (2 h²) + Ψ(x) + dissipation + contacts,  x̂ = x0 + h v0 + h² a,
 a the external acceleration; the velocity is then (x - x0) / h.
 
 1. Start   at x0. The first direction starts from x̂ - x0 (exact in free fall) or from h v0, whichever is nearer.
@@ -26,6 +26,7 @@ from impinge.backend.jit import compiled, kernel, prange
 from impinge.deform.implicit import assembly_kernels as assembly
 from impinge.deform.implicit import cg_kernels as cg
 from impinge.deform.implicit import coarse_kernels as coarse
+from impinge.deform.implicit import contact_kernels as contact
 
 ARMIJO = 1e-4
 """Share of the decrease predicted by the slope that a step must reach."""
@@ -36,6 +37,8 @@ EPSILON = 4.0 * 2.0**-52
 SLOPE = 0.5
 """Where energies are equal, the slope must shrink to this share."""
 MOST_HALVINGS = 30
+MOST_ROUNDS = 4
+"""Times that the limits of friction follow the normal forces of a step that has converged with the limits before."""
 
 start_serial, start_threaded = assembly.start_elements.serial, assembly.start_elements.parallel
 evaluate_serial, evaluate_threaded = assembly.evaluate_elements.serial, assembly.evaluate_elements.parallel
@@ -47,44 +50,60 @@ coarse_serial, coarse_threaded = coarse.coarse_rows.serial, coarse.coarse_rows.p
 
 
 @compiled
-def _evaluate(threaded, t, q, s, island, with_blocks):
-    """Records, gradient and energy at x; returns the energy."""
+def _gather(threaded, t, q, s, island, steps):
+    """Gradient and energy at x from the records of elements; returns the energy."""
     lo, hi = q.task_range[island], q.task_range[island + 1]
     first, last = q.leaf_range[island], q.leaf_range[island + 1]
     if threaded is None:
-        evaluate_serial(t, q, s, lo, hi, with_blocks)
         gather_serial(t, q, s, first, last)
     else:
-        evaluate_threaded(t, q, s, lo, hi, with_blocks)
         gather_threaded(t, q, s, first, last)
     energy = 0.0
     for k in range(first, last):
         energy += s.leaf_sum[q.leaf[k]]
     for k in range(lo, hi):
         energy += s.task_energy[q.task[k]]
-    return energy + assembly.add_constraints(q, s, q.row_range[island], q.row_range[island + 1])
+    return energy + contact.evaluate_contacts(q, s, q.contact_range[island], q.contact_range[island + 1], steps)
+
+
+@compiled
+def _evaluate(threaded, t, q, s, island, with_blocks, steps):
+    """Records, gradient and energy at x; returns the energy."""
+    lo, hi = q.task_range[island], q.task_range[island + 1]
+    if threaded is None:
+        evaluate_serial(t, q, s, lo, hi, with_blocks)
+    else:
+        evaluate_threaded(t, q, s, lo, hi, with_blocks)
+    return _gather(threaded, t, q, s, island, steps)
 
 
 @compiled
 def _assemble(threaded, t, q, s, island):
-    """The matrix, the inverses of its diagonal blocks, and the factorised coarse matrix."""
+    """The matrix without contacts."""
     lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
-    row, last_row = q.row_range[island], q.row_range[island + 1]
     if threaded is None:
         pairs_serial(t, q, s, lo, hi)
         diagonal_serial(t, q, s, lo, hi)
-        assembly.add_constraint_diagonals(q, s, row, last_row)
+    else:
+        pairs_threaded(t, q, s, lo, hi)
+        diagonal_threaded(t, q, s, lo, hi)
+
+
+@compiled
+def _prepare(threaded, t, q, s, island):
+    """The preconditioner: inverses of diagonal blocks, and the factorised coarse matrix, both with contacts."""
+    lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
+    c, last_c = q.contact_range[island], q.contact_range[island + 1]
+    contact.add_contact_diagonals(q, s, c, last_c)
+    if threaded is None:
         invert_serial(t, q, s, lo, hi)
         coarse.place_clusters(t, q, s, island)
         coarse_serial(t, q, s, island)
     else:
-        pairs_threaded(t, q, s, lo, hi)
-        diagonal_threaded(t, q, s, lo, hi)
-        assembly.add_constraint_diagonals(q, s, row, last_row)
         invert_threaded(t, q, s, lo, hi)
         coarse.place_clusters(t, q, s, island)
         coarse_threaded(t, q, s, island)
-    coarse.add_constraint_modes(q, s, island, row, last_row)
+    contact.add_contact_modes(q, s, island, c, last_c)
     first, last = q.cluster_start[island], q.cluster_start[island + 1]
     size, base = 6 * (last - first), q.coarse_start[island]
     coarse.factorise(s.coarse[base : base + size * size], size, s.pivot[6 * first : 6 * last])
@@ -103,7 +122,7 @@ def _error_of(threaded, t, q, s, island, inertia):
                     r -= t.mass[i] / (h * h) * (s.x0[at] - s.target[at])
                 s.r[at], s.p[at], s.q[at] = r, 0.0, 0.0
     if not inertia:
-        assembly.subtract_constraints(q, s, q.row_range[island], q.row_range[island + 1])
+        contact.subtract_contacts(q, s, q.contact_range[island], q.contact_range[island + 1])
     _, rz = cg.precondition(threaded, t, q, s, island, 0.0)
     return math.sqrt(max(rz, 0.0))
 
@@ -248,14 +267,14 @@ def _move(t, q, s, island, fraction):
 
 
 @compiled
-def _search(threaded, t, q, s, island, energy, noise, free):
+def _search(threaded, t, q, s, island, energy, noise, free, steps):
     """Move along d; returns the fraction, 0 if no step lowers the energy, and the new energy."""
     slope = _slope(t, q, s, island)
     _keep_base(t, q, s, island)
     fraction = 1.0
     for _ in range(MOST_HALVINGS):
         _move(t, q, s, island, fraction)
-        new = _evaluate(threaded, t, q, s, island, False)
+        new = _evaluate(threaded, t, q, s, island, False, steps)
         if not free and math.isfinite(new):
             return 1.0, new
         if new <= energy + ARMIJO * fraction * slope:
@@ -264,7 +283,7 @@ def _search(threaded, t, q, s, island, energy, noise, free):
             return fraction, new
         fraction *= 0.5
     _move(t, q, s, island, 0.0)
-    return 0.0, _evaluate(threaded, t, q, s, island, False)
+    return 0.0, _evaluate(threaded, t, q, s, island, False, steps)
 
 
 @compiled
@@ -288,28 +307,35 @@ def solve_island(threaded, t, q, s, island):
         start_serial(t, q, s, lo, hi)
     else:
         start_threaded(t, q, s, lo, hi)
-    energy = _evaluate(threaded, t, q, s, island, True)
+    first, last = q.contact_range[island], q.contact_range[island + 1]
+    energy = _evaluate(threaded, t, q, s, island, True, 0)
     _body_energies(t, q, s, island, s.body_energy)
     mass, scale = _velocity_scale(t, q, s, island)
-    steps, iterations, left, shortest, converged = 0, 0, 0.0, 1.0, False
+    steps, iterations, left, shortest, converged, rounds = 0, 0, 0.0, 1.0, False, 0
     error = math.inf
     while steps < most and math.isfinite(energy):
         _assemble(threaded, t, q, s, island)
+        _prepare(threaded, t, q, s, island)
         if steps == 0:
             scale = max(scale, _error_of(threaded, t, q, s, island, False))
         least, noise = _rounding(t, q, s, island)
         count, relative = _direction(threaded, t, q, s, island, scale, steps == 0)
         iterations, left = iterations + count, max(left, relative)
         free = steps > 0 or not q.moving[island]
-        fraction, energy = _search(threaded, t, q, s, island, energy, noise, free)
+        fraction, energy = _search(threaded, t, q, s, island, energy, noise, free, steps)
         steps += 1
         shortest = min(shortest, fraction)
         error = _error_of(threaded, t, q, s, island, True)
         converged = error <= max(tolerance * scale, least)
+        if converged and rounds < MOST_ROUNDS and contact.update_limits(q, s, first, last):
+            rounds += 1
+            energy = _gather(threaded, t, q, s, island, steps)
+            error = _error_of(threaded, t, q, s, island, True)
+            converged = error <= max(tolerance * scale, least)
         if converged or fraction == 0.0:
             break
         if steps < most:
-            energy = _evaluate(threaded, t, q, s, island, True)
+            energy = _evaluate(threaded, t, q, s, island, True, steps)
     worst, most_pull = -1, -1.0
     for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
         leaf = q.leaf[k]

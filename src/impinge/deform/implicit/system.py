@@ -1,6 +1,6 @@
 """Implicit steps of one or many bodies: backward Euler, or the implicit midpoint rule.
 
-1. Islands  Constraints couple bodies. Bodies that are coupled, directly or through others, form an island; each island
+1. Islands  Contacts couple bodies. Bodies that are coupled, directly or through others, form an island; each island
             is one minimisation (``newton_kernels``).
 2. Solve    Islands below ``threaded_from`` tets and springs run side by side, each on one thread: a launch per phase of
             conjugate gradients costs more than it saves, and much more on a busy machine. Larger ones run one after the
@@ -46,43 +46,61 @@ MOST_ITERATIONS = 1000
 
 
 @dataclass(frozen=True)
-class Constraints:
-    """Terms of the energy, each along one direction of a few vertices: d = offset + Σ w·(x - x0), x0 the start.
+class ContactTerms:
+    """Contacts and friction as terms of the energy (``contact_kernels``); entry i of an array is contact i.
 
-    The force of a constraint is k d, of a one-sided one only where d is positive (a contact that presses), and at most
-    ``limit`` (friction that slides).
+    Each contact moves a few vertices, its entries: the depth is offset + Σ weight·dx, the slip drift + Σ block dx, with
+    dx the displacement since the start of the step.
     """
 
     start: NDArray[np.int64]
-    """First entry of each constraint, and the number of entries, shape (m + 1,)."""
-    vertex: Ints
+    """First entry of each contact, and the number of entries, shape (k + 1,)."""
+    vertex: NDArray[np.int64]
     """Row of the vertex of each entry."""
     weight: Floats
-    """w of each entry, shape (entries, 3)."""
+    """Depth per displacement of each entry, shape (entries, 3)."""
+    block: Floats
+    """Slip per displacement of each entry, shape (entries, 3, 3)."""
+    normal: Floats
+    """Unit normals, shape (k, 3)."""
     offset: Floats
-    """Offset of each constraint, shape (m,) [m]."""
+    """Depth at the start, negative where the sides are apart, shape (k,) [m]."""
+    drift: Floats
+    """Slip by scripted motion over the step, shape (k, 3) [m]."""
     stiffness: Floats
-    """k of each constraint, shape (m,) [N / m]."""
-    one_sided: NDArray[np.bool_]
-    """Whether a constraint acts only where d is positive, shape (m,)."""
-    limit: Floats | None = None
-    """Largest force of each constraint, shape (m,) [N]; None for no limits."""
+    """Normal force per depth, shape (k,) [N / m]."""
+    stick: Floats
+    """Friction per slip of a sticking contact, shape (k,) [N / m]."""
+    friction: Floats
+    """Largest friction per normal force, shape (k,)."""
+    normal_force: Floats
+    """Of the step before, shape (k,) [N]."""
+    friction_force: Floats
+    """Of the step before, shape (k, 3) [N]."""
 
     def __post_init__(self) -> None:
         count, entries = len(self.offset), len(self.vertex)
-        shapes = [np.shape(each) for each in (self.start, self.weight, self.stiffness, self.one_sided)]
-        if shapes != [(count + 1,), (entries, 3), (count,), (count,)]:
-            raise OptionError(
-                f"start, weight, stiffness and one_sided have shapes {', '.join(map(str, shapes))}, expected "
-                f"({count + 1},), ({entries}, 3), ({count},), ({count},) for {count} offsets and {entries} vertices"
-            )
+        expected = {
+            "start": (count + 1,), "weight": (entries, 3), "block": (entries, 3, 3), "normal": (count, 3),
+            "drift": (count, 3), "stiffness": (count,), "stick": (count,), "friction": (count,),
+            "normal_force": (count,), "friction_force": (count, 3),
+        }  # fmt: skip
+        for name, shape in expected.items():
+            if np.shape(getattr(self, name)) != shape:
+                raise OptionError(
+                    f"{name} has shape {np.shape(getattr(self, name))}, expected {shape} for {count} contacts with "
+                    f"{entries} entries"
+                )
         if self.start[0] != 0 or self.start[-1] != entries or (count and np.diff(self.start).min() < 1):
-            raise OptionError(f"start must rise from 0 to {entries}, with at least one entry for each constraint")
-        if count and not (np.isfinite(self.offset).all() and np.isfinite(self.weight).all()):
-            raise OptionError("offsets and weights of constraints must be finite; leave out those that are not")
-        if count and not (self.stiffness >= 0.0).all():
-            first = int(np.argmin(self.stiffness >= 0.0))
-            raise OptionError(f"stiffness[{first}] is {self.stiffness[first]:g}, expected a number of at least 0 [N/m]")
+            raise OptionError(f"start must rise from 0 to {entries}, with at least one entry for each contact")
+        for name in ("weight", "block", "offset", "drift"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise OptionError(f"{name} of contacts must be finite; leave out those that are not")
+        for name in ("stiffness", "stick", "friction"):
+            values = getattr(self, name)
+            if count and not (values >= 0.0).all():
+                first = int(np.argmin(values >= 0.0))
+                raise OptionError(f"{name}[{first}] is {values[first]:g}, expected a number of at least 0")
 
 
 @dataclass(frozen=True)
@@ -133,14 +151,18 @@ class _Step(NamedTuple):
     leaf_cluster: Longs
     vertex_cluster: Longs
     coarse_start: Longs
-    row_range: Longs
-    row_start: Longs
-    row_vertex: Longs
-    row_weight: Floats
-    row_offset: Floats
-    row_stiffness: Floats
-    row_one_sided: NDArray[np.uint8]
-    row_limit: Floats
+    contact_range: Longs
+    c_start: Longs
+    c_vertex: Longs
+    c_weight: Floats
+    c_block: Floats
+    c_normal: Floats
+    c_offset: Floats
+    c_drift: Floats
+    c_stiffness: Floats
+    c_stick: Floats
+    c_friction: Floats
+    c_before: Floats
 
 
 class _Scratch(NamedTuple):
@@ -175,8 +197,13 @@ class _Scratch(NamedTuple):
     mode: Floats
     mode_before: Floats
     product: Floats
-    row_active: Floats
     report: Floats
+    c_active: Floats
+    c_limit: Floats
+    c_normal_force: Floats
+    c_friction_force: Floats
+    c_across: Floats
+    c_along: Floats
 
 
 def has_hessian(model: Any) -> bool:
@@ -239,11 +266,14 @@ class ImplicitSystem:
             value=np.zeros(9 * len(t.column) + 3),
             diagonal=np.zeros(6 * n),
             inverse=np.zeros(6 * n),
-            coarse=empty, pivot=empty, mode=empty, mode_before=empty, product=empty, row_active=empty, report=empty,
+            coarse=empty, pivot=empty, mode=empty, mode_before=empty, product=empty, report=empty, c_active=empty,
+            c_limit=empty, c_normal_force=empty, c_friction_force=empty, c_across=empty, c_along=empty,
         )  # fmt: skip
         self._body_of_vertex = np.repeat(np.arange(bodies), np.diff(t.body_start))
         self._body_lane = t.body_group * GROUP
         self._work = np.diff(self._body_lane) + np.diff(t.spring_group[t.body_spring_group])
+        self._order: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        """Contacts of the last step in the order of islands."""
         self._islands_of: tuple[int, ...] | None = None
         self._islands: dict[str, Any] = {}
 
@@ -256,7 +286,7 @@ class ImplicitSystem:
         gravity: ArrayLike = (0.0, 0.0, 0.0),
         forces: ArrayLike | None = None,
         held: NDArray[np.bool_] | None = None,
-        constraints: Constraints | None = None,
+        contacts: ContactTerms | None = None,
         method: Method = "backward_euler",
         tolerance: float = NEWTON_TOLERANCE,
         linear_tolerance: float = LINEAR_TOLERANCE,
@@ -278,8 +308,8 @@ class ImplicitSystem:
             External forces [N], shape (row_count, 3), constant over the step.
         held
             Mask of vertices that keep their velocities ``v``, zero or not, shape (row_count,).
-        constraints
-            Contacts, friction, springs; with the midpoint rule they act at the middle of the step.
+        contacts
+            Contacts and friction; with the midpoint rule they act at the middle of the step.
         method
             "backward_euler": robust, damps oscillations that a step does not resolve. "midpoint": of second order,
             without numerical damping.
@@ -315,7 +345,7 @@ class ImplicitSystem:
         fixed = np.zeros(len(vertex), dtype=np.bool_) if held is None else np.asarray(held, dtype=np.bool_)[vertex]
         s.x[:], s.x0[:], s.v0[:] = start.reshape(-1), start.reshape(-1), velocity.reshape(-1)
         s.target[:] = (start + half * (velocity + half * push)).reshape(-1)
-        q = self._request(fixed, velocity, constraints)
+        q = self._request(fixed, velocity, contacts)
         q.numbers[:] = (
             half, linear_tolerance, tolerance, max_newton_steps, max_iterations, float(is_midpoint),
             residual_tolerance or 0.0,
@@ -334,57 +364,57 @@ class ImplicitSystem:
         x[vertex], v[vertex] = s.x.reshape(-1, 3), s.v.reshape(-1, 3)
         return self._report(q, x if is_midpoint else None)
 
-    def _request(self, fixed: NDArray[np.bool_], velocity: Floats, constraints: Constraints | None) -> _Step:
-        """Islands, constraints and held vertices of a step."""
+    def _request(self, fixed: NDArray[np.bool_], velocity: Floats, contacts: ContactTerms | None) -> _Step:
+        """Islands, contacts and held vertices of a step."""
         t, rank = self._topology, self._numbering.rank
         bodies = np.arange(len(self.models))
         free = np.logical_or.reduceat(fixed | (t.drag > 0.0), t.body_start[:-1])
-        if constraints is None or not len(constraints.offset):
-            label, touched = bodies, np.zeros(0, dtype=np.int64)
-            start, row_vertex = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
-            order, entries = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-            weight, offset, stiffness = np.zeros((0, 3)), np.zeros(0), np.zeros(0)
-            one_sided, limit = np.zeros(0, dtype=np.bool_), np.zeros(0)
-        else:
-            row_vertex = rank[constraints.vertex]
-            if len(row_vertex) and row_vertex.min() < 0:
-                first = int(np.argmax(row_vertex < 0))
-                raise OptionError(
-                    f"entry {first} of the constraints is of row {constraints.vertex[first]}, which belongs to no "
-                    "model; leave it out"
-                )
-            touched = self._body_of_vertex[row_vertex]
-            label = _labels(len(bodies), touched, constraints.start)
-            own = label[touched[constraints.start[:-1]]]
-            order = np.argsort(own, kind="stable")
-            counts = np.diff(constraints.start)[order]
-            start = starts_of(counts)
-            entries = np.repeat(constraints.start[:-1][order] - start[:-1], counts) + np.arange(start[-1])
-            row_vertex, weight = row_vertex[entries], constraints.weight[entries]
-            offset, stiffness = constraints.offset[order], constraints.stiffness[order]
-            one_sided = constraints.one_sided[order]
-            limit = np.full(len(order), np.inf) if constraints.limit is None else constraints.limit[order]
+        terms = _NO_CONTACTS if contacts is None else contacts
+        vertex = rank[terms.vertex]
+        if len(vertex) and vertex.min() < 0:
+            first = int(np.argmin(vertex))
+            raise OptionError(
+                f"entry {first} of the contacts is of row {terms.vertex[first]}, which belongs to no model; leave it "
+                "out"
+            )
+        touched = self._body_of_vertex[vertex]
+        label = _labels(len(bodies), touched, terms.start) if len(terms.offset) else bodies
+        own = label[touched[terms.start[:-1]]]
+        order = np.argsort(own, kind="stable")
+        counts = np.diff(terms.start)[order]
+        start = starts_of(counts)
+        entries = np.repeat(terms.start[:-1][order] - start[:-1], counts) + np.arange(start[-1])
         free[touched] = True
         self._partition(label)
         islands = self._islands
         count = len(islands["body_range"]) - 1
-        if len(order):
-            row_range = starts_of(np.bincount(own, minlength=count))
-        else:
-            row_range = np.zeros(count + 1, dtype=np.int64)
         moves = fixed & (velocity != 0.0).any(axis=1)
         moving = np.bincount(label[self._body_of_vertex[moves]], minlength=count) > 0
-        self._scratch = self._scratch._replace(row_active=np.zeros(len(offset)))
+        size = len(order)
+        self._order = order
+        self._scratch = self._scratch._replace(
+            c_active=np.zeros(size), c_limit=_flat(terms.friction * terms.normal_force, order),
+            c_normal_force=np.zeros(size), c_friction_force=np.zeros(3 * size), c_across=np.zeros(size),
+            c_along=np.zeros(size),
+        )  # fmt: skip
         return _Step(
             numbers=np.zeros(7), held=fixed.astype(np.uint8), body_free=(~free).astype(np.uint8),
-            moving=moving.astype(np.uint8), **islands, row_range=row_range, row_start=start,
-            row_vertex=np.ascontiguousarray(row_vertex, dtype=np.int64),
-            row_weight=np.ascontiguousarray(weight, dtype=np.float64).reshape(-1),
-            row_offset=np.ascontiguousarray(offset, dtype=np.float64),
-            row_stiffness=np.ascontiguousarray(stiffness, dtype=np.float64),
-            row_one_sided=np.ascontiguousarray(one_sided, dtype=np.uint8),
-            row_limit=np.ascontiguousarray(limit, dtype=np.float64),
+            moving=moving.astype(np.uint8), **islands, contact_range=starts_of(np.bincount(own, minlength=count)),
+            c_start=start, c_vertex=vertex[entries].astype(np.int64), c_weight=_flat(terms.weight, entries),
+            c_block=_flat(terms.block, entries), c_normal=_flat(terms.normal, order),
+            c_offset=_flat(terms.offset, order), c_drift=_flat(terms.drift, order),
+            c_stiffness=_flat(terms.stiffness, order), c_stick=_flat(terms.stick, order),
+            c_friction=_flat(terms.friction, order),
+            c_before=_flat(terms.friction_force, order),
         )  # fmt: skip
+
+    def contact_forces(self) -> tuple[Floats, Floats, Floats]:
+        """Normal forces (k,), friction forces (k, 3) and limits of friction (k,) of the last step [N]."""
+        s, order = self._scratch, self._order
+        normal, friction, limit = np.zeros(len(order)), np.zeros((len(order), 3)), np.zeros(len(order))
+        normal[order], friction[order] = s.c_normal_force, s.c_friction_force.reshape(-1, 3)
+        limit[order] = s.c_limit
+        return normal, friction, limit
 
     def _partition(self, label: NDArray[np.int64]) -> None:
         """Lists of bodies, leaves, tasks and clusters of each island; ``label`` is the island of each body."""
@@ -475,7 +505,7 @@ class ImplicitSystem:
 
 
 def _labels(count: int, touched: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The island of each body, numbered by the first body of each: constraints join the bodies that they touch."""
+    """The island of each body, numbered by the first body of each: contacts join the bodies that they touch."""
     parent = list(range(count))
 
     def root(b: int) -> int:
@@ -490,3 +520,15 @@ def _labels(count: int, touched: NDArray[np.int64], start: NDArray[np.int64]) ->
         parent[high] = low
     roots = np.array([root(b) for b in range(count)])
     return np.unique(roots, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _flat(values: Floats, order: NDArray[np.int64]) -> Floats:
+    return np.ascontiguousarray(values[order], dtype=np.float64).reshape(-1)
+
+
+_NO_CONTACTS = ContactTerms(
+    start=np.zeros(1, dtype=np.int64), vertex=np.zeros(0, dtype=np.int64), weight=np.zeros((0, 3)),
+    block=np.zeros((0, 3, 3)), normal=np.zeros((0, 3)), offset=np.zeros(0), drift=np.zeros((0, 3)),
+    stiffness=np.zeros(0), stick=np.zeros(0), friction=np.zeros(0),
+    normal_force=np.zeros(0), friction_force=np.zeros((0, 3)),
+)  # fmt: skip
