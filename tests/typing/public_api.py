@@ -110,7 +110,7 @@ def detectors(a: impinge.TriMesh, b: impinge.TriMesh, t: impinge.TetMesh) -> Non
 def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> None:
     material = impinge.Material(youngs_modulus=1e5, poisson_ratio=0.3, density=1000.0)
     model = impinge.GreenStrain(vertices, tets, material)
-    other = impinge.Corotated(vertices, tets, material)
+    other = impinge.Corotated(vertices, tets, [material, "rubber"])
     third = impinge.StableNeoHookean(vertices, tets, material)
     links = impinge.RigidLinks
     weights = impinge.Barycentric

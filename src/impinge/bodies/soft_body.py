@@ -17,7 +17,7 @@ import math
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -43,7 +43,7 @@ from impinge.deform.embedding import Embedding
 from impinge.deform.fem import Corotated, GreenStrain, ReducedModel, StableNeoHookean
 from impinge.deform.implicit.system import ImplicitSystem, has_hessian
 from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
-from impinge.deform.materials import Material, material_of
+from impinge.deform.materials import Material, material_of, materials_of
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, MeshWarning, OptionError, SimulationWarning
 from impinge.mesh.adjacency import Adjacency
@@ -105,7 +105,7 @@ class SoftBody:
     coarse
         A tet mesh of about the same shape, whose tets have positive volume at rest. It is copied.
     material
-        A preset ("rubber", "liver", "jelly") or a ``Material``.
+        A preset ("rubber", "liver", "jelly") or a ``Material``; or a sequence with one for each tet of ``coarse``.
     model
         "green_strain", "corotated", "stable_neo_hookean", or a ``ReducedModel`` of the coarse mesh, which has its
         own material.
@@ -120,7 +120,7 @@ class SoftBody:
         surface: SurfaceLike,
         coarse: BodyLike,
         *,
-        material: Material | str = "rubber",
+        material: Material | str | Sequence[Material | str] = "rubber",
         model: str | ReducedModel = "green_strain",
         embedding: EmbeddingName = "rigid_links",
         fixed: ArrayLike | None = None,
@@ -134,7 +134,8 @@ class SoftBody:
         if len(tets) and (body.volumes < 0.0).all():  # files use either order of corners
             tets = np.ascontiguousarray(tets[:, [0, 1, 3, 2]])
         if isinstance(model, str):
-            self._start(MODELS[model](rest, tets, material_of(material)), dense)
+            materials, index = materials_of(material, len(live))
+            self._start(MODELS[model](rest, tets, [materials[k] for k in index[live]]), dense)
         elif np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
             raise OptionError(
                 f"the model has {len(model.rest)} vertices and {len(model.tets)} tets, but the coarse mesh has "

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import as_path, shown
+from impinge.deform.fem import Elements
 from impinge.deform.materials import Material
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError, ImpingeError, OptionError
@@ -30,22 +31,24 @@ VERSION = 1
 
 def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
     """Shape, material and state as plain arrays."""
-    material = getattr(body.model, "material", None)
-    if body.model_name is None or not isinstance(material, Material):
+    model = body.model
+    if body.model_name is None or not isinstance(model, Elements):
         raise OptionError(
             "a soft body with a custom model cannot be saved; pass the name of a model, or save "
             "coarse.vertices and velocities instead"
         )
+    materials = [astuple(each) for each in model.materials]
     content: dict[str, Any] = {
         "surface_rest": body.rest_surface,
         "surface": body.surface.vertices,
         "faces": body.surface.faces,
         "alive": body.surface.alive,
-        "coarse_rest": body.model.rest,
+        "coarse_rest": model.rest,
         "coarse": body.coarse.vertices,
         "tets": body.coarse.tets,
         **{name: getattr(body, name) for name in ("velocities", "fixed", "moved", "motion", "time")},
-        "material": astuple(material),
+        "material": materials if len(materials) > 1 else materials[0],
+        "tet_material": model.tet_material if len(materials) > 1 else np.zeros(0, dtype=np.int64),
         "model": body.model_name,
         "embedding": body.embedding_name,
         "frames": body.embedding.frames if isinstance(body.embedding, RigidLinks) else np.zeros((0, 9)),
@@ -97,10 +100,13 @@ def restored(content: dict[str, NDArray[Any]]) -> SoftBody:
 
     surface = TriMesh(content["surface_rest"], content["faces"])
     surface.remove_triangles(~content["alive"])
+    rows = np.atleast_2d(content["material"])
+    materials = [Material(*row.tolist()) for row in rows]
+    several = len(materials) > 1
     body = SoftBody(
         surface,
         TetMesh(content["coarse_rest"], content["tets"]),
-        material=Material(*content["material"].tolist()),
+        material=[materials[k] for k in content["tet_material"]] if several else materials[0],
         model=str(content["model"]),
         embedding=str(content["embedding"]),  # type: ignore[arg-type]  # checked there
         fixed=content["fixed"],

@@ -25,6 +25,9 @@ strain, is defined for inverted tets, which recover, and is free of stress at re
 Parallel    Tets are sorted along a Morton curve and cut into blocks, whose size depends on the number of tets alone. A
             block sums the forces of its tets on its own vertices, in order; then each vertex sums the forces of its
             blocks, in order. The result does not depend on threads.
+Materials   A model has one material, or one for each tet. Tets are then sorted by material first, and each material
+            fills whole groups and blocks of its own: kernels read constants per block, at no cost per tet. Each
+            distinct material pads its last group, hence hundreds of materials cost up to 64 tets each.
 Stable step An explicit step h needs h ω ≤ R, and h d ≤ R with damping, where ω is the largest frequency, d the largest
             rate of decay, and R the radius of the half disc in which Runge-Kutta's method is stable. Since masses
             are sums over tets, ω² is at most the largest of any single tet: 4/ρ times the largest eigenvalue of
@@ -45,6 +48,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -52,7 +56,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from impinge.checks import Floats, Ints, as_buffer, as_indices, as_number, as_positions, check_range, is_buffer
 from impinge.deform import fem_kernels as kernels
-from impinge.deform.materials import Material, material_of
+from impinge.deform.materials import Material, materials_of, mean_material
 from impinge.errors import MeshError
 from impinge.mesh.tet_mesh import signed_volumes
 
@@ -144,11 +148,11 @@ class Elements:
     _model: ClassVar[int]
     _barrier: float = 0.0
 
-    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str) -> None:
-        self.material = material_of(material)
+    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str | Sequence[Material | str]) -> None:
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.tets: Ints = as_indices(tets, name="tets", columns=4).copy()
         check_range(self.tets, len(self.rest), "tets")
+        self.materials, self.tet_material = materials_of(material, len(self.tets))
         if not len(self.tets):
             raise MeshError("there are no tets; a model needs at least one")
         with np.errstate(over="ignore", invalid="ignore"):
@@ -164,20 +168,19 @@ class Elements:
         if unused.any():
             first = int(np.argmax(unused))
             raise MeshError(f"rest[{first}] belongs to no tet and has no mass; remove unused vertices")
-        quarter = np.repeat(0.25 * (self.material.density * volumes), 4)
+        self.material = mean_material(self.materials, np.bincount(self.tet_material, volumes).astype(np.float64))
+        """The material; of several their mean, weighted by volume."""
+        density = np.array([each.density for each in self.materials])[self.tet_material]
+        quarter = np.repeat(0.25 * (density * volumes), 4)
         self.masses: Floats = np.bincount(self.tets.reshape(-1), quarter, len(self.rest)).astype(np.float64)
         if not np.isfinite(self.masses).all() or not (self.masses > 0.0).all():
             raise MeshError("masses are beyond the range of doubles; use other units of length or density")
-        m = self.material
-        barrier = self._barrier * (m.lame_lambda + 2.0 * m.lame_mu)
-        self._constants = m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier, BARRIER_FROM
-        bulk, viscous_bulk = 3.0 * m.lame_lambda + 2.0 * m.lame_mu, 3.0 * m.damping_dilation + 2.0 * m.damping_shear
-        self._relaxation_time = max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
+        self._relaxation_time = max(map(_relaxation_time, self.materials))
         """Smallest τ such that viscous stress is at most τ times the elastic stress of the same strain."""
         self._lock = threading.Lock()
-        self.order = _morton_order(self.rest[self.tets].mean(axis=1))
-        """Ids of the tets in the order of blocks."""
-        self.blocks = self._cut_into_blocks(volumes)
+        order = _morton_order(self.rest[self.tets].mean(axis=1))
+        self.blocks, self.lane_tet, self.is_padding = self._cut_into_blocks(volumes, order)
+        """Blocks; the tet of each lane, and whether it is a copy of volume 0 that fills a group."""
         self._scratch = self.blocks.scratch()
 
     def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
@@ -212,8 +215,7 @@ class Elements:
     def inverted(self, x: Floats) -> Ints:
         """Ids of the tets that are flat or inside out (det F ≤ 0), rising."""
         determinant = self._measure(x, np.zeros_like(self.rest))[1]
-        found = self.order[np.flatnonzero(~(determinant[: len(self.tets)] > 0.0))]
-        return np.sort(found).astype(np.int32)
+        return np.sort(self.lane_tet[~(determinant > 0.0) & ~self.is_padding]).astype(np.int32)
 
     def _measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
         return self.blocks.measure(self._state(x, "x"), self._state(v, "v"))
@@ -225,17 +227,31 @@ class Elements:
             return state
         return as_positions(x, name=name, count=len(self.rest), check=False).copy()
 
-    def _cut_into_blocks(self, volumes: Floats) -> Blocks:
-        """Make groups and blocks, the slots of each block, and the slots of each vertex."""
-        group, count = kernels.GROUP, len(self.tets)
-        group_count = -(-count // group)
-        per_block = min(BLOCK_GROUPS, -(-group_count // BLOCKS_OF_SMALL))
-        starts = np.minimum(np.arange(0, group_count + per_block, per_block), group_count)
-        # The last group is padded with copies of the last tet of volume 0, which have no force.
-        padded = np.concatenate([self.order, np.repeat(self.order[-1:], group_count * group - count)])
+    def _cut_into_blocks(
+        self, volumes: Floats, order: NDArray[np.int64]
+    ) -> tuple[Blocks, NDArray[np.int64], NDArray[np.bool_]]:
+        """Make groups and blocks, the slots of each block, the slots of each vertex; and the tets of lanes."""
+        group = kernels.GROUP
+        runs = [order[self.tet_material[order] == k] for k in range(len(self.materials))]
+        group_counts = [-(-len(run) // group) for run in runs]
+        per_block = min(BLOCK_GROUPS, -(-sum(group_counts) // BLOCKS_OF_SMALL))
+        # The last group of a material is padded with copies of its last tet of volume 0, which have no force.
+        padded = np.concatenate([
+            np.concatenate([run, np.repeat(run[-1:], groups * group - len(run))])
+            for run, groups in zip(runs, group_counts)
+        ])  # fmt: skip
+        is_padding = np.concatenate([
+            np.arange(groups * group) >= len(run) for run, groups in zip(runs, group_counts)
+        ])  # fmt: skip
+        sizes_of_blocks, material = [], []
+        for k, groups in enumerate(group_counts):
+            own_sizes = [min(per_block, groups - lo) for lo in range(0, groups, per_block)]
+            sizes_of_blocks += own_sizes
+            material += [k] * len(own_sizes)
+        starts = np.concatenate([[0], np.cumsum(sizes_of_blocks)])
         rows = self.tets[padded]
         inverse: Floats = np.linalg.inv(_edges(self.rest, rows)).astype(np.float64, copy=False)
-        sizes = np.where(np.arange(len(padded)) < count, volumes[padded], 0.0)
+        sizes = np.where(is_padding, 0.0, volumes[padded])
         shape = np.concatenate([inverse.reshape(-1, 9), sizes[:, None]], axis=1)
         corners, vertices = [], []
         for lo, hi in itertools.pairwise(starts):
@@ -243,19 +259,26 @@ class Elements:
             corners.append(local.reshape(-1, 4))
             vertices.append(own)
         slot_vertex = np.concatenate(vertices).astype(np.int32)
+        elastic = np.array([(each.lame_lambda, each.lame_mu, each.density) for each in self.materials])
         slots_of = np.bincount(slot_vertex, minlength=len(self.rest))
-        return Blocks(
+        blocks = Blocks(
             model=np.full(len(starts) - 1, self._model, dtype=np.int64),
-            constants=np.tile(np.array(self._constants, dtype=np.float64), (len(starts) - 1, 1)),
+            constants=np.array([self._constants(each) for each in self.materials])[material],
             group_start=starts.astype(np.int64),
             slot_start=np.concatenate([[0], np.cumsum([len(own) for own in vertices])]).astype(np.int64),
             corner=_grouped(np.concatenate(corners).astype(np.int32)),
             shape=_grouped(shape),
-            square=_frequencies_squared(inverse, self.material),
+            square=_frequencies_squared(inverse, elastic[self.tet_material[padded]]),
             slot_vertex=slot_vertex,
             vertex_slot_start=np.concatenate([[0], np.cumsum(slots_of)]).astype(np.int64),
             vertex_slot=np.argsort(slot_vertex, kind="stable").astype(np.int32),
         )
+        return blocks, padded, is_padding
+
+    def _constants(self, m: Material) -> tuple[float, ...]:
+        """Of a material, as ``Blocks.constants``."""
+        barrier = self._barrier * (m.lame_lambda + 2.0 * m.lame_mu)
+        return m.lame_lambda, m.lame_mu, m.damping_dilation, m.damping_shear, barrier, BARRIER_FROM
 
 
 class GreenStrain(Elements):
@@ -268,14 +291,21 @@ class GreenStrain(Elements):
     tets
         Vertices of each tet, shape (m, 4), of positive volume.
     material
-        A ``Material`` or the name of a preset.
+        A ``Material`` or the name of a preset, or a sequence with one for each tet.
     barrier
         Stiffness of the barrier against inversion, relative to λ + 2 μ; 0 for none.
     """
 
     _model = kernels.GREEN
 
-    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str, *, barrier: float = 1.0) -> None:
+    def __init__(
+        self,
+        rest: ArrayLike,
+        tets: ArrayLike,
+        material: Material | str | Sequence[Material | str],
+        *,
+        barrier: float = 1.0,
+    ) -> None:
         expected = "a number of at least 0, relative to λ + 2 μ"
         self._barrier = as_number(barrier, "barrier", expected, least=0.0, below=math.inf)
         super().__init__(rest, tets, material)
@@ -291,7 +321,7 @@ class Corotated(Elements):
     tets
         Vertices of each tet, shape (m, 4), of positive volume.
     material
-        A ``Material`` or the name of a preset.
+        A ``Material`` or the name of a preset, or a sequence with one for each tet.
     """
 
     _model = kernels.COROTATED
@@ -307,7 +337,7 @@ class StableNeoHookean(Elements):
     tets
         Vertices of each tet, shape (m, 4), of positive volume.
     material
-        A ``Material`` or the name of a preset.
+        A ``Material`` or the name of a preset, or a sequence with one for each tet.
     """
 
     _model = kernels.STABLE_NEO_HOOKEAN
@@ -322,15 +352,20 @@ def _edges(x: Floats, tets: Ints) -> Floats:
     return np.ascontiguousarray((x[tets[:, 1:]] - x[tets[:, :1]]).transpose(0, 2, 1))
 
 
-def _frequencies_squared(inverse: Floats, material: Material) -> Floats:
-    """Largest ω² of each tet by itself, at rest; see the derivation above."""
+def _relaxation_time(m: Material) -> float:
+    bulk, viscous_bulk = 3.0 * m.lame_lambda + 2.0 * m.lame_mu, 3.0 * m.damping_dilation + 2.0 * m.damping_shear
+    return max(m.damping_shear / m.lame_mu, viscous_bulk / bulk)
+
+
+def _frequencies_squared(inverse: Floats, material: Floats) -> Floats:
+    """Largest ω² of each tet by itself, at rest, from its rows λ, μ, ρ; see the derivation above."""
     gradients = np.concatenate([inverse, -inverse.sum(axis=1, keepdims=True)], axis=1)
     gamma = np.maximum(_eigenvalues([(gradients[:, :, i] * gradients[:, :, j]).sum(axis=1) for i, j in SYMMETRIC]), 0.0)
-    lam, mu = material.lame_lambda, material.lame_mu
+    lam, mu, density = material.T
     root = np.sqrt(gamma)
     normal = [(lam + 2.0 * mu) * gamma[i] if i == j else lam * root[i] * root[j] for i, j in SYMMETRIC]
     shear = mu * (gamma[1] + gamma[2])
-    return np.asarray(4.0 / material.density * np.maximum(_eigenvalues(normal)[2], shear))
+    return np.asarray(4.0 / density * np.maximum(_eigenvalues(normal)[2], shear))
 
 
 SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))

@@ -13,8 +13,12 @@ Damping     Where φ and ψ are not given, they are λ and μ times the time in 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from impinge.checks import as_number, shown
 from impinge.errors import OptionError
@@ -87,3 +91,24 @@ def material_of(name_or_material: Any) -> Material:
         return MATERIALS[name_or_material]
     known = ", ".join(MATERIALS)
     raise OptionError(f"no material {shown(name_or_material)}; expected any of {known}, or a Material(...)")
+
+
+def materials_of(material: Any, count: int) -> tuple[tuple[Material, ...], NDArray[np.int64]]:
+    """Distinct materials, in the order of their first tet, and the index of each tet's among them.
+
+    ``material`` is one for all tets, or a sequence with one for each of ``count`` tets.
+    """
+    if isinstance(material, (Material, str)) or not isinstance(material, (Sequence, np.ndarray)):
+        return (material_of(material),), np.zeros(count, dtype=np.int64)
+    if len(material) != count:
+        raise OptionError(f"there are {len(material)} materials for {count} tets; pass one, or one for each tet")
+    number: dict[Material, int] = {}
+    index = np.array([number.setdefault(material_of(each), len(number)) for each in material], dtype=np.int64)
+    return tuple(number), index
+
+
+def mean_material(materials: Sequence[Material], volumes: NDArray[np.float64]) -> Material:
+    """Mean of all constants, weighted by the volume of each material; a single material is returned as it is."""
+    if len(materials) == 1:
+        return materials[0]
+    return Material(*np.average([astuple(each) for each in materials], axis=0, weights=volumes).tolist())

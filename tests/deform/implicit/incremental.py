@@ -25,7 +25,7 @@ def block(kind=GreenStrain, material=SOFT, cells=(3, 2, 2), size=0.1, **options)
 
 
 def contacts_of(rows, *, friction=0.0, block=None, **changes) -> ContactTerms:
-    """Contacts from tuples (vertices, weights, offset, stiffness), with normals along z; without ``block``, they do not slip."""
+    """Contacts from tuples (vertices, weights, offset, stiffness), normals along z; without ``block`` no slip."""
     count, entries = len(rows), sum(len(row[0]) for row in rows)
     weight = np.concatenate([np.asarray(row[1], dtype=float).reshape(-1, 3) for row in rows])
     terms = ContactTerms(

@@ -119,14 +119,13 @@ def build(models: Sequence[Elements | SpringSheet], first: Sequence[int], row_co
             spring_counts.append(-(-edges // GROUP))
             group_counts.append(0)
             continue
-        blocks, tets = model.blocks, len(model.tets)
-        groups = len(blocks.square) // GROUP
-        padded = np.concatenate([model.order, np.repeat(model.order[-1:], groups * GROUP - tets)])
-        corners.append(rank[model.tets[padded] + begin].reshape(groups, GROUP, 4))
+        blocks = model.blocks
+        groups, of_block = len(blocks.square) // GROUP, np.diff(blocks.group_start)
+        corners.append(rank[model.tets[model.lane_tet] + begin].reshape(groups, GROUP, 4))
         shapes.append(blocks.shape)
         kinds.append(np.full(groups, blocks.model[0]))
-        constants.append(np.tile(blocks.constants[0], (groups, 1)))
-        tet_ids.append(np.where(np.arange(groups * GROUP) < tets, padded, -1))
+        constants.append(np.repeat(blocks.constants, of_block, axis=0))
+        tet_ids.append(np.where(model.is_padding, -1, model.lane_tet))
         group_counts.append(groups)
         spring_counts.append(0)
     corner: Longs = np.concatenate([np.zeros((0, GROUP, 4), dtype=np.int64), *corners])
