@@ -128,7 +128,8 @@ class Simulation:
     integrator
         "explicit": Runge-Kutta's method and semi-implicit Euler in stable sub-steps. "implicit": backward Euler, one
         step between two searches, whatever the stiffness. "midpoint": the implicit midpoint rule, of second order and
-        without numerical damping. Models without second derivatives are stepped explicitly, with a warning.
+        without numerical damping. If a model has no second derivatives, all bodies are stepped explicitly, with a
+        warning.
     response
         Contact detection and response: "vertices", "volume" or "spheres".
     ground

@@ -11,7 +11,8 @@ a the external acceleration; the velocity is then (x - x0) / h.
 4. Stop    if the estimated error of velocities, √(r·B r / Σ m) with the residual r and the preconditioner B, is at most
            ``tolerance`` times a velocity: the largest of the change by external forces in a step, the internal
            motion, and that which the elements' forces at x0 would cause; or if it is what rounding of positions
-           causes; or after a number of steps, reported as not converged.
+           causes; or after a number of steps, reported as not converged. Where the limits of friction then differ from
+           the normal forces, update them and go on (``contact_kernels``), at most ``MOST_ROUNDS`` times.
 5. Finish  Free bodies get the exact linear momentum. Their velocities get the rotation ω × d that restores the angular
            momentum, which backward Euler loses by h Σ v × m v0; scaled down where energy would exceed that of the
            start plus the work of external forces. The implicit midpoint rule is a step of half the length whose
