@@ -127,3 +127,5 @@ def test_materials_must_match_tets():
         GreenStrain(mesh.vertices, mesh.tets, ["rubber", "jelly"])
     with pytest.raises(OptionError, match="no material 'stone'"):
         GreenStrain(mesh.vertices, mesh.tets, ["stone"] * len(mesh.tets))
+    with pytest.raises(OptionError, match=r"no material .*; expected any of"):
+        GreenStrain(mesh.vertices, mesh.tets, np.array("stone"))

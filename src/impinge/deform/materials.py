@@ -98,7 +98,8 @@ def materials_of(material: Any, count: int) -> tuple[tuple[Material, ...], NDArr
 
     ``material`` is one for all tets, or a sequence with one for each of ``count`` tets.
     """
-    if isinstance(material, (Material, str)) or not isinstance(material, (Sequence, np.ndarray)):
+    is_listed = isinstance(material, Sequence) and not isinstance(material, str)
+    if not is_listed and not (isinstance(material, np.ndarray) and material.ndim > 0):
         return (material_of(material),), np.zeros(count, dtype=np.int64)
     if len(material) != count:
         raise OptionError(f"there are {len(material)} materials for {count} tets; pass one, or one for each tet")
