@@ -129,3 +129,16 @@ def test_materials_must_match_tets():
         GreenStrain(mesh.vertices, mesh.tets, ["stone"] * len(mesh.tets))
     with pytest.raises(OptionError, match=r"no material .*; expected any of"):
         GreenStrain(mesh.vertices, mesh.tets, np.array("stone"))
+
+
+def test_removed_tets_have_no_material():
+    """Make bodies of meshes with removed tets: materials are those of the rows that are left, and one fits all."""
+    tets = shapes.tet_box(4, 2, 2, size=(0.4, 0.2, 0.2))
+    materials = [SOFT if k % 3 else STIFF for k in range(len(tets.tets))]
+    gone = [0, 1, 2, 7]
+    tets.remove_tets(gone)
+    surface = impinge.TriMesh(tets.surface.vertices, tets.surface.faces)
+    left = np.delete(np.arange(len(materials)), gone)
+    several = SoftBody(surface, tets, material=materials).model
+    assert [several.materials[k] for k in several.tet_material] == [materials[k] for k in left]
+    assert SoftBody(surface, tets, material=SOFT).model.materials == (SOFT,)

@@ -105,7 +105,7 @@ class SoftBody:
     coarse
         A tet mesh of about the same shape, whose tets have positive volume at rest. It is copied.
     material
-        A preset ("rubber", "liver", "jelly") or a ``Material``; or a sequence with one for each tet of ``coarse``.
+        A preset ("rubber", "liver", "jelly") or a ``Material``; or a sequence with one for each row of ``coarse.tets``.
     model
         "green_strain", "corotated", "stable_neo_hookean", or a ``ReducedModel`` of the coarse mesh, which has its
         own material.
@@ -130,12 +130,13 @@ class SoftBody:
         if not isinstance(body, TetMesh):
             raise MeshError("the coarse mesh has triangles only, expected tets; SoftBody.from_surface makes them")
         rest, tets, live, _ = body.snapshot()
-        tets = np.ascontiguousarray(tets[live])
+        tet_count, tets = len(tets), np.ascontiguousarray(tets[live])
         if len(tets) and (body.volumes < 0.0).all():  # files use either order of corners
             tets = np.ascontiguousarray(tets[:, [0, 1, 3, 2]])
         if isinstance(model, str):
-            materials, index = materials_of(material, len(live))
-            self._start(MODELS[model](rest, tets, [materials[k] for k in index[live]]), dense)
+            materials, index = materials_of(material, tet_count)
+            of_tets = materials[0] if len(materials) == 1 else [materials[k] for k in index[live]]
+            self._start(MODELS[model](rest, tets, of_tets), dense)
         elif np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
             raise OptionError(
                 f"the model has {len(model.rest)} vertices and {len(model.tets)} tets, but the coarse mesh has "

@@ -7,7 +7,7 @@ incremental energy (``deform.implicit``):
             one-sided spring k (1 + T / h) at the depth d / (1 + T / h) + G dx + h rate: pushes, never pulls.
 2. Friction A spring ``STICKING`` times as stiff as the contact's own inertia begins with the friction force of the step
             before: a contact that holds a load does not creep. Its force is returned to μ p, p the normal force of the
-            last Newton iterate (``deform.implicit.contact_kernels``).
+            last round (``deform.implicit.contact_kernels``).
 
 Islands     of bodies that contacts join are solved separately. Sleeping bodies are held.
 Guarantee   Contact forces are those of the last iterate: action equals reaction, and momentum is kept to rounding. A
