@@ -128,8 +128,8 @@ redirect_serial, redirect_threaded = redirect.serial, redirect.parallel
 
 
 @compiled
-def product(threaded, t, q, s, island):
-    """Write q = A p; returns p·q."""
+def element_product(threaded, t, q, s, island):
+    """Write q = A p without contacts; returns p·q."""
     lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
     if threaded is None:
         multiply_serial(t, q, s, lo, hi)
@@ -138,6 +138,13 @@ def product(threaded, t, q, s, island):
     total = 0.0
     for k in range(lo, hi):
         total += s.leaf_sum[2 * q.leaf[k]]
+    return total
+
+
+@compiled
+def product(threaded, t, q, s, island):
+    """Write q = A p; returns p·q."""
+    total = element_product(threaded, t, q, s, island)
     return total + multiply_contacts(q, s, q.contact_range[island], q.contact_range[island + 1])
 
 
