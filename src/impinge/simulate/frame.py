@@ -280,11 +280,12 @@ class SimulationFrame:
         gap = np.maximum(low[a] - high[b], low[b] - high[a]).max(axis=1) - 2.0 * margin
         closing = np.maximum(self._closing_speeds(a, b, fastest), 1e-300)
         travel = [self._max_travel(body) for body in self.inputs.bodies]
-        travel_time = np.minimum(np.take(travel, a), np.take(travel, b)) / closing
+        most = np.minimum(np.take(travel, a), np.take(travel, b))
         level = float(np.linalg.norm(self.inputs.gravity))
-        if self._looks_ahead:
-            travel_time = travel_time / (1.0 + level * travel_time / closing)  # at least the time to travel that far
-        elif level > 0.0:  # bodies at rest that nothing carries begin to fall
+        # closing t + level t² = most, in a form without cancellation
+        fall = level if self._looks_ahead else 0.0
+        travel_time = 2.0 * most / (closing + np.sqrt(closing**2 + 4.0 * fall * most))
+        if level > 0.0 and not self._looks_ahead:  # bodies at rest that nothing carries begin to fall
             pressed = forces.normal_force > 0.0
             is_carried = np.zeros(len(self.inputs.bodies) + 1, dtype=np.bool_)
             is_carried[forces.constraints.body_a[pressed]] = is_carried[forces.constraints.body_b[pressed]] = True

@@ -22,7 +22,7 @@ import math
 
 from impinge.backend.jit import compiled
 
-CHANGE = 0.02
+CHANGE = 0.01
 """Change of the limits of friction, relative to their sum, that needs no other round."""
 RISING = 0.1
 """Slope of the energy at the end of a line search, relative to that at its start."""

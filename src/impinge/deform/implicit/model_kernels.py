@@ -25,8 +25,9 @@ from impinge.deform.implicit import assembly_kernels as assembly
 from impinge.deform.implicit import cg_kernels as cg
 from impinge.deform.implicit import coarse_kernels as coarse
 from impinge.deform.implicit import contact_kernels as contact
+from impinge.deform.implicit.cg_kernels import NEGLIGIBLE
 
-GOAL = 0.1
+GOAL = 0.05
 """Error of a model with contacts, relative to that of Newton's method."""
 FORCING = 0.1
 """Error of each linear system, relative to that before it."""
@@ -259,7 +260,8 @@ def minimise(threaded, t, q, s, island, scale, least, first):
             rounds += 1
             _contacts_at(t, q, s, island)
             continue
-        if (error <= goal and left <= residual) or not math.isfinite(error):
+        small = goal if iterations > 0 else NEGLIGIBLE * goal
+        if (error <= small and left <= residual) or not math.isfinite(error):
             break
         _set_residual(t, q, s, island, 0)
         _clear_direction(t, q, s, island)
@@ -267,7 +269,7 @@ def minimise(threaded, t, q, s, island, scale, least, first):
             threaded, t, q, s, island, max(FORCING * error, 0.5 * goal), residual, int(q.numbers[4])
         )
         iterations += count
-        if count == 0:
+        if count == 0 and error <= goal:
             break
         _advance(threaded, t, q, s, island)
         _contacts_at(t, q, s, island)
