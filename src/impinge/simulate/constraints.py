@@ -7,6 +7,7 @@ embedding (``deform.differential``). Vertices of scripted bodies add their veloc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -105,8 +106,9 @@ def _concatenate_rows(rows: Sequence[SparseRows]) -> SparseRows:
     )
 
 
+@cache
 def no_constraints() -> ContactConstraints:
-    """Return an empty set of constraints."""
+    """Return the empty set of constraints."""
     none = np.zeros(0, dtype=np.int64)
     return point_constraints(
         [], normal=np.zeros((0, 3)), depth=np.zeros(0), stiffness=np.zeros(0), relax=np.zeros(0), key=none,

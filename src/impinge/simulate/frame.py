@@ -276,6 +276,8 @@ class SimulationFrame:
         pairs = overlapping_boxes(low - farthest - margin, high + farthest + margin)
         cloths = np.flatnonzero(context.is_cloth)  # cloth collides with itself
         pairs = np.concatenate([pairs[context.is_soft[pairs].any(axis=1)], np.stack([cloths, cloths], axis=1)])
+        if not len(pairs):
+            return float(min(left, max(self._ground_interval(left, farthest), self._dt / MAX_SEARCHES)))
         a, b = pairs.T
         gap = np.maximum(low[a] - high[b], low[b] - high[a]).max(axis=1) - 2.0 * margin
         closing = np.maximum(self._closing_speeds(a, b, fastest), 1e-300)

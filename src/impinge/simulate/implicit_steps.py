@@ -28,6 +28,7 @@ from impinge.deform.fem import Elements
 from impinge.deform.implicit.system import ContactTerms, ImplicitReport, ImplicitSystem, Method
 from impinge.deform.springs import SpringSheet
 from impinge.respond.contact_forces import ContactForces, SparseRows
+from impinge.simulate import implicit_steps_kernels as kernels
 from impinge.simulate.simulated_bodies import DynamicBody
 
 STICKING = 100.0
@@ -72,25 +73,21 @@ class ImplicitSteps:
         self, x: Floats, v: Floats, start_v: Floats, h: float, contacts: ContactForces, gravity: Floats,
         held: NDArray[np.bool_],
     ) -> None:  # fmt: skip
-        """Give each free body in contact the momentum of the impulses on it, and the spin that the step has lost.
-
-        Backward Euler loses h Σ m v × v0 of the spin per step, velocities relative to the mean. A rotation of the
-        velocities restores it, as far as it adds no more kinetic energy than Σ m |v - v0|² / 2, which the step loses at
-        least.
-        """
-        rows = contacts.constraints
+        """Give each free body in contact the momentum of the impulses on it, and the spin that the step has lost."""
+        rows, is_euler = contacts.constraints, self._method == "backward_euler"
+        impulse = np.zeros((max(body.number for body in self.bodies) + 1, 3))
         on_a = h * contacts.forces_on_a()
-        touched = set(rows.body_a.tolist()) | set(rows.body_b.tolist())
+        is_touched = np.zeros(len(impulse), dtype=np.bool_)
+        for numbers, sign in ((rows.body_a, 1.0), (rows.body_b, -1.0)):
+            own = np.flatnonzero((numbers >= 0) & (numbers < len(impulse)))
+            np.add.at(impulse, numbers[own], sign * on_a[own])
+            is_touched[numbers[own]] = True
         for body in self.bodies:
-            if body.number not in touched or held[body.rows].any():
-                continue
-            impulse = on_a[rows.body_a == body.number].sum(axis=0) - on_a[rows.body_b == body.number].sum(axis=0)
-            mass, before, after = body.source.model.masses[:, None], start_v[body.rows], v[body.rows]
-            shift = (impulse + h * body.mass * gravity - (mass * (after - before)).sum(axis=0)) / body.mass
-            after += shift
-            x[body.rows] += (h if self._method == "backward_euler" else 0.5 * h) * shift
-            if self._method == "backward_euler":
-                _restore_spin(mass, x[body.rows], before, after, h)
+            if is_touched[body.number] and not held[body.rows].any():
+                push = impulse[body.number] + h * body.mass * gravity
+                kernels.balance(
+                    body.source.model.masses, push, h, is_euler, x[body.rows], start_v[body.rows], v[body.rows]
+                )
 
     def _hold(self) -> None:
         """Set the velocities of fixed and moved vertices, which rounding has changed."""
@@ -130,18 +127,3 @@ def _on_common_entries(weight: SparseRows, block: SparseRows) -> tuple[SparseRow
         block.weight,
     )
     return SparseRows(start, vertex, vectors), SparseRows(start, vertex, blocks)
-
-
-def _restore_spin(mass: Floats, x: Floats, before: Floats, after: Floats, h: float) -> None:
-    """Rotate the velocities ``after`` in place."""
-    total = mass.sum()
-    arm, old, new = (each - (mass * each).sum(axis=0) / total for each in (x, before, after))
-    lost = h * (mass * np.cross(new, old)).sum(axis=0)
-    inertia = np.vdot(mass * arm, arm) * np.eye(3) - (mass * arm).T @ arm
-    turn = np.cross(np.linalg.pinv(inertia) @ -lost, arm)
-    allowed = 0.5 * float((mass * (new - old) ** 2).sum())
-    slope, square = float((mass * turn * new).sum()), 0.5 * float((mass * turn**2).sum())
-    share = 1.0
-    if slope + square > allowed:
-        share = 2.0 * allowed / (slope + np.sqrt(slope**2 + 4.0 * square * allowed)) if allowed > 0.0 else 0.0
-    after += share * turn

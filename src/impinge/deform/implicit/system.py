@@ -530,7 +530,8 @@ def _labels(count: int, touched: NDArray[np.int64], start: NDArray[np.int64]) ->
         return b
 
     first = np.repeat(touched[start[:-1]], np.diff(start))
-    for a, b in np.unique(np.stack([first, touched], axis=1), axis=0).tolist():
+    for code in np.unique(first * count + touched).tolist():
+        a, b = divmod(code, count)
         low, high = sorted((root(a), root(b)))
         parent[high] = low
     roots = np.array([root(b) for b in range(count)])
