@@ -485,13 +485,13 @@ class ImplicitSystem:
                 worst.append(-1)
                 least.append(1.0)
                 continue
+            if x is not None and isinstance(model, Elements):  # kernels have the determinants of the middle of the step
+                own = slice(self.first[b], self.first[b] + len(model.rest))
+                determinant = model.blocks.measure(np.ascontiguousarray(x[own]), np.zeros_like(model.rest))[1]
             at = int(np.argmin(determinant))
             worst.append(int(ids[at] if ids[at] >= 0 else ids[ids >= 0][-1]))
             least.append(float(determinant[at]))
-            if x is not None:
-                inverted.append(model.inverted(x[self.first[b] : self.first[b] + len(model.rest)]))
-            else:
-                inverted.append(np.sort(ids[~(determinant > 0.0) & (ids >= 0)]).astype(np.int32))
+            inverted.append(np.sort(ids[~(determinant > 0.0) & (ids >= 0)]).astype(np.int32))
         return ImplicitReport(
             newton_steps=r[:, 0].astype(np.int64),
             iterations=r[:, 1].astype(np.int64),
