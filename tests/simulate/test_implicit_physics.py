@@ -219,7 +219,7 @@ def test_sag_is_that_of_the_static_solution(model, shape):
 
 @pytest.mark.small
 def test_a_hung_sheet_stretches_to_the_static_solution():
-    """Come to rest within 1e-5 of the stretch where springs carry the weight."""
+    """Come to rest within 1e-4 of the stretch where springs carry the weight."""
     cloth, still = hung_sheet(), hung_sheet()
     free = np.ones(len(cloth.velocities), dtype=bool)
     free[cloth.fixed] = False
@@ -227,7 +227,7 @@ def test_a_hung_sheet_stretches_to_the_static_solution():
     for _ in range(450):
         cloth.step(H, integrator="implicit")
 
-    assert np.abs(cloth.coarse.vertices - expected).max() < 1e-5 * np.abs(expected - cloth.model.rest).max()
+    assert np.abs(cloth.coarse.vertices - expected).max() < 1e-4 * np.abs(expected - cloth.model.rest).max()
 
 
 @pytest.mark.small

@@ -7,7 +7,7 @@ shares s = k / Σ k:
     depth = Σ s depth,  G = Σ s G,  S = Σ s S,  k = Σ k,  normal and scale: direction and length of Σ s normal
 
 Separated   Constraints with negative depth are ignored while another of the same key touches. If none touches, the
-            nearest one represents all (``ground_representatives``).
+            nearest one represents all (``representatives``).
 Guarantee   While all contacts of a key are active and equally deep, the merged force is the sum of their forces.
             Action equals reaction. Where normals differ, forces of the sides cancel in part and the reported force is
             the net force. Depths are lengths, not volumes.
@@ -62,7 +62,7 @@ def merge_constraints(constraints: ContactConstraints, coarse_count: int) -> Con
     )  # fmt: skip
 
 
-def ground_representatives(group: Ids, depth: Floats, stiffness: Floats, within: float) -> tuple[Ids, Floats]:
+def representatives(group: Ids, depth: Floats, stiffness: Floats, within: float) -> tuple[Ids, Floats]:
     """Return ids of the contacts to keep, and the stiffness of all contacts.
 
     Contacts in penetration are kept. Of a coarse group without any, the nearest vertex is kept and carries the summed

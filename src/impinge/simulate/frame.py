@@ -18,7 +18,7 @@ from impinge.simulate.constraints import concatenate, no_constraints
 from impinge.simulate.implicit_steps import ImplicitSteps
 from impinge.simulate.pair_scheduler import Pair
 from impinge.simulate.report import FrameReport
-from impinge.simulate.searches import Search, SearchContext, ground_constraints
+from impinge.simulate.searches import Search, SearchContext, Travel, ground_constraints
 from impinge.simulate.simulated_bodies import (
     DynamicBody,
     ScriptedBody,
@@ -34,6 +34,12 @@ MAX_TRAVEL = 0.008
 """Largest relative travel between two searches, in sizes of the smallest body."""
 MAX_TRAVEL_DENSE = 0.02
 """The same for bodies with merged contacts: a merged contact responds to vertices that enter beside it."""
+LOOK_AHEAD = 0.1
+"""The same for implicit steps and searches that find contacts before bodies touch."""
+LEAST_LOOK_AHEAD = 0.01
+"""Least distance at which such searches find contacts, in sizes of the smallest body."""
+ACCELERATION = 1.5
+"""Distance up to which they do, relative to the travel at the present speeds: forces change these."""
 RELEASE_LOAD = 20.0
 """Withheld penetration returns until contacts carry this many times the weight of a body."""
 RELEASE_SPEED = 2.0
@@ -206,7 +212,7 @@ class SimulationFrame:
             )
         scheduler = context.scheduler
         scheduler.begin()
-        constraints = concatenate([inputs.search.constraints(), *cloth_constraints(context)])
+        constraints = concatenate([inputs.search.constraints(self._travel(left)), *cloth_constraints(context)])
         scheduler.end()
         constraints = concatenate([constraints, self.last.of_pairs(scheduler.skipped)])
         self._incomplete.update(scheduler.skipped, scheduler.partial)
@@ -217,7 +223,7 @@ class SimulationFrame:
             constraints = concatenate([constraints, ground_constraints(context, normal, height, reach)])
         return ContactForces(
             constraints, self._inverse_masses(), friction=inputs.friction, warm_start=self.warm_start,
-            friction_slack=2.0 * MAX_TRAVEL * context.smallest,  # more than the travel between two searches
+            friction_slack=2.0 * self._most_travel * context.smallest,  # more than the travel between two searches
             release_limit=RELEASE_LOAD * context.static_depth(constraints.body_a, constraints.body_b),
             release_speed=RELEASE_SPEED * context.smallest,
         )  # fmt: skip
@@ -236,6 +242,29 @@ class SimulationFrame:
         speeds += [np.sqrt((body.velocity**2).sum(axis=1).max()) for body in self._scripted if len(body.velocity)]
         return float(max(speeds, default=0.0))
 
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether searches find contacts before bodies touch: explicit steps are too short to need them."""
+        return self.inputs.implicit is not None and self.inputs.search.looks_ahead
+
+    @property
+    def _most_travel(self) -> float:
+        """Largest relative travel between two searches, in sizes of the smallest body."""
+        return LOOK_AHEAD if self._looks_ahead else MAX_TRAVEL
+
+    def _travel(self, left: float) -> Travel | None:
+        """How far bodies may move relative to each other before the next search, None if it does not matter."""
+        if not self._looks_ahead:
+            return None
+        size, fastest = self.inputs.context.smallest, self._fastest()
+        fall = left * float(np.linalg.norm(self.inputs.gravity))
+
+        def of_pairs(a: Ints, b: Ints) -> Floats:
+            travel = ACCELERATION * left * (self._closing_speeds(a, b, fastest) + fall)
+            return np.clip(travel, LEAST_LOOK_AHEAD * size, LOOK_AHEAD * size)
+
+        return Travel(LOOK_AHEAD * size, of_pairs)
+
     def _search_interval(self, left: float, forces: ContactForces) -> float:
         """Time until the next search [s], at most ``left``."""
         context, margin = self.inputs.context, self.inputs.search.margin
@@ -251,9 +280,12 @@ class SimulationFrame:
         gap = np.maximum(low[a] - high[b], low[b] - high[a]).max(axis=1) - 2.0 * margin
         closing = np.maximum(self._closing_speeds(a, b, fastest), 1e-300)
         travel = [self._max_travel(body) for body in self.inputs.bodies]
-        travel_time = np.minimum(np.take(travel, a), np.take(travel, b)) / closing
+        most = np.minimum(np.take(travel, a), np.take(travel, b))
         level = float(np.linalg.norm(self.inputs.gravity))
-        if level > 0.0:  # bodies at rest that nothing carries begin to fall
+        # closing t + level t² = most, in a form without cancellation
+        fall = level if self._looks_ahead else 0.0
+        travel_time = 2.0 * most / (closing + np.sqrt(closing**2 + 4.0 * fall * most))
+        if level > 0.0 and not self._looks_ahead:  # bodies at rest that nothing carries begin to fall
             pressed = forces.normal_force > 0.0
             is_carried = np.zeros(len(self.inputs.bodies) + 1, dtype=np.bool_)
             is_carried[forces.constraints.body_a[pressed]] = is_carried[forces.constraints.body_b[pressed]] = True
@@ -286,6 +318,8 @@ class SimulationFrame:
         """
         bodies = self.inputs.bodies
         bounded = np.array([not isinstance(body, DynamicBody) or body.is_dense or is_cloth(body) for body in bodies])
+        if self._looks_ahead:
+            bounded[:] = True
         velocities = [body.v if isinstance(body, DynamicBody) else body.velocity for body in bodies]
         velocities = [v if len(v) else np.zeros((1, 3)) for v in velocities]  # of empty bodies
         mean = np.stack([v.mean(axis=0) for v in velocities])
@@ -299,7 +333,8 @@ class SimulationFrame:
             return math.inf
         if is_cloth(body):
             return 0.5 * (AHEAD - 1.0) * thickness(body)
-        return (MAX_TRAVEL_DENSE if body.is_dense else MAX_TRAVEL) * self.inputs.context.smallest
+        dense = LOOK_AHEAD if self._looks_ahead else MAX_TRAVEL_DENSE
+        return (dense if body.is_dense else self._most_travel) * self.inputs.context.smallest
 
     def _move(self, forces: ContactForces, interval: float, passed: float) -> Floats:
         """Advance soft bodies by ``interval``; return the displacement of their coarse vertices."""

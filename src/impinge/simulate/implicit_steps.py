@@ -4,7 +4,8 @@ Contacts are constraints on coarse vertices (``respond.contact_forces``). In a s
 incremental energy (``deform.implicit``):
 
 1. Normal   p = k (d + h u) + c u with depth d, depth rate u at the end of the step, and c = k T, is the force of the
-            one-sided spring k (1 + T / h) at the depth d / (1 + T / h) + G dx + h rate: pushes, never pulls.
+            one-sided spring k (1 + T / h) at the depth d / (1 + T / h) + G dx + h rate: pushes, never pulls. Where the
+            sides are apart (d < 0), damping begins where they touch: the depth is d + G dx + h rate.
 2. Friction A spring ``STICKING`` times as stiff as the contact's own inertia begins with the friction force of the step
             before: a contact that holds a load does not creep. Its force is returned to μ p, p the normal force of the
             last round (``deform.implicit.contact_kernels``).
@@ -100,14 +101,14 @@ class ImplicitSteps:
 def contact_terms(contacts: ContactForces, h: float) -> ContactTerms:
     """Contacts of a step of length ``h`` as terms of its energy."""
     rows = contacts.constraints
-    damped = 1.0 + rows.relax / h
+    damped, depth = 1.0 + rows.relax / h, contacts.released_depth(h)
     weight, block = rows.normal_jacobian, rows.slip_jacobian
     if not (np.array_equal(weight.start, block.start) and np.array_equal(weight.vertex, block.vertex)):
         weight, block = _on_common_entries(weight, block)
     coefficient = np.where(contacts.slip_response > 0.0, contacts.friction, 0.0) * rows.scale
     return ContactTerms(
         start=weight.start, vertex=weight.vertex, weight=weight.weight, block=block.weight, normal=rows.normal,
-        offset=contacts.released_depth(h) / damped + h * rows.rate, drift=h * rows.drive,
+        offset=depth / np.where(depth > 0.0, damped, 1.0) + h * rows.rate, drift=h * rows.drive,
         stiffness=rows.stiffness * damped,
         stick=STICKING / (h * h * np.where(coefficient > 0.0, contacts.slip_response, 1.0)),
         friction=coefficient, normal_force=contacts.normal_force,

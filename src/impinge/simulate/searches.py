@@ -23,16 +23,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from impinge.checks import Floats
-from impinge.contact.contacts import ContactKind, body_key, contact_ids
+from impinge.contact.contacts import ContactKind, Contacts, body_key, contact_ids
 from impinge.contact.volume_gradient import VolumeGradients
 from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import MeshError
 from impinge.respond.contact_forces import RELEASE, ContactConstraints, SparseRows
+from impinge.simulate.approaching import approaching
 from impinge.simulate.constraints import (
     GROUND,
     ContactSide,
@@ -42,7 +43,7 @@ from impinge.simulate.constraints import (
     point_constraints,
     relative_motion,
 )
-from impinge.simulate.contact_merging import ground_representatives, merge_constraints
+from impinge.simulate.contact_merging import merge_constraints, representatives
 from impinge.simulate.pair_scheduler import PairScheduler
 from impinge.simulate.simulated_bodies import DynamicBody, SimulatedBody, is_cloth, thickness
 from impinge.simulate.sphere_patches import PatchBuilder, Patches, leaf_patch_pairs
@@ -76,9 +77,20 @@ class Search(Protocol):
 
     margin: float
     """Distance beyond its box at which a body has contacts."""
+    looks_ahead: bool
+    """Whether it finds contacts before bodies touch."""
 
-    def constraints(self) -> ContactConstraints:
-        """Return the constraints of all contacts."""
+    def constraints(self, travel: Travel | None = None) -> ContactConstraints:
+        """Return the constraints of all contacts; with ``travel`` also those that may begin before the next search."""
+
+
+class Travel(NamedTuple):
+    """How far bodies may move relative to each other before the next search."""
+
+    longest: float
+    """Of any pair [m]."""
+    of_pairs: Callable[[Ids, Ids], Floats]
+    """Of pairs of bodies, given by their numbers [m]."""
 
 
 class SearchContext:
@@ -139,60 +151,126 @@ class SearchContext:
 
 
 class VertexSearch:
-    """Vertices inside bodies, with consistent penetration depth."""
+    """Vertices inside bodies, with consistent penetration depth; in long steps also vertices about to enter."""
 
     def __init__(self, context: SearchContext) -> None:
         self._context = context
-        self.margin = 0.0
+        self.margin, self.looks_ahead = 0.0, True
 
-    def constraints(self) -> ContactConstraints:
+    def constraints(self, travel: Travel | None = None) -> ContactConstraints:
         """Return the constraints of all contacts."""
         context, scheduler = self._context, self._context.scheduler
         near = set(context.near(0.0))
-        if not near:
+        parts = [no_vertices()]
+        if near:
+            found = context.world.contacts(method="vertices", first=scheduler.waiting, **scheduler.share())
+            scheduler.skipped += [(a, b) for a, b in found.possible.tolist() if (a, b) in near]
+            scheduler.spend(found.tests)
+            parts.append(_penetrating(context, found))
+        if travel is not None:
+            parts += self._approaching(travel, parts[-1])
+        found = VertexRows(*(np.concatenate(columns) for columns in zip(*parts)))
+        if not len(found.vertex):
             return no_constraints()
-        found = context.world.contacts(method="vertices", first=scheduler.waiting, **scheduler.share())
-        scheduler.skipped += [(a, b) for a, b in found.possible.tolist() if (a, b) in near]
-        scheduler.spend(found.tests)
-        keep = (found.kind <= ContactKind.VERTEX_B) & (found.body_a != found.body_b)
-        keep &= (context.is_soft[found.body_a] | context.is_soft[found.body_b]) & (found.depth > 0.0)
-        keep &= ~(context.is_cloth[found.body_a] | context.is_cloth[found.body_b])
-        found = found.rows(np.flatnonzero(keep))
-        if not len(found):
-            return no_constraints()
-        body_a, body_b = found.body_a.astype(np.int64), found.body_b.astype(np.int64)
-        of_a = found.kind == ContactKind.VERTEX_A
-        inner, outer = np.where(of_a, body_a, body_b), np.where(of_a, body_b, body_a)
-        vertex = np.where(of_a, found.feature_a, found.feature_b).astype(np.int64)
-        face = np.where(of_a, found.feature_b, found.feature_a).astype(np.int64)
-        sign = np.where(of_a, 1.0, -1.0)
-        exit_point = found.point - (sign * found.depth)[:, None] * found.normal
-        area, group, sides = np.zeros(len(found)), vertex.copy(), []
-        corners, corner = np.zeros((len(found), 3), dtype=np.int64), np.zeros((len(found), 3, 3))
+        return self._constraints(found)
+
+    def _approaching(self, travel: Travel, inside: VertexRows) -> list[VertexRows]:
+        """Vertices that may enter a body before the next search; ``inside`` are those that have."""
+        context, skipped = self._context, {tuple(sorted(pair)) for pair in self._context.scheduler.skipped}
+        pairs = [pair for pair in context.near(0.5 * travel.longest) if pair not in skipped]
+        a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        found = []
+        for pair, length in zip(pairs, travel.of_pairs(a, b).tolist()):
+            for inner, outer in (pair, pair[::-1]):
+                surfaces = [context.world.surface(context.bodies[number].name) for number in (inner, outer)]
+                if not surfaces[1].is_closed:
+                    continue
+                own = inside.vertex[(inside.inner == inner) & (inside.outer == outer)]
+                near, body = approaching(surfaces[0], surfaces[1], length, own), context.bodies[inner]
+                ids, area = representatives(
+                    body.coarse_group[near.vertex], -near.distance, body.area[near.vertex], context.smallest * FLAT_CONTACT
+                )
+                found.append(
+                    VertexRows(
+                        np.full(len(ids), inner), np.full(len(ids), outer), near.vertex[ids], area[ids],
+                        near.corners[ids], near.weights[ids], near.outward[ids], -near.distance[ids],
+                    )
+                )  # fmt: skip
+        return found
+
+    def _constraints(self, found: VertexRows) -> ContactConstraints:
+        context = self._context
+        inner, outer, vertex = found.inner, found.outer, found.vertex
+        of_a = inner < outer
+        sign, group, sides = np.where(of_a, 1.0, -1.0), vertex.copy(), []
         for b in np.unique(inner).tolist():
             rows = np.flatnonzero(inner == b)
-            area[rows] = context.bodies[b].area[vertex[rows]]
             group[rows] = context.bodies[b].coarse_group[vertex[rows]]
             sides.append(ContactSide(context.bodies[b], rows, vertex[rows], sign[rows]))
-        by_outer = [(context.bodies[b], np.flatnonzero(outer == b)) for b in np.unique(outer).tolist()]
-        for body, rows in by_outer:
-            surface = context.world.surface(body.name)
-            corners[rows] = surface.faces[face[rows]]
-            corner[rows] = surface.vertices[corners[rows]]
-        weight = -sign[:, None] * _barycentric(corner, exit_point)
-        sides += [
-            ContactSide(body, np.repeat(rows, 3), corners[rows].reshape(-1), weight[rows].reshape(-1))
-            for body, rows in by_outer
-        ]
-        # Use the plane of the exit triangle: at sharp edges, forces act along face normals, not along their mean.
-        direction, depth = _exit_through_plane(corner, found.point, -sign[:, None] * found.normal)
-        normal = -sign[:, None] * direction
+        weight = -sign[:, None] * found.weights
+        for b in np.unique(outer).tolist():
+            rows = np.flatnonzero(outer == b)
+            corners = found.corners[rows].reshape(-1)
+            sides.append(ContactSide(context.bodies[b], np.repeat(rows, 3), corners, weight[rows].reshape(-1)))
+        body_a, body_b = np.where(of_a, inner, outer), np.where(of_a, outer, inner)
         each = point_constraints(
-            sides, normal=normal, depth=depth,
-            stiffness=context.hardness(body_a, body_b) * area, relax=context.relax(body_a, body_b),
+            sides, normal=-sign[:, None] * found.outward, depth=found.depth,
+            stiffness=context.hardness(body_a, body_b) * found.area, relax=context.relax(body_a, body_b),
             key=_vertex_keys(context.keys(inner), context.keys(outer), group), body_a=body_a, body_b=body_b,
         )  # fmt: skip
         return merge_constraints(each, context.coarse_count)
+
+
+class VertexRows(NamedTuple):
+    """Vertices in or near other bodies."""
+
+    inner: Ids
+    """Number of the body of each vertex."""
+    outer: Ids
+    """Number of the other body."""
+    vertex: Ids
+    area: Floats
+    """Of the surface that each of them represents [m²]."""
+    corners: Ids
+    """Vertices of the triangle of the other surface that it touches, shape (k, 3)."""
+    weights: Floats
+    """Of the point of contact in that triangle, shape (k, 3)."""
+    outward: Floats
+    """Unit vectors that lead the vertices out of the other body, shape (k, 3)."""
+    depth: Floats
+    """Negative for vertices outside."""
+
+
+def no_vertices() -> VertexRows:
+    """Return an empty set."""
+    none, vectors = np.zeros(0, dtype=np.int64), np.zeros((0, 3))
+    return VertexRows(none, none, none, np.zeros(0), np.zeros((0, 3), dtype=np.int64), vectors, vectors, np.zeros(0))
+
+
+def _penetrating(context: SearchContext, found: Contacts) -> VertexRows:
+    """Vertices inside other bodies, with the planes of the triangles through which they leave."""
+    keep = (found.kind <= ContactKind.VERTEX_B) & (found.body_a != found.body_b)
+    keep &= (context.is_soft[found.body_a] | context.is_soft[found.body_b]) & (found.depth > 0.0)
+    keep &= ~(context.is_cloth[found.body_a] | context.is_cloth[found.body_b])
+    found = found.rows(np.flatnonzero(keep))
+    body_a, body_b = found.body_a.astype(np.int64), found.body_b.astype(np.int64)
+    of_a = found.kind == ContactKind.VERTEX_A
+    inner, outer = np.where(of_a, body_a, body_b), np.where(of_a, body_b, body_a)
+    vertex = np.where(of_a, found.feature_a, found.feature_b).astype(np.int64)
+    face = np.where(of_a, found.feature_b, found.feature_a).astype(np.int64)
+    outward, area = np.where(of_a, -1.0, 1.0)[:, None] * found.normal, np.zeros(len(found))
+    for b in np.unique(inner).tolist():
+        rows = np.flatnonzero(inner == b)
+        area[rows] = context.bodies[b].area[vertex[rows]]
+    corners, corner = np.zeros((len(found), 3), dtype=np.int64), np.zeros((len(found), 3, 3))
+    for b in np.unique(outer).tolist():
+        rows, surface = np.flatnonzero(outer == b), context.world.surface(context.bodies[b].name)
+        corners[rows] = surface.faces[face[rows]]
+        corner[rows] = surface.vertices[corners[rows]]
+    weights = _barycentric(corner, found.point + found.depth[:, None] * outward)
+    # Use the plane of the exit triangle: at sharp edges, forces act along face normals, not along their mean.
+    direction, depth = _exit_through_plane(corner, found.point, outward)
+    return VertexRows(inner, outer, vertex, area, corners, weights, direction, depth)
 
 
 def _vertex_keys(inner: Any, outer: Any, group: Any) -> Any:
@@ -228,9 +306,9 @@ class VolumeSearch:
     def __init__(self, context: SearchContext) -> None:
         self._context = context
         self._gradients: dict[tuple[int, int], VolumeGradients] = {}
-        self.margin = 0.0
+        self.margin, self.looks_ahead = 0.0, False
 
-    def constraints(self) -> ContactConstraints:
+    def constraints(self, travel: Travel | None = None) -> ContactConstraints:  # noqa: ARG002
         """Return the constraints of all contacts."""
         context = self._context
         pairs = context.scheduler.schedule(context.near(0.0), context.triangles)
@@ -302,9 +380,9 @@ class SphereSearch:
         surfaces = [context.world.surface(body.name) for body in context.bodies]
         for a, b in itertools.pairwise(surfaces):
             SphereTree(a, b).prepare()  # build trees at the initial positions: a restored run has the same trees
-        self.margin = AHEAD * context.smallest
+        self.margin, self.looks_ahead = AHEAD * context.smallest, False
 
-    def constraints(self) -> ContactConstraints:
+    def constraints(self, travel: Travel | None = None) -> ContactConstraints:  # noqa: ARG002
         """Return the constraints of all contacts."""
         near = self._context.near(self.margin)
         return concatenate([no_constraints(), *(self._pair(a, b, len(near) - k) for k, (a, b) in enumerate(near))])
@@ -417,7 +495,7 @@ def ground_constraints(context: SearchContext, normal: Floats, height: float, re
             continue
         hardness = context.hardness(body.number, body.number) * body.area[used[near]]
         group = body.coarse_group[used[near]]
-        ids, stiffness = ground_representatives(group, depth[near], hardness, FLAT_CONTACT * body.size)
+        ids, stiffness = representatives(group, depth[near], hardness, FLAT_CONTACT * body.size)
         near = near[ids]
         vertex, count = used[near], len(near)
         number = np.full(count, body.number)

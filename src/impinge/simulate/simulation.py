@@ -185,7 +185,7 @@ class Simulation:
         *,
         gravity: ArrayLike = EARTH,
         dt: float = 1.0 / 60.0,
-        integrator: Integrator = "explicit",
+        integrator: Integrator = "implicit",
         response: Response = "vertices",
         ground: float | tuple[ArrayLike, ArrayLike] | None = None,
         stiffness: float | None = None,

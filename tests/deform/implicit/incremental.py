@@ -55,7 +55,6 @@ class Incremental:
         held = np.zeros(len(x0), dtype=bool)
         self.q = self.system._request(held, v0[vertex], contacts)
         self.t, self.s, self.h = t, self.system._scratch, h
-        self.steps = 0
         assert len(self.q.body_range) == 2
         self.q.numbers[:] = h, 1e-4, 1e-2, 20, 1000, 0.0, 0.0
         self.s.x0[:] = x0[vertex].reshape(-1)
@@ -68,7 +67,7 @@ class Incremental:
     def energy(self, x) -> float:
         """The minimised function."""
         self._place(x)
-        return newton._evaluate(None, self.t, self.q, self.s, 0, False, self.steps)
+        return newton._evaluate(None, self.t, self.q, self.s, 0, False)
 
     def gradient(self, x) -> np.ndarray:
         """Its derivative."""
@@ -80,16 +79,16 @@ class Incremental:
     def matrix(self, x) -> np.ndarray:
         """Dense, column by column from the product of the solver."""
         self._place(x)
-        newton._evaluate(None, self.t, self.q, self.s, 0, True, self.steps)
+        newton._evaluate(None, self.t, self.q, self.s, 0, True)
         newton._assemble(None, self.t, self.q, self.s, 0)
-        newton._prepare(None, self.t, self.q, self.s, 0)
+        newton.model.place(None, self.t, self.q, self.s, 0)
         n, vertex = len(x), self.system._numbering.vertex
         columns = np.empty((3 * n, n, 3))
         for k in range(3 * n):
             p = np.zeros((n, 3))
             p.reshape(-1)[k] = 1.0
             self.s.p[:] = p[vertex].reshape(-1)
-            newton.cg.product(None, self.t, self.q, self.s, 0)
+            newton.model.cg.product(None, self.t, self.q, self.s, 0)
             columns[k][vertex] = self.s.q.reshape(-1, 3)
         return columns.reshape(3 * n, 3 * n)
 

@@ -8,7 +8,6 @@ import pytest
 from deform.implicit.incremental import KINDS, SOFT, STILL, Incremental, block, contacts_of, differences
 from impinge.deform.fem import Corotated, GreenStrain, StableNeoHookean
 from impinge.deform.implicit import principal_kernels
-from impinge.deform.implicit.contact_kernels import EXACT
 from impinge.deform.materials import Material
 from impinge.deform.springs import SpringSheet
 from impinge.mesh.shapes import cloth_grid
@@ -140,7 +139,7 @@ def test_contacts_have_gradient_and_matrix(rng):
 
 @pytest.mark.small
 def test_friction_has_gradient_and_matrix(rng):
-    """Derive the energy of sticking and sliding contacts; the matrix of sliding ones bounds their curvature."""
+    """Derive the energy of sticking and sliding contacts, twice."""
     model = block(cells=(1, 1, 1))
     rows = [([0, 3], rng.normal(size=(2, 3)), 0.3, 500.0), ([1, 4], rng.normal(size=(2, 3)), 0.1, 700.0)]
     slips = rng.normal(size=(4, 3, 3))
@@ -149,7 +148,6 @@ def test_friction_has_gradient_and_matrix(rng):
         friction_force=np.array([[1.0, 2.0, 0.0], [0.01, 0.04, 0.0]]),
     )  # fmt: skip
     step, smooth = Incremental([model], model.rest, contacts=contacts), Incremental([model], model.rest)
-    step.steps = EXACT + 1
     x = model.rest + rng.normal(size=model.rest.shape) * 0.001
     matrix = step.matrix(x) - smooth.matrix(x)
     curvature = differences(lambda y: step.gradient(y) - smooth.gradient(y), x, 1e-6).reshape(x.size, x.size)
@@ -159,11 +157,7 @@ def test_friction_has_gradient_and_matrix(rng):
     assert np.linalg.norm(force[0]) < 100.0
     assert np.linalg.norm(force[1]) == pytest.approx(0.05)
     np.testing.assert_allclose(step.gradient(x).reshape(-1), differences(step.energy, x, 1e-6), atol=1e-4)
-    assert np.linalg.eigvalsh(matrix - 0.5 * (curvature + curvature.T)).min() > -1e-3
-    only = contacts_of(rows[:1], friction=1.0, block=slips[:2], normal_force=np.array([100.0]))
-    sticking = Incremental([model], model.rest, contacts=only)
-    curvature = differences(lambda y: sticking.gradient(y) - smooth.gradient(y), x, 1e-6).reshape(x.size, x.size)
-    np.testing.assert_allclose(sticking.matrix(x) - smooth.matrix(x), curvature, atol=1e-3)
+    np.testing.assert_allclose(matrix, curvature, atol=1e-3)
 
 
 REGULAR = np.array([[1.0, 1.0, 1.0], [-1.0, 1.0, -1.0], [1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])

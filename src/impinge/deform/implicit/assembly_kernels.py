@@ -143,7 +143,7 @@ def _leaf_gradient(t, q, s, leaf):
                 energy += 0.5 * inertia * away * away + 0.5 * drag * moved * moved
                 f = fx if c == 0 else (fy if c == 1 else fz)
                 gradient[at + c] = inertia * away + drag * moved - f
-    leaf_sum[leaf] = energy
+    leaf_sum[2 * leaf] = energy
 
 
 @kernel(parallel_from=THREADED)
@@ -192,7 +192,7 @@ def assemble_pairs(t, q, s, lo, hi):
 @compiled
 def _leaf_diagonal(t, q, s, leaf):
     leaf_start, mass, drag, row_start = t.leaf_start, t.mass, t.drag, t.row_start
-    value, diagonal, inverse = s.value, s.diagonal, s.inverse
+    value, diagonal = s.value, s.diagonal
     h = q.numbers[0]
     for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
         base = mass[i] / (h * h) + drag[i] / h
@@ -206,13 +206,11 @@ def _leaf_diagonal(t, q, s, leaf):
         at = 6 * i
         diagonal[at], diagonal[at + 1], diagonal[at + 2] = xx, yy, zz
         diagonal[at + 3], diagonal[at + 4], diagonal[at + 5] = xy, xz, yz
-        for c in range(6):
-            inverse[at + c] = diagonal[at + c]
 
 
 @kernel(parallel_from=THREADED)
 def assemble_diagonal(t, q, s, lo, hi):
-    """Inertia and drag minus the sum of the row, six numbers: 00, 11, 22, 01, 02, 12; ``inverse`` starts as a copy."""
+    """Inertia and drag minus the sum of the row, six numbers: 00, 11, 22, 01, 02, 12."""
     for k in prange(lo, hi):
         _leaf_diagonal(t, q, s, q.leaf[k])
 

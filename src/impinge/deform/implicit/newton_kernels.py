@@ -4,9 +4,8 @@ A step of backward Euler minimises  Σ m |x - x̂|² / (2 h²) + Ψ(x) + dissipa
 a the external acceleration; the velocity is then (x - x0) / h.
 
 1. Start   at x0. The first direction starts from x̂ - x0 (exact in free fall) or from h v0, whichever is nearer.
-2. Solve   A d = -gradient by conjugate gradients, A the positive-definite matrix of ``assembly_kernels``, to the linear
-           tolerance. The first system also halves the error of its start, down to rounding: a body that comes to rest
-           approaches the static state and does not stop at the tolerance.
+2. Solve   for the direction d by conjugate gradients: the minimum of the quadratic model of the elements, with
+           contacts and friction as they are (``model_kernels``).
 3. Search  along d, halving, until the energy falls by ``ARMIJO`` of what its slope promises. Near the minimum, where
            energies differ by rounding, the slope decides instead. Held vertices jump in the first step, whose
            energy cannot be compared.
@@ -32,9 +31,9 @@ import math
 
 from impinge.backend.jit import compiled, kernel, prange
 from impinge.deform.implicit import assembly_kernels as assembly
-from impinge.deform.implicit import cg_kernels as cg
-from impinge.deform.implicit import coarse_kernels as coarse
 from impinge.deform.implicit import contact_kernels as contact
+from impinge.deform.implicit import model_kernels as model
+from impinge.deform.implicit.coarse_kernels import SINGULAR
 
 ARMIJO = 1e-4
 """Share of the decrease predicted by the slope that a step must reach."""
@@ -53,12 +52,10 @@ evaluate_serial, evaluate_threaded = assembly.evaluate_elements.serial, assembly
 gather_serial, gather_threaded = assembly.gather_gradient.serial, assembly.gather_gradient.parallel
 pairs_serial, pairs_threaded = assembly.assemble_pairs.serial, assembly.assemble_pairs.parallel
 diagonal_serial, diagonal_threaded = assembly.assemble_diagonal.serial, assembly.assemble_diagonal.parallel
-invert_serial, invert_threaded = assembly.invert_diagonals.serial, assembly.invert_diagonals.parallel
-coarse_serial, coarse_threaded = coarse.coarse_rows.serial, coarse.coarse_rows.parallel
 
 
 @compiled
-def _gather(threaded, t, q, s, island, steps):
+def _gather(threaded, t, q, s, island):
     """Gradient and energy at x from the records of elements; returns the energy."""
     lo, hi = q.task_range[island], q.task_range[island + 1]
     first, last = q.leaf_range[island], q.leaf_range[island + 1]
@@ -68,21 +65,21 @@ def _gather(threaded, t, q, s, island, steps):
         gather_threaded(t, q, s, first, last)
     energy = 0.0
     for k in range(first, last):
-        energy += s.leaf_sum[q.leaf[k]]
+        energy += s.leaf_sum[2 * q.leaf[k]]
     for k in range(lo, hi):
         energy += s.task_energy[q.task[k]]
-    return energy + contact.evaluate_contacts(q, s, q.contact_range[island], q.contact_range[island + 1], steps)
+    return energy + contact.evaluate_contacts(q, s, q.contact_range[island], q.contact_range[island + 1])
 
 
 @compiled
-def _evaluate(threaded, t, q, s, island, with_blocks, steps):
+def _evaluate(threaded, t, q, s, island, with_blocks):
     """Records, gradient and energy at x; returns the energy."""
     lo, hi = q.task_range[island], q.task_range[island + 1]
     if threaded is None:
         evaluate_serial(t, q, s, lo, hi, with_blocks)
     else:
         evaluate_threaded(t, q, s, lo, hi, with_blocks)
-    return _gather(threaded, t, q, s, island, steps)
+    return _gather(threaded, t, q, s, island)
 
 
 @compiled
@@ -95,44 +92,6 @@ def _assemble(threaded, t, q, s, island):
     else:
         pairs_threaded(t, q, s, lo, hi)
         diagonal_threaded(t, q, s, lo, hi)
-
-
-@compiled
-def _prepare(threaded, t, q, s, island):
-    """The preconditioner: inverses of diagonal blocks, and the factorised coarse matrix, both with contacts."""
-    lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
-    c, last_c = q.contact_range[island], q.contact_range[island + 1]
-    contact.add_contact_diagonals(q, s, c, last_c)
-    if threaded is None:
-        invert_serial(t, q, s, lo, hi)
-        coarse.place_clusters(t, q, s, island)
-        coarse_serial(t, q, s, island)
-    else:
-        invert_threaded(t, q, s, lo, hi)
-        coarse.place_clusters(t, q, s, island)
-        coarse_threaded(t, q, s, island)
-    contact.add_contact_modes(q, s, island, c, last_c)
-    first, last = q.cluster_start[island], q.cluster_start[island + 1]
-    size, base = 6 * (last - first), q.coarse_start[island]
-    coarse.factorise(s.coarse[base : base + size * size], size, s.pivot[6 * first : 6 * last])
-
-
-@compiled
-def _error_of(threaded, t, q, s, island, inertia):
-    """√(r·B r) of the gradient; with ``inertia`` false, of the elements' part of the gradient at x0."""
-    h = q.numbers[0]
-    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
-        leaf = q.leaf[k]
-        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
-            for at in range(3 * i, 3 * i + 3):
-                r = s.gradient[at]
-                if not inertia and not q.held[i]:
-                    r -= t.mass[i] / (h * h) * (s.x0[at] - s.target[at])
-                s.r[at], s.p[at], s.q[at] = r, 0.0, 0.0
-    if not inertia:
-        contact.subtract_contacts(q, s, q.contact_range[island], q.contact_range[island + 1])
-    _, rz = cg.precondition(threaded, t, q, s, island, 0.0)
-    return math.sqrt(max(rz, 0.0))
 
 
 @compiled
@@ -174,82 +133,6 @@ def _rounding(t, q, s, island):
 
 
 @compiled
-def _set_residual(t, q, s, island, start):
-    """Choose d and p = d, r = -gradient: ``start`` 0: d = 0; 1: h v0; 2: x̂ - x0; 3: motion of held vertices alone.
-
-    Returns ‖gradient‖².
-    """
-    h = q.numbers[0]
-    square = 0.0
-    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
-        leaf = q.leaf[k]
-        for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
-            for at in range(3 * i, 3 * i + 3):
-                d = 0.0
-                if start == 1 or (start > 0 and q.held[i]):
-                    d = h * s.v0[at]
-                elif start == 2:
-                    d = s.target[at] - s.x0[at]
-                g = s.gradient[at]
-                s.d[at], s.p[at], s.r[at] = d, d, -g
-                square += g * g
-    return square
-
-
-@compiled
-def _subtract_product(t, q, s, island):
-    """Subtract q from r; returns ‖r‖²."""
-    square = 0.0
-    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
-        leaf = q.leaf[k]
-        for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
-            r = s.r[at] - s.q[at]
-            s.r[at] = r
-            square += r * r
-    return square
-
-
-@compiled
-def _clear_direction(t, q, s, island):
-    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
-        leaf = q.leaf[k]
-        for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
-            s.p[at], s.q[at] = 0.0, 0.0
-
-
-@compiled
-def _start_error(threaded, t, q, s, island, start):
-    """Set d and its residual; returns √(r·B r)."""
-    _set_residual(t, q, s, island, start)
-    cg.product(threaded, t, q, s, island)
-    _subtract_product(t, q, s, island)
-    _clear_direction(t, q, s, island)
-    _, rz = cg.precondition(threaded, t, q, s, island, 0.0)
-    return math.sqrt(max(rz, 0.0))
-
-
-@compiled
-def _direction(threaded, t, q, s, island, scale, least, first):
-    """Solve for d; returns iterations, and the residual relative to the right-hand side."""
-    goal, most = q.numbers[1] * scale, int(q.numbers[4])
-    norm = math.sqrt(_set_residual(t, q, s, island, 0))
-    if first and q.moving[island]:
-        _set_residual(t, q, s, island, 3)
-        cg.product(threaded, t, q, s, island)
-        norm = max(norm, math.sqrt(_subtract_product(t, q, s, island)))
-    if first:
-        fall = _start_error(threaded, t, q, s, island, 2)
-        start = _start_error(threaded, t, q, s, island, 1)
-        if start > fall:
-            start = _start_error(threaded, t, q, s, island, 2)
-        goal = min(goal, max(0.5 * start, least))
-    _clear_direction(t, q, s, island)
-    residual = q.numbers[6] * norm if q.numbers[6] > 0.0 else math.inf
-    count, _, left = cg.conjugate_gradients(threaded, t, q, s, island, goal, residual, most)
-    return count, left / norm if norm > 0.0 else 0.0
-
-
-@compiled
 def _slope(t, q, s, island):
     """Derivative of the energy along d."""
     total = 0.0
@@ -277,14 +160,14 @@ def _move(t, q, s, island, fraction):
 
 
 @compiled
-def _search(threaded, t, q, s, island, energy, noise, free, steps):
+def _search(threaded, t, q, s, island, energy, noise, free):
     """Move along d; returns the fraction, 0 if no step lowers the energy, and the new energy."""
     slope = _slope(t, q, s, island)
     _keep_base(t, q, s, island)
     fraction = 1.0
     for _ in range(MOST_HALVINGS):
         _move(t, q, s, island, fraction)
-        new = _evaluate(threaded, t, q, s, island, False, steps)
+        new = _evaluate(threaded, t, q, s, island, False)
         if not free and math.isfinite(new):
             return 1.0, new
         if new <= energy + ARMIJO * fraction * slope:
@@ -293,7 +176,7 @@ def _search(threaded, t, q, s, island, energy, noise, free, steps):
             return fraction, new
         fraction *= 0.5
     _move(t, q, s, island, 0.0)
-    return 0.0, _evaluate(threaded, t, q, s, island, False, steps)
+    return 0.0, _evaluate(threaded, t, q, s, island, False)
 
 
 @compiled
@@ -318,34 +201,38 @@ def solve_island(threaded, t, q, s, island):
     else:
         start_threaded(t, q, s, lo, hi)
     first, last = q.contact_range[island], q.contact_range[island + 1]
-    energy = _evaluate(threaded, t, q, s, island, True, 0)
+    energy = _evaluate(threaded, t, q, s, island, True)
     _body_energies(t, q, s, island, s.body_energy)
     mass, scale = _velocity_scale(t, q, s, island)
     steps, iterations, left, shortest, converged, rounds = 0, 0, 0.0, 1.0, False, 0
     error = math.inf
     while steps < most and math.isfinite(energy):
         _assemble(threaded, t, q, s, island)
-        _prepare(threaded, t, q, s, island)
+        model.place(threaded, t, q, s, island)
         if steps == 0:
-            scale = max(scale, _error_of(threaded, t, q, s, island, False))
+            scale = max(scale, model.error_of(threaded, t, q, s, island, False)[0])
         least, noise = _rounding(t, q, s, island)
-        count, relative = _direction(threaded, t, q, s, island, scale, least, steps == 0)
+        if first == last:
+            count, relative = model.solve_linear(threaded, t, q, s, island, scale, steps == 0)
+        else:
+            count, relative, change = model.minimise(threaded, t, q, s, island, scale, least, steps == 0)
+            energy += change
         iterations, left = iterations + count, max(left, relative)
         free = steps > 0 or not q.moving[island]
-        fraction, energy = _search(threaded, t, q, s, island, energy, noise, free, steps)
+        fraction, energy = _search(threaded, t, q, s, island, energy, noise, free)
         steps += 1
         shortest = min(shortest, fraction)
-        error = _error_of(threaded, t, q, s, island, True)
+        error = model.error_of(threaded, t, q, s, island, True)[0]
         converged = error <= max(tolerance * scale, least)
         if converged and rounds < MOST_ROUNDS and contact.update_limits(q, s, first, last):
             rounds += 1
-            energy = _gather(threaded, t, q, s, island, steps)
-            error = _error_of(threaded, t, q, s, island, True)
+            energy = _gather(threaded, t, q, s, island)
+            error = model.error_of(threaded, t, q, s, island, True)[0]
             converged = error <= max(tolerance * scale, least)
         if converged or fraction == 0.0:
             break
         if steps < most:
-            energy = _evaluate(threaded, t, q, s, island, True, steps)
+            energy = _evaluate(threaded, t, q, s, island, True)
     worst, most_pull = -1, -1.0
     for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
         leaf = q.leaf[k]
@@ -476,7 +363,7 @@ def _restore_angular(t, s, lo, hi, tx, ty, tz, budget):
     lx, ly, lz = before[0] + tx - now[0], before[1] + ty - now[1], before[2] + tz - now[2]
     a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
     determinant = xx * a + xy * b + xz * c
-    if not determinant > coarse.SINGULAR * xx * yy * zz:
+    if not determinant > SINGULAR * xx * yy * zz:
         return  # vertices on a line
     wx = (a * lx + b * ly + c * lz) / determinant
     wy = (b * lx + (xx * zz - xz * xz) * ly + (xy * xz - xx * yz) * lz) / determinant

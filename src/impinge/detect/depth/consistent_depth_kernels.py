@@ -155,7 +155,7 @@ def _step_to_foot(p, depth, direction, steps, outward, surface, tree, keys, inde
     for _ in range(steps):
         goal = plus(p, times(direction, depth))
         slot = nearest_in_order(
-            goal, box, corner, start, top, origin, reach, x, order_face, order_tri, slot, keys, index, cursor
+            goal, box, corner, start, top, origin, reach, x, order_face, order_tri, slot, np.inf, keys, index, cursor
         )  # fmt: skip
         ca, cb, cc = order_face[slot, 0], order_face[slot, 1], order_face[slot, 2]
         a, b, c = point(x, ca), point(x, cb), point(x, cc)

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import Stages, start_stages
-from impinge.checks import Bools, Cancel, Floats, Ints, Stats, as_flag, as_positions
+from impinge.checks import Bools, Cancel, Floats, Ints, Stats, as_flag, as_number, as_positions
 from impinge.detect.boxes.tree import TreeOfBoxes, fit_trees, pose_tree, with_moved_vertices
 from impinge.detect.boxes.whole_tree import WholeTree, fit_in_range, whole_tree
 from impinge.detect.common.nearest_results import ClosestPoints
@@ -45,6 +45,8 @@ BAND = 32
 """Far points whose sizes differ by less than this power of two are answered together."""
 NEAR = -(2**31)
 """The band of all other points."""
+MARGIN = 1e-12
+"""Relative excess of the bound of the search over ``within``: the computed distance decides."""
 
 Rows = tuple[Floats, Floats, Ints, Floats]
 """Distance, nearest point, triangle and weights of each point."""
@@ -55,6 +57,7 @@ def closest_points(
     points: ArrayLike,
     *,
     inside: bool = True,
+    within: float | None = None,
     transform_a: ArrayLike | None = None,
     active_a: ArrayLike | None = None,
     cancel: Cancel | None = None,
@@ -69,17 +72,21 @@ def closest_points(
         Query points.
     inside : bool
         Also decide exactly which points are inside ``a``, as ``points_inside`` does.
+    within : float, optional
+        Largest distance that counts. Points farther away have no answer, and take little time.
     transform_a, active_a, cancel
         As in ``triangle_pairs``.
 
     Returns
     -------
     ClosestPoints
-        One row per point. Of several triangles at the same computed distance, the lowest id. Without triangles, and
-        for points without an answer when the query was cancelled, distances are infinite, triangles -1, points NaN.
+        One row per point. Of several triangles at the same computed distance, the lowest id. Points without an answer
+        have infinite distances, triangle -1 and NaN as point: all without triangles, those not within ``within``, and
+        the rest of a query that was cancelled.
     """
     began = perf_counter()
     inside = as_flag(inside, "inside")
+    limit = np.inf if within is None else as_number(within, "within", "a number from 0, or None", least=0.0)
     body, options = as_surface(a, name="a"), PairOptions(transform_a, active_a=active_a, cancel=cancel)
     stages = start_stages()
     p = as_positions(points, name="points")
@@ -92,7 +99,7 @@ def closest_points(
         with np.errstate(over="ignore"):
             scaled = factor * p
         if np.abs(scaled).max(initial=0.0) <= FARTHEST:
-            rows = _search(scaled, factor, whole, options, stages)
+            rows = _search(scaled, factor, limit, whole, options, stages)
         else:
             rows, size = _no_rows(len(p)), np.abs(p).max(axis=1)
             band = np.where(np.abs(scaled).max(axis=1) <= FARTHEST, NEAR, np.frexp(size)[1] // BAND)
@@ -101,7 +108,7 @@ def closest_points(
                 if number != NEAR:
                     (fitted,), factor = fit_in_range([posed], float(size[which].max()))
                     whole = whole_tree(fitted, only=fitted.active)
-                found = _search(factor * p[which], factor, whole, options, stages)
+                found = _search(factor * p[which], factor, limit, whole, options, stages)
                 rows[0][which], rows[1][which], rows[2][which], rows[3][which] = found
         cancelled = options.cancelled
         is_inside: Bools | None = None
@@ -130,9 +137,13 @@ def _no_rows(count: int) -> Rows:
     return *nothing, np.full(count, -1, np.int32), np.full((count, 3), np.nan)
 
 
-def _search(points: Floats, factor: float, whole: WholeTree, options: PairOptions, stages: Stages) -> Rows:
+def _search(
+    points: Floats, factor: float, limit: float, whole: WholeTree, options: PairOptions, stages: Stages
+) -> Rows:
     """Answers for points that fit into float32 beside the body; both are scaled by ``factor``."""
     count = len(points)
+    with np.errstate(over="ignore"):
+        square = float(np.square(factor * limit * (1.0 + MARGIN)))
     codes: NDArray[np.int64] = np.arange(count)
     if count > kernels.RUN:
         low = points.min(axis=0)
@@ -146,6 +157,11 @@ def _search(points: Floats, factor: float, whole: WholeTree, options: PairOption
         if options.cancelled:
             break
         end, counter = min(first + PER_LAUNCH, count), np.zeros(1, dtype=np.int64)
-        kernels.answer_points.over(end - first)(first, end, points, codes, tuple(whole), thread_count(), counter, rows)
+        kernels.answer_points.over(end - first)(
+            first, end, points, codes, tuple(whole), square, thread_count(), counter, rows
+        )
     stages.done("search")
-    return rows if factor == 1.0 else (rows[0] / factor, rows[1] / factor, rows[2], rows[3])
+    rows = rows if factor == 1.0 else (rows[0] / factor, rows[1] / factor, rows[2], rows[3])
+    for column, nothing in zip(rows, (np.inf, np.nan, -1, np.nan)):
+        column[rows[0] > limit] = nothing
+    return rows

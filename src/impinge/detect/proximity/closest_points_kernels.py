@@ -37,10 +37,12 @@ def code_points(points, low, per_unit, codes):
 
 
 @inlined
-def nearest_in_order(p, box, corner, start, top, origin, reach, x, order_face, order_tri, near, keys, index, cursor):
+def nearest_in_order(
+    p, box, corner, start, top, origin, reach, x, order_face, order_tri, near, limit, keys, index, cursor
+):
     """Position in tree order of the triangle nearest to p, of several the one with the lowest id; -1 if there is none.
 
-    ``near`` is a position to start from, -1 for none. Each level has an entry on the stack: its open node, the keys of
+    Only triangles at a squared distance of at most ``limit`` count. ``near`` is a position to start from, -1 for none. Each level has an entry on the stack: its open node, the keys of
     the children in rising order, and the number of children visited. Arrays are separate arguments and the loop is not
     split: unpacking tuples counts references, which costs more than the search.
     """
@@ -49,11 +51,12 @@ def nearest_in_order(p, box, corner, start, top, origin, reach, x, order_face, o
     pad = LEAST_PAD * size
     unit = np.float32(math.ldexp(1.0, -math.frexp(size)[1]))
     px, py, pz = np.float32(dx), np.float32(dy), np.float32(dz)
-    best, best_tri, best_at = np.inf, FARTHEST_ID, np.int64(-1)
+    best, best_tri, best_at = limit, FARTHEST_ID, np.int64(-1)
     if near >= 0:
         a, b, c = order_face[near, 0], order_face[near, 1], order_face[near, 2]
-        best = closest_on_triangle(p, point(x, a), point(x, b), point(x, c))[3]
-        best_tri, best_at = np.int64(order_tri[near]), near
+        square = closest_on_triangle(p, point(x, a), point(x, b), point(x, c))[3]
+        if square <= best:
+            best, best_tri, best_at = square, np.int64(order_tri[near]), near
     farthest = key_within(best, pad)
     level, node = top, np.int64(0)
     while level <= top:
@@ -84,21 +87,22 @@ def nearest_in_order(p, box, corner, start, top, origin, reach, x, order_face, o
 
 
 @compiled
-def _answer_run(first, end, points, codes, tree, out):
+def _answer_run(first, end, points, codes, tree, limit, out):
     """Answer the points ``first .. end`` of the Morton order."""
     distance, nearest, triangle, weights = out
     box, corner, start, top, origin, reach, x, order_face, order_tri = tree
     levels = top + 1
     keys, index, cursor = np.empty(WIDTH * levels, np.int32), np.empty(levels, np.int64), np.empty(levels, np.int64)
-    at = np.int64(-1)
+    near = np.int64(-1)
     for k in range(first, end):
         i = codes[k] & 0xFFFFFFFF
         p = point(points, i)
         at = nearest_in_order(
-            p, box, corner, start, top, origin, reach, x, order_face, order_tri, at, keys, index, cursor
+            p, box, corner, start, top, origin, reach, x, order_face, order_tri, near, limit, keys, index, cursor
         )  # fmt: skip
         if at < 0:
             continue
+        near = at
         a, b, c = point(x, order_face[at, 0]), point(x, order_face[at, 1]), point(x, order_face[at, 2])
         u, v, w, square = closest_on_triangle(p, a, b, c)
         distance[i], triangle[i] = np.sqrt(square), order_tri[at]
@@ -107,12 +111,12 @@ def _answer_run(first, end, points, codes, tree, out):
 
 
 @kernel(parallel_from=256)
-def answer_points(first, end, points, codes, tree, threads, counter, out):
+def answer_points(first, end, points, codes, tree, limit, threads, counter, out):
     """Answer the points ``first .. end`` of the Morton order, in runs; rows without an answer stay unchanged."""
     tasks = (end - first + RUN - 1) // RUN
     for _ in prange(threads):
         t = claim(counter)
         while t < tasks:
             begin = first + t * RUN
-            _answer_run(begin, min(begin + RUN, end), points, codes, tree, out)
+            _answer_run(begin, min(begin + RUN, end), points, codes, tree, limit, out)
             t = claim(counter)
