@@ -41,7 +41,7 @@ from impinge.checks import (
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
 from impinge.deform.fem import Corotated, GreenStrain, ReducedModel, StableNeoHookean
-from impinge.deform.implicit.system import ImplicitSystem, has_hessian
+from impinge.deform.implicit.system import ImplicitReport, ImplicitSystem, has_hessian
 from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
 from impinge.deform.materials import Material, material_of, materials_of
 from impinge.deform.rigid_links import RigidLinks
@@ -72,6 +72,8 @@ FAR = 0.5
 """Largest distance of dense vertices from the box of the coarse mesh, in diagonals of that box."""
 SMALL = 0.01
 """Smallest size of the surface, in diagonals of the coarse mesh."""
+MOST_NAMED = 8
+"""Ids of inverted tets in a warning."""
 
 
 class Energy(NamedTuple):
@@ -288,8 +290,8 @@ class SoftBody:
         Returns
         -------
         StepReport
-            Sub-steps, inverted tets, and whether implicit steps converged; if not, a ``SimulationWarning`` names the
-            remedy.
+            Sub-steps, inverted tets, and whether implicit steps converged. If not, or if the first tets become flat or
+            inverted, a ``SimulationWarning`` names the worst and the remedy.
 
         Raises
         ------
@@ -309,8 +311,21 @@ class SoftBody:
             report = self.advance(
                 x, v, duration, gravity=gravity, forces=forces, max_substep=max_substep, integrator=integrator
             )
+            if len(report.inverted) and not len(self.model.inverted(self.coarse.vertices)):
+                self._warn_of_inverted(report.inverted)
             self.take(x, v, duration)
         return report
+
+    def _warn_of_inverted(self, tets: Ints) -> None:
+        """Warn of the first inverted tets."""
+        ids = ", ".join(map(str, tets[:MOST_NAMED])) + (", ..." if len(tets) > MOST_NAMED else "")
+        other = "" if self.model_name == "stable_neo_hookean" else ", or the model 'stable_neo_hookean'"
+        warnings.warn(
+            f"{len(tets)} of {len(self.model.tets)} tets have become flat or inverted (ids {ids}); take shorter steps "
+            f"(max_substep=) or smaller loads{other}",
+            SimulationWarning,
+            stacklevel=3,
+        )
 
     def advance(
         self, x: Floats, v: Floats, duration: float, *, gravity: ArrayLike, forces: ArrayLike | None,
@@ -343,7 +358,7 @@ class SoftBody:
         count = max(math.ceil(duration / longest * (1.0 - 1e-9)), 1) if duration > 0.0 else 0
         held = self._fixed | self._moved
         self.held_to(v)
-        newton_steps, iterations, converged, inverted = 0, 0, True, self.model.inverted(x)
+        newton_steps, iterations, inverted, failed = 0, 0, self.model.inverted(x), list[ImplicitReport]()
         for _ in range(count):
             done = self._implicit.step(
                 x, v, duration / count, gravity=gravity, forces=forces, held=held,
@@ -352,16 +367,14 @@ class SoftBody:
             newton_steps, iterations = newton_steps + int(done.newton_steps[0]), iterations + int(done.iterations[0])
             inverted = done.inverted[0]
             if not done.converged[0]:
-                converged = False
-                warnings.warn(
-                    f"an implicit step of {duration / count:g} s did not converge: velocities are within "
-                    f"{done.error[0]:.2g} m/s after {done.newton_steps[0]} Newton steps, worst at vertex "
-                    f"{done.worst_vertex[0]}; take shorter steps (max_substep=)",
-                    SimulationWarning,
-                    stacklevel=4,
-                )
+                failed.append(done)
+        self.held_to(v)  # but for rounding
+        if failed:
+            warnings.warn(
+                _not_converged(failed, count, duration / count, len(self.model.tets)), SimulationWarning, stacklevel=4
+            )
         shortest = duration / count if count else math.inf
-        return StepReport(count, 0, shortest, inverted, newton_steps, iterations, converged)
+        return StepReport(count, 0, shortest, inverted, newton_steps, iterations, not failed)
 
     def take(self, x: Floats, v: Floats, duration: float) -> None:
         """Set the state that ``advance`` computed, ``duration`` later, and deform the surface."""
@@ -489,6 +502,21 @@ class SoftBody:
             f"<SoftBody: {self.surface.live_count} triangles on {len(self.coarse)} tets{pieces}, "
             f"{int(self._fixed.sum())} fixed, time {self.time:g}>"
         )
+
+
+def _not_converged(failed: Sequence[ImplicitReport], count: int, h: float, tet_count: int) -> str:
+    """What to know about implicit steps that ended early, by the one with the largest error."""
+    worst = max(failed, key=lambda report: float(report.error[0]))
+    which = f"an implicit step of {h:g} s" if count == 1 else f"{len(failed)} of {count} implicit steps of {h:g} s"
+    text = (
+        f"{which} did not converge: velocities are within {worst.error[0]:.2g} m/s after {worst.newton_steps[0]} "
+        f"Newton steps, worst at vertex {worst.worst_vertex[0]}"
+    )
+    if tet_count:
+        text += (
+            f"; the most deformed of {tet_count} tets is {worst.worst_tet[0]} (det F {worst.least_determinant[0]:.3g})"
+        )
+    return f"{text}; take shorter steps (max_substep=)"
 
 
 # border checks -------------------------------------------------------------------------------------------

@@ -160,6 +160,37 @@ def test_friction_has_gradient_and_matrix(rng):
     np.testing.assert_allclose(matrix, curvature, atol=1e-3)
 
 
+REGULAR = np.array([[1.0, 1.0, 1.0], [-1.0, 1.0, -1.0], [1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])
+"""A regular tet: changes of F are changes of positions, times one number."""
+
+
+@pytest.mark.small
+@kinds
+@pytest.mark.parametrize("state", ["random", "pressed", "flat", "inside out"])
+def test_matrix_is_the_positive_part_of_the_second_derivative(rng, kind, state):
+    """Find the exact Hessian of a regular tet, its negative eigenvalues set to 0, flat and inverted ones included."""
+    model = kind(REGULAR, [[0, 1, 2, 3]], STILL)
+    shrink = {
+        "random": [1.0, 1.1, 1.2],
+        "pressed": [0.3, 1.0, 1.1],
+        "flat": [1.0, 1.3, 0.0],
+        "inside out": [1, 1.2, -0.4],
+    }
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turn *= np.linalg.det(turn)
+    x = model.rest @ turn @ np.diag(shrink[state]) @ turn.T
+    step, h = Incremental([model], model.rest, h=100.0), 100.0
+    inertia = np.diag(np.repeat(model.masses, 3) / h**2)
+    gradient, expected = step.gradient(x), differences(step.energy, x, 1e-5)
+    true = differences(step.gradient, x, 1e-6).reshape(12, 12) - inertia
+    values, vectors = np.linalg.eigh(0.5 * (true + true.T))
+    positive = vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
+
+    np.testing.assert_allclose(gradient.reshape(-1), expected, rtol=0.0, atol=1e-6 * np.abs(gradient).max())
+    np.testing.assert_allclose(step.matrix(x) - inertia, positive, rtol=0.0, atol=1e-5 * values.max())
+    assert (values.min() < -1e-3 * values.max()) == (state != "random")
+
+
 @pytest.mark.tiny
 @pytest.mark.small
 def test_eigenvectors_of_symmetric_matrices(rng):

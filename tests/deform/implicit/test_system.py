@@ -485,6 +485,20 @@ def test_inverted_tets_are_reported():
 
 
 @pytest.mark.small
+def test_the_worst_tet_is_that_of_the_end(rng):
+    """Report the least det F at the end of a step, also by the midpoint rule, whose kernels end in the middle."""
+    model = block(Corotated, Material(1e2, 0.4, 1000.0))
+    for method in ("backward_euler", "midpoint"):
+        x, v = model.rest.copy(), -20.0 * model.rest + rng.normal(size=model.rest.shape)
+        report = ImplicitSystem([model]).step(x, v, 0.02, method=method)
+        edges, rest = (np.diff(each[model.tets], axis=1) for each in (x, model.rest))
+        determinant = np.linalg.det(edges) / np.linalg.det(rest)
+
+        assert report.worst_tet[0] == np.argmin(determinant)
+        assert report.least_determinant[0] == pytest.approx(determinant.min(), rel=1e-9)
+
+
+@pytest.mark.small
 @kinds
 def test_extreme_states_end(rng, kind):
     """Report or refuse, with finite states, where bodies are crushed, mirrored, far away, held, or at rest."""

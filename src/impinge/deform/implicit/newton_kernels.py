@@ -18,6 +18,11 @@ a the external acceleration; the velocity is then (x - x0) / h.
            momentum, which backward Euler loses by h Σ v × m v0; scaled down where energy would exceed that of the
            start plus the work of external forces. The implicit midpoint rule is a step of half the length whose
            change is doubled.
+6. Limit   Backward Euler gains energy where the elastic energy is concave, as in tets that are being inverted. The
+           velocities of a body without contacts, relative to their mean if the body is free, are then scaled to the
+           energy of the start plus the work of external forces. Such a scale exists: with T the kinetic and Ψ the
+           elastic energy and W that work, the minimised function never rises, hence
+           Ψ1 + Σ m |v1 - v0|² / 2 <= Ψ0 + T0 + W, and the same holds relative to the mean velocity.
 """
 
 # mypy: ignore-errors
@@ -241,8 +246,12 @@ def solve_island(threaded, t, q, s, island):
     r[6] = error / math.sqrt(mass)
     r[7] = scale / math.sqrt(mass)
     r[8] = energy
+    limited = first == last and not q.moving[island] and q.numbers[5] == 0.0
     for k in range(q.body_range[island], q.body_range[island + 1]):
-        _finish(t, q, s, q.body[k])
+        b = q.body[k]
+        _finish(t, q, s, b)
+        if limited:
+            _limit_energy(t, q, s, b)
 
 
 # velocities and momenta --------------------------------------------------------------------------------------------
@@ -259,14 +268,15 @@ def _mean(t, values, lo, hi):
 
 @compiled
 def _finish(t, q, s, b):
-    """Write v; correct momenta of free bodies; extrapolate for the midpoint rule."""
+    """Write v, which holds v0 + h a; correct momenta of free bodies; extrapolate for the midpoint rule."""
     h, is_midpoint = q.numbers[0], q.numbers[5] > 0.0
     lo, hi = t.body_start[b], t.body_start[b + 1]
+    wanted = _mean(t, s.v, lo, hi)
     for at in range(3 * lo, 3 * hi):
         s.v[at] = (s.x[at] - s.x0[at]) / h
     free = q.body_free[b]
     if free:
-        _restore_linear(t, s, lo, hi, h)
+        _restore_linear(t, s, lo, hi, h, wanted)
     tx, ty, tz = _torque(t, s, lo, hi, h)
     if is_midpoint:
         tx, ty, tz = 2.0 * tx, 2.0 * ty, 2.0 * tz
@@ -280,14 +290,17 @@ def _finish(t, q, s, b):
 
 
 @compiled
-def _restore_linear(t, s, lo, hi, h):
-    """Shift positions and velocities to the exact mean velocity: internal forces sum to zero."""
-    now, wanted = _mean(t, s.x, lo, hi), _mean(t, s.target, lo, hi)
+def _restore_linear(t, s, lo, hi, h, wanted):
+    """Shift positions and velocities to the exact mean velocity: internal forces sum to zero.
+
+    Differences of positions would round it: momentum would drift far from the origin and in short steps.
+    """
+    now = _mean(t, s.v, lo, hi)
     for i in range(lo, hi):
         for c in range(3):
             off = wanted[c] - now[c]
-            s.x[3 * i + c] += off
-            s.v[3 * i + c] += off / h
+            s.x[3 * i + c] += h * off
+            s.v[3 * i + c] += off
 
 
 @compiled
@@ -372,6 +385,42 @@ def _restore_angular(t, s, lo, hi, tx, ty, tz, budget):
         s.v[at] += wy * dz - wz * dy
         s.v[at + 1] += wz * dx - wx * dz
         s.v[at + 2] += wx * dy - wy * dx
+
+
+@compiled
+def _limit_energy(t, q, s, b):
+    """Scale velocities down where energy exceeds that of the start plus the work of external forces.
+
+    Rounding of positions changes energies by δ (δ + √(2 E)), δ = ε |x| √tr(D), D the diagonal; the energy of a tet,
+    a difference of larger numbers, is rounded to ε of these.
+    """
+    lo, hi = t.body_start[b], t.body_start[b + 1]
+    is_held = False
+    for i in range(lo, hi):
+        is_held = is_held or q.held[i] != 0
+    mean = (0.0, 0.0, 0.0) if is_held else _mean(t, s.v, lo, hi)
+    center = _mean(t, s.x, lo, hi)
+    kinetic, inner, trace, far, size = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(lo, hi):
+        for c in range(3):
+            v, x = s.v[3 * i + c], s.x[3 * i + c]
+            kinetic += 0.5 * t.mass[i] * v * v
+            inner += 0.5 * t.mass[i] * (v - mean[c]) * (v - mean[c])
+            trace += s.diagonal[6 * i + c]
+            far, size = max(far, abs(x)), max(size, abs(x - center[c]))
+    energy = kinetic + s.body_energy[b]
+    moved = EPSILON * far * math.sqrt(trace)
+    rounding = ROUNDING * energy + moved * (moved + math.sqrt(2.0 * energy))
+    if t.body_group[b] < t.body_group[b + 1]:
+        rounding += EPSILON * trace * size * size
+    excess = kinetic - _budget(t, q, s, b)
+    if inner == 0.0 or not excess > rounding:
+        return
+    share = math.sqrt(max(1.0 - excess / inner, 0.0))
+    for i in range(lo, hi):
+        for c in range(3):
+            at = 3 * i + c
+            s.v[at] = mean[c] + share * (s.v[at] - mean[c])
 
 
 @kernel(parallel_from=2)
