@@ -15,6 +15,7 @@ BENCHMARKS = {
     "proximity_against_peers": "benchmarks.proximity_against_peers",
     "cloth_proximity": "benchmarks.cloth_proximity",
     "continuous_against_peers": "benchmarks.continuous_against_peers",
+    "dynamics_against_peers": "benchmarks.dynamics_against_peers",
     "hashing_against_peers": "benchmarks.hashing_against_peers",
     "volumes_against_peers": "benchmarks.volumes_against_peers",
     "worlds": "benchmarks.worlds",
@@ -47,7 +48,7 @@ BENCHMARKS = {
 
 PEERS = [
     "pairs_against_peers", "gjk_cut_against_peers", "proximity_against_peers", "cloth_proximity",
-    "continuous_against_peers", "hashing_against_peers", "volumes_against_peers", "worlds",
+    "continuous_against_peers", "dynamics_against_peers", "hashing_against_peers", "volumes_against_peers", "worlds",
 ]  # fmt: skip
 """Benchmarks that time other libraries."""
 

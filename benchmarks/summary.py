@@ -20,6 +20,7 @@ LIBRARIES = {
     "embree": "Embree", "meshlib": "MeshLib", "libigl": "libigl", "coal": "Coal", "python-fcl": "FCL (python-fcl)",
     "warp": "Warp", "ipc toolkit": "IPC Toolkit", "ipctk": "IPC Toolkit", "trimesh": "trimesh",
     "pyvista": "pyvista (VTK)", "manifold3d": "manifold3d", "open3d": "Open3D",
+    "mujoco": "MuJoCo", "newton": "Newton", "pybullet": "PyBullet",
 }  # fmt: skip
 """Libraries by the first word of their candidates, in lower case."""
 
@@ -28,6 +29,7 @@ QUESTIONS = {
     "gjk_cut_against_peers": "all pairs of triangles, ours by `GjkCut`",
     "cloth_proximity": "pairs within a margin",
     "continuous_against_peers": "impacts of moving bodies, ours all of them",
+    "dynamics_against_peers": "a frame of a soft cube on a plane, by tolerance (see residuals)",
     "hashing_against_peers": "vertices in tets",
     "worlds": "all pairs in a world of many bodies",
 }

@@ -22,20 +22,14 @@ MODULES = ("embree", "meshlib", "igl", "coal", "fcl", "warp", "ipctk")
 """The adapters, quickest peer first."""
 
 
-class Peer:
-    """One peer: pairs of two bodies or, where supported, of one with itself.
+class Package:
+    """A library that may be installed."""
 
-    Call ``prepare`` once, then ``update`` and ``query`` (or ``self_query``) for each frame.
-    """
-
-    name: ClassVar[str]
+    name: str
     package: ClassVar[str]
     """Distribution name, for pip."""
     module: ClassVar[str]
     """Module name, for import."""
-    how: ClassVar[str]
-    """Steps of a frame, a few words."""
-    has_self_query: ClassVar[bool] = False
 
     def available(self) -> str | None:
         """The reason why the peer cannot run here, one sentence; None if it can."""
@@ -54,6 +48,17 @@ class Peer:
     def threads(self) -> int:
         """Number of threads; one by default."""
         return 1
+
+
+class Peer(Package):
+    """One peer: pairs of two bodies or, where supported, of one with itself.
+
+    Call ``prepare`` once, then ``update`` and ``query`` (or ``self_query``) for each frame.
+    """
+
+    how: ClassVar[str]
+    """Steps of a frame, a few words."""
+    has_self_query: ClassVar[bool] = False
 
     def prepare(self, a: TriMesh, b: TriMesh | None = None) -> None:
         """Set faces and first positions; without ``b`` only ``self_query`` is defined."""
