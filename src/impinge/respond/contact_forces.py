@@ -146,6 +146,7 @@ class ContactForces:
     def __init__(
         self, constraints: ContactConstraints, inverse_masses: Floats, *, friction: float, warm_start: WarmStart,
         friction_slack: float = np.inf, release_limit: Floats | float = np.inf, release_speed: float = np.inf,
+        long_steps: bool = False,
     ) -> None:  # fmt: skip
         self.constraints, self._inverse_mass = constraints, inverse_masses
         count, depth = len(constraints), constraints.depth
@@ -163,6 +164,8 @@ class ContactForces:
             release_limit * self._unit + constraints.relax * speed - (depth - self._withheld), 0.0
         )
         """Withheld penetration that may return before the next search, shape (k,)."""
+        self._release_speed = speed if long_steps else np.zeros(count)
+        """Speed at which that grows: a step that is long for the damper follows the depth at once, shape (k,)."""
         self._normal_impulse, self._friction_impulse = np.zeros(count), np.zeros((count, 3))
         self.friction = np.where(self._withheld <= friction_slack * self._unit, float(friction), 0.0)
         """Coefficient of each contact, shape (k,)."""
@@ -188,7 +191,8 @@ class ContactForces:
     def released_depth(self, since: float) -> Floats:
         """Depths at the search without the part that is still withheld ``since`` after it, shape (k,)."""
         released = (1.0 - np.exp(-since * self.constraints.release)) * self._withheld
-        return np.asarray(self.constraints.depth - self._withheld + np.minimum(released, self._releasable))
+        most = self._releasable + since * self._release_speed
+        return np.asarray(self.constraints.depth - self._withheld + np.minimum(released, most))
 
     def _depth_rates(self, v: Floats) -> Floats:
         """G v, shape (k,)."""

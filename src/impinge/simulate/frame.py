@@ -223,9 +223,9 @@ class SimulationFrame:
             constraints = concatenate([constraints, ground_constraints(context, normal, height, reach)])
         return ContactForces(
             constraints, self._inverse_masses(), friction=inputs.friction, warm_start=self.warm_start,
-            friction_slack=2.0 * self._most_travel * context.smallest,  # more than the travel between two searches
+            friction_slack=2.0 * MAX_TRAVEL * context.smallest,  # deeper contacts part without friction
             release_limit=RELEASE_LOAD * context.static_depth(constraints.body_a, constraints.body_b),
-            release_speed=RELEASE_SPEED * context.smallest,
+            release_speed=RELEASE_SPEED * context.smallest, long_steps=self._looks_ahead,
         )  # fmt: skip
 
     def _inverse_masses(self) -> Floats:
@@ -283,6 +283,10 @@ class SimulationFrame:
         closing = np.maximum(self._closing_speeds(a, b, fastest), 1e-300)
         travel = [self._max_travel(body) for body in self.inputs.bodies]
         most = np.minimum(np.take(travel, a), np.take(travel, b))
+        if self._looks_ahead:  # nothing looked ahead for pairs beyond the budget
+            beyond = {*context.scheduler.skipped, *context.scheduler.partial}
+            is_beyond = np.array([(i, j) in beyond for i, j in pairs.tolist()] if beyond else [], dtype=np.bool_)
+            most[np.flatnonzero(is_beyond)] = MAX_TRAVEL * context.smallest
         level = float(np.linalg.norm(self.inputs.gravity))
         # closing t + level t² = most, in a form without cancellation
         fall = level if self._looks_ahead else 0.0

@@ -73,7 +73,12 @@ class ImplicitSteps:
         self, x: Floats, v: Floats, start_v: Floats, h: float, contacts: ContactForces, gravity: Floats,
         held: NDArray[np.bool_],
     ) -> None:  # fmt: skip
-        """Give each free body in contact the momentum of the impulses on it, and the spin that the step has lost."""
+        """Give each free body in contact the momentum of the impulses on it, and the spin that the step has lost.
+
+        The spin of a body follows the torque of contacts at the end of the step, its path their impulse at the start:
+        contacts act at x - h v̄, v̄ the mean velocity. Where both sides of a contact are free, the torque of the pair
+        is taken back, half from each.
+        """
         rows, is_euler = contacts.constraints, self._method == "backward_euler"
         impulse = np.zeros((max(body.number for body in self.bodies) + 1, 3))
         on_a = h * contacts.forces_on_a()
@@ -82,11 +87,21 @@ class ImplicitSteps:
             own = np.flatnonzero((numbers >= 0) & (numbers < len(impulse)))
             np.add.at(impulse, numbers[own], sign * on_a[own])
             is_touched[numbers[own]] = True
+        is_free = np.zeros(len(impulse) + 1, dtype=np.bool_)  # the last entry is the ground, which has number -1
+        couple, arm = np.zeros_like(impulse), x.copy()
+        for body in self.bodies:
+            is_free[body.number] = is_euler and not held[body.rows].any()
+            arm[body.rows] -= (h / body.mass) * (body.source.model.masses @ v[body.rows])
+        a, b = np.minimum(rows.body_a, len(impulse)), np.minimum(rows.body_b, len(impulse))
+        kernels.add_couples(
+            np.flatnonzero(is_free[a] & is_free[b]), rows.normal_jacobian, rows.slip_jacobian, arm,
+            contacts.normal_force, contacts.friction_force, rows.body_a, rows.body_b, couple,
+        )  # fmt: skip
         for body in self.bodies:
             if is_touched[body.number] and not held[body.rows].any():
-                push = impulse[body.number] + h * body.mass * gravity
+                push, part = impulse[body.number] + h * body.mass * gravity, body.rows
                 kernels.balance(
-                    body.source.model.masses, push, h, is_euler, x[body.rows], start_v[body.rows], v[body.rows]
+                    body.source.model.masses, push, h * couple[body.number], h, is_euler, x[part], start_v[part], v[part]
                 )
 
     def _hold(self) -> None:

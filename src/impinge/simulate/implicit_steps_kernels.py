@@ -11,8 +11,39 @@ SINGULAR = 1e-10
 
 
 @compiled
-def balance(mass, push, h, is_euler, x, before, after):
+def add_couples(rows, normal_jacobian, slip_jacobian, x, normal_force, friction_force, body_a, body_b, couple):
+    """Add half of the torque of each contact of ``rows`` on its two bodies together to each of them."""
+    for c in rows:
+        p = normal_force[c]
+        fx, fy, fz = friction_force[c, 0], friction_force[c, 1], friction_force[c, 2]
+        tx, ty, tz = 0.0, 0.0, 0.0
+        start, vertex, weight = normal_jacobian
+        for e in range(start[c], start[c + 1]):
+            v = vertex[e]
+            gx, gy, gz = -p * weight[e, 0], -p * weight[e, 1], -p * weight[e, 2]
+            tx += x[v, 1] * gz - x[v, 2] * gy
+            ty += x[v, 2] * gx - x[v, 0] * gz
+            tz += x[v, 0] * gy - x[v, 1] * gx
+        start, vertex, block = slip_jacobian
+        for e in range(start[c], start[c + 1]):
+            v = vertex[e]
+            gx = -(block[e, 0, 0] * fx + block[e, 1, 0] * fy + block[e, 2, 0] * fz)
+            gy = -(block[e, 0, 1] * fx + block[e, 1, 1] * fy + block[e, 2, 1] * fz)
+            gz = -(block[e, 0, 2] * fx + block[e, 1, 2] * fy + block[e, 2, 2] * fz)
+            tx += x[v, 1] * gz - x[v, 2] * gy
+            ty += x[v, 2] * gx - x[v, 0] * gz
+            tz += x[v, 0] * gy - x[v, 1] * gx
+        for b in (body_a[c], body_b[c]):
+            couple[b, 0] += 0.5 * tx
+            couple[b, 1] += 0.5 * ty
+            couple[b, 2] += 0.5 * tz
+
+
+@compiled
+def balance(mass, push, couple, h, is_euler, x, before, after):
     """Correct velocities, and positions with them: the change of momentum is ``push``, spin is restored.
+
+    ``couple`` is the spin that contacts have added and that no other body has lost.
 
     Backward Euler loses h Σ m v × v0 of the spin per step, velocities relative to the mean. A rotation of the
     velocities restores it, as far as it adds no more kinetic energy than Σ m |v - v0|² / 2, which the step loses at
@@ -42,7 +73,7 @@ def balance(mass, push, h, is_euler, x, before, after):
     ox, oy, oz = ox / total, oy / total, oz / total
     vx, vy, vz = vx / total + sx, vy / total + sy, vz / total + sz
     xx, yy, zz, xy, xz, yz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    lx, ly, lz, px, py, pz, allowed = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    lx, ly, lz, px, py, pz, allowed = -couple[0], -couple[1], -couple[2], 0.0, 0.0, 0.0, 0.0
     for i in range(n):
         m = mass[i]
         dx, dy, dz = x[i, 0] - cx, x[i, 1] - cy, x[i, 2] - cz

@@ -89,7 +89,7 @@ class Travel(NamedTuple):
 
     longest: float
     """Of any pair [m]."""
-    of_pairs: Callable[[Ids, Ids], Floats]
+    of_pairs: Callable[[Any, Any], Floats]
     """Of pairs of bodies, given by their numbers [m]."""
 
 
@@ -161,26 +161,26 @@ class VertexSearch:
         """Return the constraints of all contacts."""
         context, scheduler = self._context, self._context.scheduler
         near = set(context.near(0.0))
-        parts = [no_vertices()]
+        inside = no_vertices()
         if near:
             found = context.world.contacts(method="vertices", first=scheduler.waiting, **scheduler.share())
             scheduler.skipped += [(a, b) for a, b in found.possible.tolist() if (a, b) in near]
             scheduler.spend(found.tests)
-            parts.append(_penetrating(context, found))
-        if travel is not None:
-            parts += self._approaching(travel, parts[-1])
-        found = VertexRows(*(np.concatenate(columns) for columns in zip(*parts)))
-        if not len(found.vertex):
-            return no_constraints()
-        return self._constraints(found)
+            inside = _penetrating(context, found)
+        parts = [inside, *(() if travel is None else self._approaching(travel, inside))]
+        rows = VertexRows(*(np.concatenate(columns) for columns in zip(*parts)))
+        return self._constraints(rows) if len(rows.vertex) else no_constraints()
 
     def _approaching(self, travel: Travel, inside: VertexRows) -> list[VertexRows]:
         """Vertices that may enter a body before the next search; ``inside`` are those that have."""
-        context, skipped = self._context, {tuple(sorted(pair)) for pair in self._context.scheduler.skipped}
-        pairs = [pair for pair in context.near(0.5 * travel.longest) if pair not in skipped]
+        context, scheduler = self._context, self._context.scheduler
+        skipped = scheduler.skipped
+        pairs = [pair for pair in context.near(0.5 * travel.longest) if pair not in set(skipped)]
         a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        found = []
-        for pair, length in zip(pairs, travel.of_pairs(a, b).tolist()):
+        lengths = dict(zip(pairs, travel.of_pairs(a, b).tolist()))
+        found, scheduler.skipped = list[VertexRows](), []
+        for pair in scheduler.schedule(pairs, context.triangles):
+            length = lengths[pair]
             for inner, outer in (pair, pair[::-1]):
                 surfaces = [context.world.surface(context.bodies[number].name) for number in (inner, outer)]
                 if not surfaces[1].is_closed:
@@ -196,6 +196,8 @@ class VertexSearch:
                         near.corners[ids], near.weights[ids], near.outward[ids], -near.distance[ids],
                     )
                 )  # fmt: skip
+        scheduler.partial += scheduler.skipped  # their vertices inside are known
+        scheduler.skipped = skipped
         return found
 
     def _constraints(self, found: VertexRows) -> ContactConstraints:
