@@ -57,7 +57,7 @@ class ImplicitSteps:
             own = held[body.rows]
             own[body.source.fixed] = own[body.source.moved] = True
         self._hold()
-        start_v = v.copy()
+        start_x, start_v = x.copy(), v.copy()
         terms = contact_terms(contacts, h) if len(contacts.constraints) else None
         report = self._system.step(x, v, h, gravity=gravity, held=held, contacts=terms, method=self._method)
         is_settled = True
@@ -65,19 +65,19 @@ class ImplicitSteps:
             contacts.normal_force, contacts.friction_force, limit = self._system.contact_forces()
             found = terms.friction * contacts.normal_force
             is_settled = bool(np.abs(found - limit).sum() <= FORCE_CHANGE * found.sum())
-            self._balance(x, v, start_v, h, contacts, gravity, held)
+            self._balance(x, v, start_x, start_v, h, contacts, gravity, held)
         self._hold()
         return report, is_settled
 
     def _balance(
-        self, x: Floats, v: Floats, start_v: Floats, h: float, contacts: ContactForces, gravity: Floats,
-        held: NDArray[np.bool_],
+        self, x: Floats, v: Floats, start_x: Floats, start_v: Floats, h: float, contacts: ContactForces,
+        gravity: Floats, held: NDArray[np.bool_],
     ) -> None:  # fmt: skip
         """Give each free body in contact the momentum of the impulses on it, and the spin that the step has lost.
 
         The spin of a body follows the torque of contacts at the end of the step, its path their impulse at the start:
-        contacts act at x - h v̄, v̄ the mean velocity. Where both sides of a contact are free, the torque of the pair
-        is taken back, half from each.
+        contacts act at x - h v̄ instead of x0, v̄ the mean velocity. Where both sides of a contact are free, the torque
+        of the difference is taken back, half from each.
         """
         rows, is_euler = contacts.constraints, self._method == "backward_euler"
         impulse = np.zeros((max(body.number for body in self.bodies) + 1, 3))
@@ -88,7 +88,7 @@ class ImplicitSteps:
             np.add.at(impulse, numbers[own], sign * on_a[own])
             is_touched[numbers[own]] = True
         is_free = np.zeros(len(impulse) + 1, dtype=np.bool_)  # the last entry is the ground, which has number -1
-        couple, arm = np.zeros_like(impulse), x.copy()
+        couple, arm = np.zeros_like(impulse), x - start_x
         for body in self.bodies:
             is_free[body.number] = is_euler and not held[body.rows].any()
             arm[body.rows] -= (h / body.mass) * (body.source.model.masses @ v[body.rows])
