@@ -1,4 +1,4 @@
-"""Smoothed elements: linear tets whose strain is averaged around edges, against locking [LiuNguyenThoi2009].
+"""Smoothed elements: linear tets whose strain is averaged around edges, against locking [Liu2009].
 
 A linear tet has one strain for four corners. A mesh of them has more strains than vertices: bent or kept from changing
 its volume it is too stiff, unless it is fine. The cure keeps vertices and tets and has fewer, larger domains of strain:
