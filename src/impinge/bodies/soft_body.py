@@ -111,7 +111,7 @@ class SoftBody:
         own material.
     elements
         "linear": tets of constant strain, too stiff in coarse meshes. "smoothed": their strain is averaged around edges,
-        for two to three times the cost of a step; not for a ``ReducedModel``, which has its own elements.
+        for two to four times the cost of a step; not for a ``ReducedModel``, which has its own elements.
     embedding
         "rigid_links" or "barycentric".
     fixed

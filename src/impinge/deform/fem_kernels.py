@@ -266,13 +266,10 @@ def _add_group(corner, w, force):
 
 
 @compiled
-def _load(corner, weight, local, w):
-    """Edges and their rates; of smoothed domains F and its rate."""
-    if len(weight) == 0:
-        _load_group(corner, local, w)
-    else:
-        smoothing.load_gradients(corner, weight, local, 6, w, 0)
-        smoothing.load_gradients(corner, weight, local[3:], 6, w, 9)
+def _load_smoothed(corner, weight, local, w):
+    """F and its rate in place of edges and their rates."""
+    smoothing.load_gradients(corner, weight, local, 6, w, 0)
+    smoothing.load_gradients(corner, weight, local[3:], 6, w, 9)
 
 
 @compiled
@@ -286,21 +283,25 @@ def _block_forces(
     for k in range(len(force)):
         force[k] = 0.0
     _copy_block(slot_vertex[slots[0] : slots[1]], x, v, local)
+    is_smoothed = weight_start[groups[1]] > weight_start[groups[0]]
     for g in range(groups[0], groups[1]):
         corners = corner[GROUP * corner_start[g] : GROUP * corner_start[g + 1]]
-        weights = weight[GROUP * weight_start[g] : GROUP * weight_start[g + 1]]
         shapes = shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
-        _load(corners, weights, local, w)
+        if is_smoothed:
+            _load_smoothed(corners, weight[GROUP * weight_start[g] : GROUP * weight_start[g + 1]], local, w)
+        else:
+            _load_group(corners, local, w)
         if model == GREEN:
             _green_forces(w, shapes, lam, mu, phi, psi, constants[4], constants[5])
         elif model == STABLE_NEO_HOOKEAN:
             _neo_hookean_forces(w, shapes, lam, mu, phi, psi)
         else:
             _corotated_forces(w, shapes, lam, mu, phi, psi)
-        if len(weights) == 0:
-            _add_group(corners, w, force)
-        else:
+        if is_smoothed:
+            weights = weight[GROUP * weight_start[g] : GROUP * weight_start[g + 1]]
             smoothing.add_forces(corners, weights, w, 18, force)
+        else:
+            _add_group(corners, w, force)
 
 
 @kernel(parallel_from=PARALLEL_FROM)
@@ -344,10 +345,14 @@ def _measure_block(
     w = np.empty(SCRATCH_ROWS * GROUP)
     _copy_block(slot_vertex[slots[0] : slots[1]], x, v, local)
     energy, stiffness, damping, rate = 0.0, 0.0, 0.0, 0.0
+    is_smoothed = weight_start[groups[1]] > weight_start[groups[0]]
     for g in range(groups[0], groups[1]):
         shapes = shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
-        weights = weight[GROUP * weight_start[g] : GROUP * weight_start[g + 1]]
-        _load(corner[GROUP * corner_start[g] : GROUP * corner_start[g + 1]], weights, local, w)
+        corners = corner[GROUP * corner_start[g] : GROUP * corner_start[g + 1]]
+        if is_smoothed:
+            _load_smoothed(corners, weight[GROUP * weight_start[g] : GROUP * weight_start[g + 1]], local, w)
+        else:
+            _load_group(corners, local, w)
         _measure_group(model, w, shapes, lam, mu, barrier, barrier_from)
         for i in range(GROUP):
             at = GROUP * g + i

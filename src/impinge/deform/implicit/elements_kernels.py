@@ -436,14 +436,20 @@ def _spread_to_corner(weight, corner, w):
                 w[at + 1152] = x * w[here + 1152 + i] + y * w[here + 2304 + i] + z * w[here + 2880 + i]
 
 
+@contracted
+def _put_sum(w, i, x, y, z):
+    """Write x D_1 + y D_2 + z D_3 to rows 27 to 35."""
+    for k in range(9):
+        j = 64 * k + i
+        w[j + 1728] = x * w[j] + y * w[j + 576] + z * w[j + 1152]
+
+
 @compiled
 def _store_pair(weight, other, w, block, at, stride):
     """Write Σ_l D_l b_l of another corner to ``block`` at ``at`` plus ``stride`` for each lane."""
-    for k in range(9):
-        for i in range(GROUP):
-            j = 192 * other + i
-            row = 64 * k + i
-            w[1728 + row] = weight[j] * w[row] + weight[j + 64] * w[row + 576] + weight[j + 128] * w[row + 1152]
+    for i in range(GROUP):
+        j = 192 * other + i
+        _put_sum(w, i, weight[j], weight[j + 64], weight[j + 128])
     for i in range(GROUP):
         for k in range(9):
             block[at + stride * i + k] = w[1728 + 64 * k + i]
