@@ -4,7 +4,7 @@ Bar        1 m long, 0.2 m wide and high, clamped at one end, under its own weig
            the table says, five times as many along. It sags by less than a hundredth of its length.
 Reference  Timoshenko's beam: w L⁴ / (8 E I) + w L² / (2 k G A), weight per length w, shear factor k = 5/6.
 Sag        Implicit steps that are long against all oscillations lead to the static solution.
-Times      An implicit step of 1/60 s of a bar of 4 cells across, bent by gravity, in turn with linear and smoothed tets.
+Times      An implicit step of 1/60 s of a bar of 4 cells across, bent by gravity, linear and smoothed tets in turn.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def run(*, quick: bool = False) -> Experiment:
         for kind in ELEMENTS
     }
     columns = ("Poisson ratio", "elements", *(f"{cells} across" for cells in sizes.cells))
-    table = Table("sag", "Sag of the bar relative to beam theory", columns, [(*key, *row) for key, row in ratios.items()])
+    rows = [(*key, *row) for key, row in ratios.items()]
+    table = Table("sag", "Sag of the bar relative to beam theory", columns, rows)
     return Experiment(
         "locking", "Locking of tets", PROTOCOL, _times(sizes), _claims(sizes, ratios), [table],
         Plot((9.0, 3.6), lambda figure: _draw(figure, sizes.cells, ratios)), quick=quick, source="claim",
@@ -52,8 +53,8 @@ def run(*, quick: bool = False) -> Experiment:
 
 PROTOCOL = """
 A bar of 1 m, 0.2 m wide and high, clamped at one end, sags under weak gravity; the static solution is compared to
-Timoshenko's beam. Meshes are cubes of six tets, five times as many along the bar as across. Claims are our own. Times are
-those of one implicit step of 1/60 s.
+Timoshenko's beam. Meshes are cubes of six tets, five times as many along the bar as across. Claims are our own. Times
+are those of one implicit step of 1/60 s.
 """
 
 
@@ -119,7 +120,6 @@ def _claims(sizes: Sizes, ratios: dict[tuple[float, ElementName], list[float]]) 
             f"linear {_listed(linear)}, smoothed {_listed(smoothed)}",
             all(a < b <= 1.0 for a, b in zip(linear, smoothed)),
         ))  # fmt: skip
-        at = sizes.cells.index(2)
         finer = [(1.0 - b) / (1.0 - a) for a, b, count in zip(linear, smoothed, sizes.cells) if count > 1]
         claims.append(judged(
             f"From two cells across, at most half of the lost sag remains, Poisson ratio {ratio} (ours; here: "

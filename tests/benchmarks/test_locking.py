@@ -23,7 +23,7 @@ def test_quick_run_writes_a_page_with_a_chart(tmp_path):
 
 def test_stiffer_elements_fail_the_claims(monkeypatch):
     """Judge smoothed tets that sag less than linear ones."""
-    monkeypatch.setattr(locking, "sag", lambda cells, ratio, kind: 0.002 if kind == "linear" else 0.001)
+    monkeypatch.setattr(locking, "sag", lambda _cells, _ratio, kind: 0.002 if kind == "linear" else 0.001)
     monkeypatch.setattr(locking, "_times", lambda _sizes: [])
     found = locking.run(quick=True)
 

@@ -609,11 +609,11 @@ def test_bad_files_get_a_sentence(tmp_path):
         (lambda _: soft_bar(material="cheese"), OptionError, "no material 'cheese'; expected any of rubber"),
         (lambda _: soft_bar(model="magic"), OptionError, "expected 'green_strain', 'corotated', .* or a ReducedModel"),
         (lambda _: soft_bar(embedding="glue"), OptionError, "is 'glue', expected one of 'rigid_links', 'barycentric'"),
-        (lambda _: soft_bar(elements="cubic"), OptionError, "elements is 'cubic', expected one of 'linear', 'smoothed'"),
+        (lambda _: soft_bar(elements="cubic"), OptionError, "is 'cubic', expected one of 'linear', 'smoothed'"),
         (
             lambda s: soft_bar(model=s.model, elements="smoothed"),
             OptionError,
-            "elements is 'smoothed', but the model is an object with elements of its own; make that model with elements",
+            "elements is 'smoothed', but the model is an object with elements of its own; make that model with",
         ),
         (lambda _: soft_bar(fixed=[45]), OptionError, "ids contains id 45, but ids go from 0 to 44"),
         (lambda s: s.step(-1.0), OptionError, "dt is -1.0, expected a number of seconds"),

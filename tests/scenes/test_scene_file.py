@@ -70,7 +70,12 @@ dt = 0.01
 [[body]]
 name = "block"
 shape = { kind = "tet_box", nx = 1, ny = 1, nz = 2, size = 0.1 }
-soft = { material = "liver", density = 900, elements = "smoothed", velocity = [0, 0, 1], hold = { point = [0, 0, 0.04], normal = [0, 0, 1] } }
+[body.soft]
+material = "liver"
+density = 900
+elements = "smoothed"
+velocity = [0, 0, 1]
+hold = { point = [0, 0, 0.04], normal = [0, 0, 1] }
 [[body]]
 name = "tool"
 shape = { kind = "box", size = 0.1 }

@@ -110,8 +110,8 @@ class SoftBody:
         "green_strain", "corotated", "stable_neo_hookean", or a ``ReducedModel`` of the coarse mesh, which has its
         own material.
     elements
-        "linear": tets of constant strain, too stiff in coarse meshes. "smoothed": their strain is averaged around edges,
-        for two to four times the cost of a step; not for a ``ReducedModel``, which has its own elements.
+        "linear": tets of constant strain, too stiff in coarse meshes. "smoothed": their strain is averaged around
+        edges, for two to four times the cost of a step; not for a ``ReducedModel``, which has its own elements.
     embedding
         "rigid_links" or "barycentric".
     fixed

@@ -75,7 +75,7 @@ from impinge.mesh.tet_mesh import signed_volumes
 
 ElementName: TypeAlias = Literal["linear", "smoothed"]
 
-ELEMENTS = ("linear", "smoothed")
+ELEMENTS: tuple[ElementName, ...] = ("linear", "smoothed")
 BLOCK_GROUPS = 32
 """Groups per block of a large body: the vertices of a block fit into the cache of a core."""
 BLOCKS_OF_SMALL = 16
@@ -165,7 +165,8 @@ class Blocks(NamedTuple):
     def corner_vertices(self) -> Ints:
         """The vertex of each entry of ``corner``."""
         rows = np.diff(self.corner_start[self.group_start])
-        return self.slot_vertex[np.repeat(self.slot_start[:-1], rows * kernels.GROUP) + self.corner]
+        slots = np.repeat(self.slot_start[:-1], rows * kernels.GROUP) + self.corner
+        return np.asarray(self.slot_vertex[slots])
 
 
 class Lanes(NamedTuple):

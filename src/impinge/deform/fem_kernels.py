@@ -6,8 +6,8 @@ constant, hence no proof is needed that arrays do not overlap.
 
 ``shape``   10 rows: the inverse of the rest edges (entry k, l in row 3 k + l), and the rest volume
 ``corner``  4 rows: vertices, numbered within the block
-``weight``  no rows; those of ``smoothing_kernels`` for groups of smoothed domains, which have as many rows of corners as
-            a domain has, the unit matrix as inverse of rest edges, and F and its rate in place of edges
+``weight``  no rows; those of ``smoothing_kernels`` for groups of smoothed domains, which have a row for each of their
+            corners, the unit matrix as inverse of rest edges, and F and its rate in place of edges
 ``scratch`` 28 rows: edges (entry c, k in row 3 c + k: component c of corner k + 1 less corner 0), their rates, forces
             on corners 1 to 3 (or measures), and whether the closed form of the rotation may be trusted
 """

@@ -457,7 +457,7 @@ def _store_pair(weight, other, w, block, at, stride):
 
 @compiled
 def store_smoothed_hessians(model, constants, h, shape, weight, w, block):
-    """Write the blocks of all pairs of corners of each domain after ``stresses``: 01, 02, ..., 12, 13, ...; see above."""
+    """Write the blocks of all pairs of corners of each domain after ``stresses``: 01, 02, ..., 12, 13, ..."""
     _prepare_hessians(model, constants, h, shape, w)
     row = 99
     for k in range(1, 4):

@@ -493,7 +493,7 @@ class ImplicitSystem:
             lanes = slice(self._body_lane[b], self._body_lane[b + 1])
             ids, determinant = item[lanes], s.determinant[lanes]
             own = x[self.first[b] : self.first[b] + len(model.rest)]
-            if not len(ids):
+            if isinstance(model, SpringSheet):
                 inverted.append(np.zeros(0, dtype=np.int32))
                 worst.append(-1)
                 least.append(1.0)
