@@ -29,7 +29,7 @@ LONG = 10.0
 """A step that is long against all oscillations [s]; the slowest takes 1 s."""
 LONG_STEPS = 3
 FRAME = 1.0 / 60.0
-FULL = Sizes(cells=(1, 2, 3, 4, 6), timed=4, rounds=60)
+FULL = Sizes(cells=(1, 2, 3, 4, 6), timed=4, rounds=600)
 QUICK = Sizes(cells=(1, 2), timed=1, rounds=2)
 HALF = 0.5
 
