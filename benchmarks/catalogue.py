@@ -25,6 +25,7 @@ BENCHMARKS = {
     "soft_bodies": "benchmarks.soft_bodies",
     "soft_livers": "benchmarks.soft_livers",
     "simulation": "benchmarks.simulation",
+    "locking": "benchmarks.locking",
     "cluster_speed": "benchmarks.cluster_speed",
     "p000_threshold": "benchmarks.papers.p000_threshold",
     "p000_removal": "benchmarks.papers.p000_removal",
@@ -61,7 +62,7 @@ PAPERS = {
 
 def is_experiment(name: str) -> bool:
     """Whether a benchmark has claims, and writes a page with a picture."""
-    return ".papers." in BENCHMARKS[name] or name == "cluster_speed"
+    return ".papers." in BENCHMARKS[name] or name in ("cluster_speed", "locking")
 
 
 def chosen(names: Sequence[str]) -> list[str]:

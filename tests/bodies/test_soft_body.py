@@ -21,6 +21,7 @@ from impinge.deform.fem import Corotated, GreenStrain
 
 NO_GRAVITY = (0.0, 0.0, 0.0)
 SOFT = Material(2e4, 0.4, 1000.0)
+STIFF = Material(4e4, 0.3, 1200.0)
 UNDAMPED = Material(2e4, 0.4, 1000.0, 0.0, 0.0)
 
 
@@ -298,12 +299,13 @@ def test_from_surface_prepares_and_steers():
     """Make a body from a surface alone, and describe the coarse mesh."""
     surface = shapes.bumpy_sphere(4, radius=0.1)
     soft = SoftBody.from_surface(surface, coarse_faces=200, material="liver", embedding="barycentric")
-    cubes = SoftBody.from_surface(surface, coarse_faces=200, method="cubes", model="corotated")
+    cubes = SoftBody.from_surface(surface, coarse_faces=200, method="cubes", model="corotated", elements="smoothed")
 
     assert soft.prepared.startswith("NetGen filled a surface of 200 triangles")
     assert "cubes enclose the surface" in cubes.prepared
     assert soft.model.material == impinge.deform.materials.MATERIALS["liver"]
     assert isinstance(cubes.model, Corotated)
+    assert cubes.model.elements == "smoothed"
     assert isinstance(soft.model, GreenStrain)
     for body in (soft, cubes):
         assert len(body.surface) == len(surface)
@@ -415,6 +417,40 @@ def test_a_file_brings_the_body_back_to_the_bit(tmp_path, model, embedding):
 
 
 @pytest.mark.small
+@pytest.mark.parametrize("model", ["green_strain", "corotated", "stable_neo_hookean"])
+@pytest.mark.parametrize("integrator", ["explicit", "implicit", "midpoint"])
+def test_smoothed_bodies_come_back_to_the_bit(tmp_path, model, integrator):
+    """Keep smoothed elements in files and copies; bend more than linear tets."""
+    each = [STIFF if k % 2 else SOFT for k in range(len(coarse_bar()))]
+    soft, linear = (
+        soft_bar(model=model, elements=kind, material=each, fixed=coarse_bar().vertices[:, 0] < -0.19)
+        for kind in ("smoothed", "linear")
+    )
+    for body in (soft, linear):
+        for _ in range(5):
+            body.step(0.01, integrator=integrator)
+    soft.save(tmp_path / "bar.npz")
+    again = [SoftBody.load(tmp_path / "bar.npz"), copy.deepcopy(soft)]
+    soft.step(0.01, integrator=integrator)
+
+    assert soft.coarse.vertices[:, 2].min() < linear.coarse.vertices[:, 2].min() - 1e-4
+    for body in again:
+        assert body.model.elements == "smoothed"
+        body.step(0.01, integrator=integrator)
+        assert_equal_states(body, soft)
+
+
+def test_files_without_elements_have_linear_ones(tmp_path):
+    """Read a file that was written before elements could be chosen."""
+    soft_bar().save(tmp_path / "bar.npz")
+    with np.load(tmp_path / "bar.npz") as file:
+        content = {name: file[name] for name in file.files if name != "elements"}
+    np.savez(tmp_path / "old.npz", **content)
+
+    assert SoftBody.load(tmp_path / "old.npz").model.elements == "linear"
+
+
+@pytest.mark.small
 def test_frames_of_straight_links_are_kept(tmp_path):
     """Continue with the same bits where the coarse mesh was turned, and then pressed onto a line."""
     soft = soft_bar()
@@ -485,9 +521,9 @@ def test_an_update_waits_for_the_step_of_another_thread():
 
 
 def test_names_are_checked_before_the_long_steps(monkeypatch):
-    """Refuse unknown models and embeddings before anything is prepared; read a surface once."""
+    """Refuse unknown models, elements and embeddings before anything is prepared; read a surface once."""
     monkeypatch.setattr("impinge.bodies.soft_body.coarse_tets", lambda *_, **__: pytest.fail("began to prepare"))
-    for options in ({"model": None}, {"model": "magic"}, {"embedding": "glue"}):
+    for options in ({"model": None}, {"model": "magic"}, {"elements": "cubic"}, {"embedding": "glue"}):
         with pytest.raises(OptionError, match="expected "):
             SoftBody.from_surface(dense_bar(), **options)
 
@@ -573,6 +609,12 @@ def test_bad_files_get_a_sentence(tmp_path):
         (lambda _: soft_bar(material="cheese"), OptionError, "no material 'cheese'; expected any of rubber"),
         (lambda _: soft_bar(model="magic"), OptionError, "expected 'green_strain', 'corotated', .* or a ReducedModel"),
         (lambda _: soft_bar(embedding="glue"), OptionError, "is 'glue', expected one of 'rigid_links', 'barycentric'"),
+        (lambda _: soft_bar(elements="cubic"), OptionError, "is 'cubic', expected one of 'linear', 'smoothed'"),
+        (
+            lambda s: soft_bar(model=s.model, elements="smoothed"),
+            OptionError,
+            "elements is 'smoothed', but the model is an object with elements of its own; make that model with",
+        ),
         (lambda _: soft_bar(fixed=[45]), OptionError, "ids contains id 45, but ids go from 0 to 44"),
         (lambda s: s.step(-1.0), OptionError, "dt is -1.0, expected a number of seconds"),
         (lambda s: s.step(10**400), OptionError, "dt is 1000.*, expected a number of seconds"),

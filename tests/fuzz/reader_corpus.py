@@ -217,9 +217,9 @@ def _archive(**arrays: Any) -> bytes:
 def _saved(kind: str, folder: Path) -> bytes:
     """A file of one of the package's own formats."""
     path = folder / f"{kind}.npz"
-    if kind == "soft":
+    if kind in ("soft", "smoothed"):
         tets = impinge.shapes.tet_box(1, 1, 1, size=1.0)
-        impinge.SoftBody(tets.surface, tets).save(path)
+        impinge.SoftBody(tets.surface, tets, elements="smoothed" if kind == "smoothed" else "linear").save(path)
     elif kind == "state":
         simulation().save(path)
     else:
@@ -241,7 +241,8 @@ def corpus(name: str) -> list[bytes]:
     """Entries for a target of ``reader_fuzzer``."""
     with tempfile.TemporaryDirectory() as folder:
         if name in ("soft", "state", "spheres"):
-            return [_saved(name, Path(folder))]
+            kinds = ("soft", "smoothed") if name == "soft" else (name,)
+            return [_saved(kind, Path(folder)) for kind in kinds]
         made = []
         if name in _FORMATS:
             for elements in (TRIANGLES, TETS) if name in VOLUME_KINDS else (TRIANGLES,):

@@ -70,7 +70,12 @@ dt = 0.01
 [[body]]
 name = "block"
 shape = { kind = "tet_box", nx = 1, ny = 1, nz = 2, size = 0.1 }
-soft = { material = "liver", density = 900, velocity = [0, 0, 1], hold = { point = [0, 0, 0.04], normal = [0, 0, 1] } }
+[body.soft]
+material = "liver"
+density = 900
+elements = "smoothed"
+velocity = [0, 0, 1]
+hold = { point = [0, 0, 0.04], normal = [0, 0, 1] }
 [[body]]
 name = "tool"
 shape = { kind = "box", size = 0.1 }
@@ -92,6 +97,7 @@ position = [0, 0, -5]
     assert [world.is_fixed(name) for name in world.names] == [False, False, True]
     assert isinstance(block, impinge.SoftBody)
     assert block.model.material.density == 900.0
+    assert block.model.elements == "smoothed"
     assert block.model.material.youngs_modulus == 5e3
     assert 0 < len(block.fixed) < len(block.velocities)
     assert block.velocities[:, 2].max() == 1.0
@@ -167,6 +173,7 @@ def test_frames_of_a_motion(tmp_path):
         (BALL + "motion = { begin = 2, end = 1 }\n", ("motion.end is 1", "from 2")),
         (BALL + "soft = {}\nmotion = {}\n", ("body[0].motion", "leave one")),
         (BALL + 'soft = { material = "steel" }\n', ("body[0].soft.material is 'steel'", "rubber, liver, jelly")),
+        (BALL + 'soft = { elements = "cubic" }\n', ("body[0].soft.elements is 'cubic'", "linear, smoothed")),
         (BALL + "soft = { poisson_ratio = 0.7 }\n", ("body[0].soft.poisson_ratio is 0.7",)),
         (BALL + "soft = { hold = { point = [0, 0, 0] } }\n", ("body[0].soft.hold.normal is missing",)),
         (BALL + '[simulation]\nresponse = "magic"\n', ("simulation.response is 'magic'", "vertices")),

@@ -111,10 +111,10 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     material = impinge.Material(youngs_modulus=1e5, poisson_ratio=0.3, density=1000.0)
     model = impinge.GreenStrain(vertices, tets, material)
     other = impinge.Corotated(vertices, tets, [material, "rubber"])
-    third = impinge.StableNeoHookean(vertices, tets, material)
+    third = impinge.StableNeoHookean(vertices, tets, material, elements="smoothed")
     links = impinge.RigidLinks
     weights = impinge.Barycentric
-    soft: impinge.SoftBody = impinge.SoftBody.from_surface(a, coarse_faces=1000, material="rubber")
+    soft: impinge.SoftBody = impinge.SoftBody.from_surface(a, coarse_faces=1000, elements="smoothed")
     soft.step(1 / 60, gravity=(0.0, 0.0, -9.81))
     velocities: Floats = soft.velocities
     cloth = impinge.Cloth

@@ -40,7 +40,7 @@ from impinge.checks import (
 )
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
-from impinge.deform.fem import Corotated, GreenStrain, ReducedModel, StableNeoHookean
+from impinge.deform.fem import ELEMENTS, Corotated, ElementName, GreenStrain, ReducedModel, StableNeoHookean
 from impinge.deform.implicit.system import ImplicitReport, ImplicitSystem, has_hessian
 from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
 from impinge.deform.materials import Material, material_of, materials_of
@@ -111,6 +111,9 @@ class SoftBody:
     model
         "green_strain", "corotated", "stable_neo_hookean", or a ``ReducedModel`` of the coarse mesh, which has its
         own material.
+    elements
+        "linear": tets of constant strain, too stiff in coarse meshes. "smoothed": their strain is averaged around
+        edges, for two to four times the cost of a step; not for a ``ReducedModel``, which has its own elements.
     embedding
         "rigid_links" or "barycentric".
     fixed
@@ -124,10 +127,11 @@ class SoftBody:
         *,
         material: Material | str | Sequence[Material | str] = "rubber",
         model: str | ReducedModel = "green_strain",
+        elements: ElementName = "linear",
         embedding: EmbeddingName = "rigid_links",
         fixed: ArrayLike | None = None,
     ) -> None:
-        _check_names(model, embedding)
+        _check_names(model, elements, embedding)
         dense, body = sized_surface(surface), as_body(coarse)
         if not isinstance(body, TetMesh):
             raise MeshError("the coarse mesh has triangles only, expected tets; SoftBody.from_surface makes them")
@@ -138,7 +142,7 @@ class SoftBody:
         if isinstance(model, str):
             materials, index = materials_of(material, tet_count)
             of_tets = materials[0] if len(materials) == 1 else [materials[k] for k in index[live]]
-            self._start(MODELS[model](rest, tets, of_tets), dense)
+            self._start(MODELS[model](rest, tets, of_tets, elements=elements), dense)
         elif np.shape(model.rest) != rest.shape or np.shape(model.tets) != tets.shape:
             raise OptionError(
                 f"the model has {len(model.rest)} vertices and {len(model.tets)} tets, but the coarse mesh has "
@@ -208,6 +212,7 @@ class SoftBody:
         cells: int | None = None,
         time_limit: float = TIME_LIMIT,
         model: str = "green_strain",
+        elements: ElementName = "linear",
         embedding: EmbeddingName = "rigid_links",
     ) -> SoftBody:
         """Make the coarse mesh from the surface; ``prepared`` says how.
@@ -218,7 +223,7 @@ class SoftBody:
             Any surface.
         coarse_faces, method, mesh_size, cells, time_limit
             As in ``mesh.prepare.coarse_tets``; ``coarse_faces`` is about the number of boundary triangles.
-        material, model, embedding
+        material, model, elements, embedding
             As in ``SoftBody``.
         youngs_modulus, poisson_ratio, density
             Constants that replace those of ``material``, in Pa, 1 and kg / m³; damping then follows from them.
@@ -228,12 +233,12 @@ class SoftBody:
         if any(each is not None for each in constants):
             preset = chosen.youngs_modulus, chosen.poisson_ratio, chosen.density
             chosen = Material(*(old if new is None else new for old, new in zip(preset, constants)))
-        _check_names(model, embedding)  # before the long steps
+        _check_names(model, elements, embedding)  # before the long steps
         surface = sized_surface(surface)
         found = coarse_tets(
             surface, coarse_faces=coarse_faces, method=method, mesh_size=mesh_size, cells=cells, time_limit=time_limit
         )
-        body = cls(surface, found.mesh, material=chosen, model=model, embedding=embedding)
+        body = cls(surface, found.mesh, material=chosen, model=model, elements=elements, embedding=embedding)
         body.prepared = found.why
         return body
 
@@ -522,11 +527,16 @@ def _not_converged(failed: Sequence[ImplicitReport], count: int, h: float, tet_c
 # border checks -------------------------------------------------------------------------------------------
 
 
-def _check_names(model: Any, embedding: Any) -> None:
-    """Refuse unknown models and embeddings."""
+def _check_names(model: Any, elements: Any, embedding: Any) -> None:
+    """Refuse unknown models, elements and embeddings."""
     if not (model in MODELS if isinstance(model, str) else all(hasattr(model, name) for name in MODEL_PARTS)):
         raise OptionError(
             f"model is {shown(model)}, expected {', '.join(map(repr, MODELS))} or a ReducedModel, "
             f"an object that has {', '.join(MODEL_PARTS)}"
+        )
+    if as_choice(elements, "elements", ELEMENTS) != "linear" and not isinstance(model, str):
+        raise OptionError(
+            f"elements is {elements!r}, but the model is an object with elements of its own; make that model with "
+            f"elements={elements!r}, or pass the name of a model"
         )
     as_choice(embedding, "embedding", EMBEDDINGS)

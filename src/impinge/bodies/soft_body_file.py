@@ -50,6 +50,7 @@ def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
         "material": materials if len(materials) > 1 else materials[0],
         "tet_material": model.tet_material if len(materials) > 1 else np.zeros(0, dtype=np.int64),
         "model": body.model_name,
+        "elements": model.elements,
         "embedding": body.embedding_name,
         "frames": body.embedding.frames if isinstance(body.embedding, RigidLinks) else np.zeros((0, 9)),
         "prepared": body.prepared,
@@ -108,6 +109,7 @@ def restored(content: dict[str, NDArray[Any]]) -> SoftBody:
         TetMesh(content["coarse_rest"], content["tets"]),
         material=[materials[k] for k in content["tet_material"]] if several else materials[0],
         model=str(content["model"]),
+        elements=str(content.get("elements", "linear")),  # type: ignore[arg-type]  # older files lack it
         embedding=str(content["embedding"]),  # type: ignore[arg-type]  # checked there
         fixed=content["fixed"],
     )

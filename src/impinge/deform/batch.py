@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from impinge.checks import Floats
 from impinge.deform.fem import Blocks, Corotated, Elements, GreenStrain, StableNeoHookean
 
-JOINED = ("model", "constants", "corner", "shape", "square")
+JOINED = ("model", "constants", "corner", "weight", "shape", "square")
 """Arrays of ``Blocks`` that hold no numbers of vertices or slots of the whole body."""
+STARTS = ("group_start", "slot_start", "corner_start", "weight_start")
 
 
 def can_batch(model: Any) -> bool:
@@ -42,7 +43,7 @@ class ModelBatch:
             vertex_slot.append(each.vertex_slot + slot)
         self._blocks = Blocks(
             **{name: np.concatenate([getattr(each, name) for each in blocks]) for name in JOINED},
-            **{name: _shifted([getattr(each, name) for each in blocks]) for name in ("group_start", "slot_start")},
+            **{name: _shifted([getattr(each, name) for each in blocks]) for name in STARTS},
             slot_vertex=slot_vertex,
             vertex_slot_start=_starts(slots_of),
             vertex_slot=np.concatenate(vertex_slot).astype(np.int32),

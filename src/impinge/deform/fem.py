@@ -28,6 +28,8 @@ Parallel    Tets are sorted along a Morton curve and cut into blocks, whose size
 Materials   A model has one material, or one for each tet. Tets are then sorted by material first, and each material
             fills whole groups and blocks of its own: kernels read constants per block, at no cost per tet. Each
             distinct material pads its last group, hence hundreds of materials cost up to 64 tets each.
+Smoothed    Linear tets are too stiff where they bend or must keep their volume. ``elements="smoothed"`` averages their
+            deformation gradients around edges (``smoothing``); lanes are then domains of edges, not tets.
 Stable step An explicit step h needs h ω ≤ R, and h d ≤ R with damping, where ω is the largest frequency, d the largest
             rate of decay, and R the radius of the half disc in which Runge-Kutta's method is stable. Since masses
             are sums over tets, ω² is at most the largest of any single tet: 4/ρ times the largest eigenvalue of
@@ -49,17 +51,31 @@ import itertools
 import math
 import threading
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from impinge.checks import Floats, Ints, as_buffer, as_indices, as_number, as_positions, check_range, is_buffer
+from impinge.checks import (
+    Floats,
+    Ints,
+    as_buffer,
+    as_choice,
+    as_indices,
+    as_number,
+    as_positions,
+    check_range,
+    is_buffer,
+)
 from impinge.deform import fem_kernels as kernels
 from impinge.deform.materials import Material, materials_of, mean_material
+from impinge.deform.smoothing import edge_domains, group_corners
 from impinge.errors import MeshError
 from impinge.mesh.tet_mesh import signed_volumes
 
+ElementName: TypeAlias = Literal["linear", "smoothed"]
+
+ELEMENTS: tuple[ElementName, ...] = ("linear", "smoothed")
 BLOCK_GROUPS = 32
 """Groups per block of a large body: the vertices of a block fit into the cache of a core."""
 BLOCKS_OF_SMALL = 16
@@ -103,7 +119,7 @@ class ReducedModel(Protocol):
 
 
 class Blocks(NamedTuple):
-    """Tets in groups, groups in blocks; a block has its own material and its own vertices, the *slots*."""
+    """Tets or domains in groups, groups in blocks; a block has its own material and its own vertices, the *slots*."""
 
     model: NDArray[np.int64]
     """Of each block, shape (b,)."""
@@ -111,10 +127,15 @@ class Blocks(NamedTuple):
     """Of each block: λ, μ, φ, ψ, stiffness of the barrier, and where that begins, shape (b, 6)."""
     group_start: NDArray[np.int64]
     slot_start: NDArray[np.int64]
+    corner_start: NDArray[np.int64]
+    """Rows of ``corner`` before each group, and their number: four for each group of tets."""
+    weight_start: NDArray[np.int64]
+    """Rows of ``weight`` before each group, and their number: none for tets, three for each corner of domains."""
     corner: Ints
+    weight: Floats
     shape: Floats
     square: Floats
-    """Largest ω² of each tet by itself, at rest."""
+    """Largest ω² of each lane by itself, at rest."""
     slot_vertex: Ints
     vertex_slot_start: NDArray[np.int64]
     vertex_slot: Ints
@@ -127,19 +148,35 @@ class Blocks(NamedTuple):
         """Write the forces on all vertices; 0 for vertices of no block."""
         work = len(self.square)
         kernels.block_forces.over(work)(
-            self.model, self.constants, self.group_start, self.slot_start, self.corner, self.shape, self.slot_vertex,
-            x, v, scratch,
+            self.model, self.constants, self.group_start, self.slot_start, self.corner_start, self.weight_start,
+            self.corner, self.weight, self.shape, self.slot_vertex, x, v, scratch,
         )  # fmt: skip
         kernels.gather_forces.over(work)(self.vertex_slot_start, self.vertex_slot, scratch, out)
 
     def measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
-        """Per block: energy and three bounds of the step; per tet, in the order of blocks: det F."""
+        """Per block: energy and three bounds of the step; per lane, in the order of blocks: det F."""
         measure, determinant = np.zeros((len(self.model), 4)), np.zeros(len(self.square))
         kernels.measure_blocks.over(len(self.square))(
-            self.model, self.constants, self.group_start, self.slot_start, self.corner, self.shape, self.square,
-            self.slot_vertex, x, v, measure, determinant,
+            self.model, self.constants, self.group_start, self.slot_start, self.corner_start, self.weight_start,
+            self.corner, self.weight, self.shape, self.square, self.slot_vertex, x, v, measure, determinant,
         )  # fmt: skip
         return measure, determinant
+
+    def corner_vertices(self) -> Ints:
+        """The vertex of each entry of ``corner``."""
+        rows = np.diff(self.corner_start[self.group_start])
+        slots = np.repeat(self.slot_start[:-1], rows * kernels.GROUP) + self.corner
+        return np.asarray(self.slot_vertex[slots])
+
+
+class Lanes(NamedTuple):
+    """Tets or domains in the order of blocks; the last group of a material is padded with copies of its last one."""
+
+    item: NDArray[np.int64]
+    is_padding: NDArray[np.bool_]
+    group_start: NDArray[np.int64]
+    material: list[int]
+    """Of each block."""
 
 
 class Elements:
@@ -148,7 +185,15 @@ class Elements:
     _model: ClassVar[int]
     _barrier: float = 0.0
 
-    def __init__(self, rest: ArrayLike, tets: ArrayLike, material: Material | str | Sequence[Material | str]) -> None:
+    def __init__(
+        self,
+        rest: ArrayLike,
+        tets: ArrayLike,
+        material: Material | str | Sequence[Material | str],
+        *,
+        elements: ElementName = "linear",
+    ) -> None:
+        self.elements: ElementName = as_choice(elements, "elements", ELEMENTS)
         self.rest: Floats = as_positions(rest, name="rest").copy()
         self.tets: Ints = as_indices(tets, name="tets", columns=4).copy()
         check_range(self.tets, len(self.rest), "tets")
@@ -178,9 +223,8 @@ class Elements:
         self._relaxation_time = max(map(_relaxation_time, self.materials))
         """Smallest τ such that viscous stress is at most τ times the elastic stress of the same strain."""
         self._lock = threading.Lock()
-        order = _morton_order(self.rest[self.tets].mean(axis=1))
-        self.blocks, self.lane_tet, self.is_padding = self._cut_into_blocks(volumes, order)
-        """Blocks; the tet of each lane, and whether it is a copy of volume 0 that fills a group."""
+        self._volumes = volumes
+        self.lanes, self.blocks = self._domain_blocks() if self.elements == "smoothed" else self._tet_blocks()
         self._scratch = self.blocks.scratch()
 
     def forces(self, x: Floats, v: Floats, out: Floats | None = None) -> Floats:
@@ -214,8 +258,16 @@ class Elements:
 
     def inverted(self, x: Floats) -> Ints:
         """Ids of the tets that are flat or inside out (det F ≤ 0), rising."""
-        determinant = self._measure(x, np.zeros_like(self.rest))[1]
-        return np.sort(self.lane_tet[~(determinant > 0.0) & ~self.is_padding]).astype(np.int32)
+        return np.flatnonzero(~(self.determinants(x) > 0.0)).astype(np.int32)
+
+    def determinants(self, x: Floats) -> Floats:
+        """Det F of each tet, shape (m,)."""
+        if self.elements == "smoothed":
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray(signed_volumes(self._state(x, "x"), self.tets) / self._volumes)
+        found = np.empty(len(self.tets))
+        found[self.lanes.item] = self._measure(x, np.zeros_like(self.rest))[1]  # copies have the same
+        return found
 
     def _measure(self, x: Floats, v: Floats) -> tuple[Floats, Floats]:
         return self.blocks.measure(self._state(x, "x"), self._state(v, "v"))
@@ -227,53 +279,89 @@ class Elements:
             return state
         return as_positions(x, name=name, count=len(self.rest), check=False).copy()
 
-    def _cut_into_blocks(
-        self, volumes: Floats, order: NDArray[np.int64]
-    ) -> tuple[Blocks, NDArray[np.int64], NDArray[np.bool_]]:
-        """Make groups and blocks, the slots of each block, the slots of each vertex; and the tets of lanes."""
+    def _sort(self, points: Floats, item_material: NDArray[np.int64]) -> Lanes:
+        """Fill groups and blocks, material by material, each along a Morton curve."""
         group = kernels.GROUP
-        runs = [order[self.tet_material[order] == k] for k in range(len(self.materials))]
+        order = _morton_order(points)
+        runs = [order[item_material[order] == k] for k in range(len(self.materials))]
         group_counts = [-(-len(run) // group) for run in runs]
         per_block = min(BLOCK_GROUPS, -(-sum(group_counts) // BLOCKS_OF_SMALL))
-        # The last group of a material is padded with copies of its last tet of volume 0, which have no force.
-        padded = np.concatenate([
-            np.concatenate([run, np.repeat(run[-1:], groups * group - len(run))])
-            for run, groups in zip(runs, group_counts)
-        ])  # fmt: skip
-        is_padding = np.concatenate([
-            np.arange(groups * group) >= len(run) for run, groups in zip(runs, group_counts)
-        ])  # fmt: skip
-        sizes_of_blocks, material = [], []
+        sizes, material = [], []
         for k, groups in enumerate(group_counts):
             own_sizes = [min(per_block, groups - lo) for lo in range(0, groups, per_block)]
-            sizes_of_blocks += own_sizes
+            sizes += own_sizes
             material += [k] * len(own_sizes)
-        starts = np.concatenate([[0], np.cumsum(sizes_of_blocks)])
-        rows = self.tets[padded]
+        return Lanes(
+            item=np.concatenate([
+                np.concatenate([run, np.repeat(run[-1:], groups * group - len(run))])
+                for run, groups in zip(runs, group_counts)
+            ]),
+            is_padding=np.concatenate([
+                np.arange(groups * group) >= len(run) for run, groups in zip(runs, group_counts)
+            ]),
+            group_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            material=material,
+        )  # fmt: skip
+
+    def _tet_blocks(self) -> tuple[Lanes, Blocks]:
+        """Blocks of linear tets."""
+        lanes = self._sort(self.rest[self.tets].mean(axis=1), self.tet_material)
+        rows = self.tets[lanes.item]
         inverse: Floats = np.linalg.inv(_edges(self.rest, rows)).astype(np.float64, copy=False)
-        sizes = np.where(is_padding, 0.0, volumes[padded])
-        shape = np.concatenate([inverse.reshape(-1, 9), sizes[:, None]], axis=1)
-        corners, vertices = [], []
+        square = _frequencies_squared(inverse, self._elastic()[self.tet_material[lanes.item]])
+        corners = list(rows.reshape(-1, kernels.GROUP, 4))
+        weights = [np.zeros((kernels.GROUP, 0))] * len(corners)
+        return lanes, self._blocks_of(lanes, corners, weights, inverse, self._volumes[lanes.item], square)
+
+    def _domain_blocks(self) -> tuple[Lanes, Blocks]:
+        """Blocks of smoothed domains, each sorted by the number of corners."""
+        inverse: Floats = np.linalg.inv(_edges(self.rest, self.tets)).astype(np.float64, copy=False)
+        domains = edge_domains(self.rest, self.tets, self._volumes, inverse, self.tet_material)
+        lanes, counts = self._sort(domains.middle, domains.material), np.diff(domains.start)
+        block_of_lane = np.repeat(np.arange(len(lanes.material)), np.diff(lanes.group_start) * kernels.GROUP)
+        order = np.lexsort((counts[lanes.item], block_of_lane))
+        lanes = lanes._replace(item=lanes.item[order], is_padding=lanes.is_padding[order])
+        groups = [group_corners(domains, ids) for ids in lanes.item.reshape(-1, kernels.GROUP)]
+        square = domains.largest(_frequencies_squared(inverse, self._elastic()[self.tet_material]))[lanes.item]
+        unit = np.tile(np.eye(3), (len(lanes.item), 1, 1))
+        weights = [weight.reshape(kernels.GROUP, -1) for _, weight in groups]
+        corners = [vertex for vertex, _ in groups]
+        return lanes, self._blocks_of(lanes, corners, weights, unit, domains.volume[lanes.item], square)
+
+    def _elastic(self) -> Floats:
+        """λ, μ, ρ of each material."""
+        return np.array([(each.lame_lambda, each.lame_mu, each.density) for each in self.materials])
+
+    def _blocks_of(
+        self, lanes: Lanes, corners: Sequence[NDArray[Any]], weights: Sequence[Floats], inverse: Floats, sizes: Floats,
+        square: Floats,
+    ) -> Blocks:  # fmt: skip
+        """Number the slots of each block; corners and weights of each group have shapes (64, c) and (64, 0 or 3 c)."""
+        starts = lanes.group_start
+        vertices, local = [], []
         for lo, hi in itertools.pairwise(starts):
-            own, local = np.unique(rows[lo * group : hi * group], return_inverse=True)
-            corners.append(local.reshape(-1, 4))
+            own, places = np.unique(np.concatenate([_by_rows(rows) for rows in corners[lo:hi]]), return_inverse=True)
+            local.append(places.reshape(-1))
             vertices.append(own)
         slot_vertex = np.concatenate(vertices).astype(np.int32)
-        elastic = np.array([(each.lame_lambda, each.lame_mu, each.density) for each in self.materials])
         slots_of = np.bincount(slot_vertex, minlength=len(self.rest))
-        blocks = Blocks(
+        volume = np.where(lanes.is_padding, 0.0, sizes)  # padding has no force
+        shape = np.concatenate([inverse.reshape(-1, 9), volume[:, None]], axis=1)
+        return Blocks(
             model=np.full(len(starts) - 1, self._model, dtype=np.int64),
-            constants=np.array([self._constants(each) for each in self.materials])[material],
-            group_start=starts.astype(np.int64),
+            constants=np.array([self._constants(each) for each in self.materials])[lanes.material],
+            group_start=starts,
             slot_start=np.concatenate([[0], np.cumsum([len(own) for own in vertices])]).astype(np.int64),
-            corner=_grouped(np.concatenate(corners).astype(np.int32)),
-            shape=_grouped(shape),
-            square=_frequencies_squared(inverse, elastic[self.tet_material[padded]]),
+            corner_start=np.concatenate([[0], np.cumsum([rows.shape[1] for rows in corners])]).astype(np.int64),
+            weight_start=np.concatenate([[0], np.cumsum([rows.shape[1] for rows in weights])]).astype(np.int64),
+            corner=np.concatenate(local).astype(np.int32),
+            weight=np.concatenate([_by_rows(rows) for rows in weights]),
+            shape=_by_rows(shape.reshape(-1, kernels.GROUP, kernels.SHAPE_ROWS)),
+            square=square,
             slot_vertex=slot_vertex,
             vertex_slot_start=np.concatenate([[0], np.cumsum(slots_of)]).astype(np.int64),
             vertex_slot=np.argsort(slot_vertex, kind="stable").astype(np.int32),
         )
-        return blocks, padded, is_padding
 
     def _constants(self, m: Material) -> tuple[float, ...]:
         """Of a material, as ``Blocks.constants``."""
@@ -294,6 +382,8 @@ class GreenStrain(Elements):
         A ``Material`` or the name of a preset, or a sequence with one for each tet.
     barrier
         Stiffness of the barrier against inversion, relative to λ + 2 μ; 0 for none.
+    elements
+        "linear" tets, or "smoothed" ones, which do not lock.
     """
 
     _model = kernels.GREEN
@@ -305,10 +395,11 @@ class GreenStrain(Elements):
         material: Material | str | Sequence[Material | str],
         *,
         barrier: float = 1.0,
+        elements: ElementName = "linear",
     ) -> None:
         expected = "a number of at least 0, relative to λ + 2 μ"
         self._barrier = as_number(barrier, "barrier", expected, least=0.0, below=math.inf)
-        super().__init__(rest, tets, material)
+        super().__init__(rest, tets, material, elements=elements)
 
 
 class Corotated(Elements):
@@ -322,6 +413,8 @@ class Corotated(Elements):
         Vertices of each tet, shape (m, 4), of positive volume.
     material
         A ``Material`` or the name of a preset, or a sequence with one for each tet.
+    elements
+        "linear" tets, or "smoothed" ones, which do not lock.
     """
 
     _model = kernels.COROTATED
@@ -338,6 +431,8 @@ class StableNeoHookean(Elements):
         Vertices of each tet, shape (m, 4), of positive volume.
     material
         A ``Material`` or the name of a preset, or a sequence with one for each tet.
+    elements
+        "linear" tets, or "smoothed" ones, which do not lock.
     """
 
     _model = kernels.STABLE_NEO_HOOKEAN
@@ -388,9 +483,9 @@ def _eigenvalues(entries: list[Floats]) -> Floats:
     return np.asarray(mean * np.stack([low, 3.0 - high - low, high]))
 
 
-def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
-    """Row by row of a tet, (groups · 64, r), to group by group, each with r rows of 64 lanes, flat."""
-    return np.ascontiguousarray(rows.reshape(-1, kernels.GROUP, rows.shape[1]).transpose(0, 2, 1)).reshape(-1)
+def _by_rows(lanes: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of lanes (..., 64, r) as rows of 64 lanes, flat."""
+    return np.ascontiguousarray(np.swapaxes(lanes, -1, -2)).reshape(-1)
 
 
 def _morton_order(points: Floats) -> NDArray[np.int64]:

@@ -6,6 +6,8 @@ constant, hence no proof is needed that arrays do not overlap.
 
 ``shape``   10 rows: the inverse of the rest edges (entry k, l in row 3 k + l), and the rest volume
 ``corner``  4 rows: vertices, numbered within the block
+``weight``  no rows; those of ``smoothing_kernels`` for groups of smoothed domains, which have a row for each of their
+            corners, the unit matrix as inverse of rest edges, and F and its rate in place of edges
 ``scratch`` 28 rows: edges (entry c, k in row 3 c + k: component c of corner k + 1 less corner 0), their rates, forces
             on corners 1 to 3 (or measures), and whether the closed form of the rotation may be trusted
 """
@@ -18,6 +20,7 @@ import numpy as np
 
 from impinge.backend.jit import compiled, contracted, kernel, prange
 from impinge.deform import matrices_kernels as mat
+from impinge.deform import smoothing_kernels as smoothing
 
 GROUP = 64
 """Tets per group: enough for vectors, few enough for the first-level cache."""
@@ -263,7 +266,16 @@ def _add_group(corner, w, force):
 
 
 @compiled
-def _block_forces(model, constants, groups, slots, corner, shape, slot_vertex, x, v, slot_force):
+def _load_smoothed(corner, weight, local, w):
+    """F and its rate in place of edges and their rates."""
+    smoothing.load_gradients(corner, weight, local, 6, w, 0)
+    smoothing.load_gradients(corner, weight, local[3:], 6, w, 9)
+
+
+@compiled
+def _block_forces(
+    model, constants, groups, slots, corner_start, weight_start, corner, weight, shape, slot_vertex, x, v, slot_force
+):
     lam, mu, phi, psi = constants[0], constants[1], constants[2], constants[3]
     local = np.empty(6 * (slots[1] - slots[0]))
     w = np.empty(SCRATCH_ROWS * GROUP)
@@ -271,26 +283,42 @@ def _block_forces(model, constants, groups, slots, corner, shape, slot_vertex, x
     for k in range(len(force)):
         force[k] = 0.0
     _copy_block(slot_vertex[slots[0] : slots[1]], x, v, local)
+    is_smoothed = weight_start[groups[1]] > weight_start[groups[0]]
     for g in range(groups[0], groups[1]):
-        corners = corner[4 * GROUP * g : 4 * GROUP * (g + 1)]
+        corners = corner[GROUP * corner_start[g] : GROUP * corner_start[g + 1]]
         shapes = shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
-        _load_group(corners, local, w)
+        if is_smoothed:
+            _load_smoothed(corners, weight[GROUP * weight_start[g] : GROUP * weight_start[g + 1]], local, w)
+        else:
+            _load_group(corners, local, w)
         if model == GREEN:
             _green_forces(w, shapes, lam, mu, phi, psi, constants[4], constants[5])
         elif model == STABLE_NEO_HOOKEAN:
             _neo_hookean_forces(w, shapes, lam, mu, phi, psi)
         else:
             _corotated_forces(w, shapes, lam, mu, phi, psi)
-        _add_group(corners, w, force)
+        if is_smoothed:
+            weights = weight[GROUP * weight_start[g] : GROUP * weight_start[g + 1]]
+            smoothing.add_forces(corners, weights, w, 18, force)
+        else:
+            _add_group(corners, w, force)
 
 
 @kernel(parallel_from=PARALLEL_FROM)
-def block_forces(model, constants, block_group_start, block_slot_start, corner, shape, slot_vertex, x, v, slot_force):
+def block_forces(
+    model, constants, block_group_start, block_slot_start, corner_start, weight_start, corner, weight, shape,
+    slot_vertex, x, v,
+    # outputs
+    slot_force,
+):  # fmt: skip
     """Sum the forces of each block's tets on its vertices, in the order of the tets."""
     for b in prange(len(block_group_start) - 1):
         groups = (block_group_start[b], block_group_start[b + 1])
         slots = (block_slot_start[b], block_slot_start[b + 1])
-        _block_forces(model[b], constants[b], groups, slots, corner, shape, slot_vertex, x, v, slot_force)
+        _block_forces(
+            model[b], constants[b], groups, slots, corner_start, weight_start, corner, weight, shape, slot_vertex, x, v,
+            slot_force,
+        )  # fmt: skip
 
 
 @kernel(parallel_from=PARALLEL_FROM)
@@ -307,15 +335,24 @@ def gather_forces(vertex_slot_start, vertex_slot, slot_force, out):
 
 
 @compiled
-def _measure_block(model, constants, groups, slots, corner, shape, square, slot_vertex, x, v, measure, determinant):
+def _measure_block(
+    model, constants, groups, slots, corner_start, weight_start, corner, weight, shape, square, slot_vertex, x, v,
+    # outputs
+    measure, determinant,
+):  # fmt: skip
     lam, mu, barrier, barrier_from = constants[0], constants[1], constants[4], constants[5]
     local = np.empty(6 * (slots[1] - slots[0]))
     w = np.empty(SCRATCH_ROWS * GROUP)
     _copy_block(slot_vertex[slots[0] : slots[1]], x, v, local)
     energy, stiffness, damping, rate = 0.0, 0.0, 0.0, 0.0
+    is_smoothed = weight_start[groups[1]] > weight_start[groups[0]]
     for g in range(groups[0], groups[1]):
         shapes = shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
-        _load_group(corner[4 * GROUP * g : 4 * GROUP * (g + 1)], local, w)
+        corners = corner[GROUP * corner_start[g] : GROUP * corner_start[g + 1]]
+        if is_smoothed:
+            _load_smoothed(corners, weight[GROUP * weight_start[g] : GROUP * weight_start[g + 1]], local, w)
+        else:
+            _load_group(corners, local, w)
         _measure_group(model, w, shapes, lam, mu, barrier, barrier_from)
         for i in range(GROUP):
             at = GROUP * g + i
@@ -329,14 +366,16 @@ def _measure_block(model, constants, groups, slots, corner, shape, square, slot_
 
 @kernel(parallel_from=PARALLEL_FROM)
 def measure_blocks(
-    model, constants, block_group_start, block_slot_start, corner, shape, square, slot_vertex, x, v,
+    model, constants, block_group_start, block_slot_start, corner_start, weight_start, corner, weight, shape, square,
+    slot_vertex, x, v,
     # outputs
     measure, determinant,
 ):  # fmt: skip
-    """For each block: energy, largest ω², largest ω² that damping counts from, largest ‖Ḟ‖²; and det F of each tet."""
+    """For each block: energy, largest ω², largest ω² that damping counts from, largest ‖Ḟ‖²; and det F of each lane."""
     for b in prange(len(block_group_start) - 1):
         groups = (block_group_start[b], block_group_start[b + 1])
         slots = (block_slot_start[b], block_slot_start[b + 1])
         _measure_block(
-            model[b], constants[b], groups, slots, corner, shape, square, slot_vertex, x, v, measure[b], determinant
-        )
+            model[b], constants[b], groups, slots, corner_start, weight_start, corner, weight, shape, square,
+            slot_vertex, x, v, measure[b], determinant,
+        )  # fmt: skip

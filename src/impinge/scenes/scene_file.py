@@ -27,6 +27,7 @@ import numpy as np
 
 from impinge.bodies.soft_body import EMBEDDINGS, MODELS, SoftBody
 from impinge.checks import Floats, as_path
+from impinge.deform.fem import ELEMENTS
 from impinge.deform.materials import MATERIALS, Material
 from impinge.errors import FileError, ImpingeError, OptionError
 from impinge.io.sequence import Sequence, frame_files
@@ -376,7 +377,10 @@ def _soft_options(keys: Keys) -> dict[str, Any]:
     preset = MATERIALS[keys.take("material", text(*MATERIALS), "rubber")]
     known = {"youngs_modulus": POSITIVE, "poisson_ratio": NUMBER, "density": POSITIVE}
     constants = {name: keys.take(name, value, getattr(preset, name)) for name, value in known.items()}
-    options = keys.given({**COARSE, "model": text(*MODELS), "embedding": text(*EMBEDDINGS), "velocity": VECTOR})
+    options = keys.given({
+        **COARSE, "model": text(*MODELS), "elements": text(*ELEMENTS), "embedding": text(*EMBEDDINGS),
+        "velocity": VECTOR,
+    })  # fmt: skip
     try:
         options["material"] = Material(**constants)
     except OptionError as error:

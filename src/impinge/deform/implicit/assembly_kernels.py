@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from impinge.backend.jit import compiled, kernel, prange
+from impinge.deform import smoothing_kernels as smoothing
 from impinge.deform.fem_kernels import GROUP, SHAPE_ROWS
 from impinge.deform.implicit import elements_kernels as elements
 
@@ -36,7 +37,7 @@ def _spring_group(t, q, s, lo, hi, with_blocks):
     )
     block = s.block
     energy = 0.0
-    forces, blocks = 12 * GROUP * len(group_model), 54 * GROUP * len(group_model)
+    forces, blocks = 3 * t.group_corner[len(group_model)] * GROUP, 9 * t.group_block[len(group_model)] * GROUP
     h = q.numbers[0]
     for e in range(lo, hi):
         i, j = 3 * spring_end[2 * e], 3 * spring_end[2 * e + 1]
@@ -65,21 +66,38 @@ def _spring_group(t, q, s, lo, hi, with_blocks):
 
 
 @compiled
+def _load(corner, weight, x, w):
+    """Edges of tets; of smoothed domains F."""
+    if len(weight) == 0:
+        elements.load(corner, x, w)
+    else:
+        smoothing.load_gradients(corner, weight, x, 3, w, 0)
+
+
+@compiled
 def _tet_group(t, q, s, g, with_blocks):
-    w = np.empty(elements.ROWS * GROUP)
     h = q.numbers[0]
-    corner = t.corner[4 * GROUP * g : 4 * GROUP * (g + 1)]
+    corner = t.corner[GROUP * t.group_corner[g] : GROUP * t.group_corner[g + 1]]
+    weight = t.weight[GROUP * t.group_weight[g] : GROUP * t.group_weight[g + 1]]
     shape = t.shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
     metric = s.metric[6 * GROUP * g : 6 * GROUP * (g + 1)]
-    elements.load(corner, s.x, w)
+    force = s.force[3 * GROUP * t.group_corner[g] : 3 * GROUP * t.group_corner[g + 1]]
+    block = s.block[9 * GROUP * t.group_block[g] : 9 * GROUP * t.group_block[g + 1]]
+    is_smoothed = len(weight) > 0
+    w = np.empty((elements.SMOOTHED_ROWS if is_smoothed else elements.ROWS) * GROUP)
+    _load(corner, weight, s.x, w)
     elements.stresses(t.group_model[g], t.constants[g], h, shape, metric, with_blocks, w)
-    elements.store_forces(w, s.force[12 * GROUP * g : 12 * GROUP * (g + 1)])
+    if is_smoothed:
+        smoothing.store_forces(weight, w, 78, force)
+    else:
+        elements.store_forces(w, force)
     energy = 0.0
     for i in range(GROUP):
         energy += w[4224 + i]
         s.determinant[GROUP * g + i] = w[4288 + i]
-    if with_blocks:
-        block = s.block[54 * GROUP * g : 54 * GROUP * (g + 1)]
+    if with_blocks and is_smoothed:
+        elements.store_smoothed_hessians(t.group_model[g], t.constants[g], h, shape, weight, w, block)
+    elif with_blocks:
         elements.store_hessians(t.group_model[g], t.constants[g], h, shape, w, block)
     return energy
 
@@ -88,14 +106,15 @@ def _tet_group(t, q, s, g, with_blocks):
 def _start_task(t, s, g):
     if g < len(t.group_model):
         w = np.empty(9 * GROUP)
-        elements.load(t.corner[4 * GROUP * g : 4 * GROUP * (g + 1)], s.x0, w)
+        corner = t.corner[GROUP * t.group_corner[g] : GROUP * t.group_corner[g + 1]]
+        _load(corner, t.weight[GROUP * t.group_weight[g] : GROUP * t.group_weight[g + 1]], s.x0, w)
         shape = t.shape[SHAPE_ROWS * GROUP * g : SHAPE_ROWS * GROUP * (g + 1)]
         elements.start_metric(w, shape, s.metric[6 * GROUP * g : 6 * GROUP * (g + 1)])
 
 
 @kernel(parallel_from=THREADED)
 def start_elements(t, q, s, lo, hi):
-    """Record the metric of each tet at the start of the step."""
+    """Record the metric of each lane at the start of the step."""
     for k in prange(lo, hi):
         _start_task(t, s, q.task[k])
 

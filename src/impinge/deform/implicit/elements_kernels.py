@@ -15,6 +15,11 @@ Groups have 64 lanes as in ``fem_kernels``; scratch rows:
 ``0`` edges, ``9`` F, ``18`` R, then U, ``27`` Rᵀ F, then s, ``33`` V, ``42`` A, ``48`` p, ``51`` q, ``54`` ψ s² / h,
 ``57`` P, ``66`` energy density, ``67`` det F, ``68`` trust in the rotation, ``69`` one block, ``78`` forces,
 ``87`` Vᵀ g of the four corners.
+
+Smoothed domains (``smoothing``) are tets with unit edges at rest: their edges now are F. ``store_smoothed_hessians``
+takes the second derivatives C_kl for edges k, l and spreads them to corners: the block of corners a, b is
+Σ C_kl b_ak b_bl. Its scratch rows: ``99`` C_11, C_12, C_13, C_22, C_23, C_33, ``0`` Σ_k b_ak C_kl of one corner for the
+three l, ``27`` one block.
 """
 
 # mypy: ignore-errors
@@ -27,6 +32,7 @@ from impinge.deform.fem_kernels import GREEN, GROUP, STABLE_NEO_HOOKEAN, gradien
 from impinge.deform.implicit.principal_kernels import eigenvectors, positive_part
 
 ROWS = 99
+SMOOTHED_ROWS = 153
 EDGES = 6
 """Pairs of corners: 01, 02, 03, 12, 13, 23."""
 LEAST_SUM = 0.05
@@ -344,9 +350,25 @@ def _weight_gradients(w, shape):
         w[5568 + i] = -(w[5760 + i] + w[5952 + i] + w[6144 + i])
 
 
+@compiled
+def _prepare_hessians(model, constants, h, shape, w):
+    """Everything of the second derivatives that corners have in common, and their Vᵀ g."""
+    lam, mu = constants[0], constants[1]
+    _principal_frames(w)
+    if model == GREEN:
+        _green_coefficients(w, lam, mu, constants[4], constants[5])
+    elif model == STABLE_NEO_HOOKEAN:
+        _neo_hookean_coefficients(w, lam, mu)
+    else:
+        _corotated_coefficients(w, lam, mu)
+    _project(w)
+    _add_viscosity(w, constants[2] / h, constants[3] / h)
+    _weight_gradients(w, shape)
+
+
 @contracted
-def _put_block(w, shape, a, b, i):
-    """Write volume U k Uᵀ of two corners, whose Vᵀ g begin at ``a`` and ``b``."""
+def _put_block(w, shape, a, b, row, i):
+    """Write volume U k Uᵀ of two corners, whose Vᵀ g begin at ``a`` and ``b``, to nine rows from ``row``."""
     g, h = (w[a + i], w[a + 64 + i], w[a + 128 + i]), (w[b + i], w[b + 64 + i], w[b + 128 + i])
     s, p, q, e, u = _get6(w, 42, i), _get3(w, 48, i), _get3(w, 51, i), _get3(w, 54, i), _get9(w, 18, i)
     gx, gy, gz = g[0] * h[0], g[1] * h[1], g[2] * h[2]
@@ -367,7 +389,7 @@ def _put_block(w, shape, a, b, i):
         m0 = u0 * k[0] + u1 * k[3] + u2 * k[6]
         m1 = u0 * k[1] + u1 * k[4] + u2 * k[7]
         m2 = u0 * k[2] + u1 * k[5] + u2 * k[8]
-        j = 64 * (69 + 3 * c) + i
+        j = 64 * (row + 3 * c) + i
         w[j] = m0 * u[0] + m1 * u[1] + m2 * u[2]
         w[j + 64] = m0 * u[3] + m1 * u[4] + m2 * u[5]
         w[j + 128] = m0 * u[6] + m1 * u[7] + m2 * u[8]
@@ -376,7 +398,7 @@ def _put_block(w, shape, a, b, i):
 @compiled
 def _store_block(w, shape, edge, a, b, block):
     for i in range(GROUP):
-        _put_block(w, shape, a, b, i)
+        _put_block(w, shape, a, b, 69, i)
     for i in range(GROUP):
         for k in range(9):
             block[54 * i + 9 * edge + k] = w[64 * (69 + k) + i]
@@ -388,19 +410,65 @@ def store_hessians(model, constants, h, shape, w, block):
 
     The other blocks follow: they are transposed, and each row of blocks sums to zero.
     """
-    lam, mu = constants[0], constants[1]
-    _principal_frames(w)
-    if model == GREEN:
-        _green_coefficients(w, lam, mu, constants[4], constants[5])
-    elif model == STABLE_NEO_HOOKEAN:
-        _neo_hookean_coefficients(w, lam, mu)
-    else:
-        _corotated_coefficients(w, lam, mu)
-    _project(w)
-    _add_viscosity(w, constants[2] / h, constants[3] / h)
-    _weight_gradients(w, shape)
+    _prepare_hessians(model, constants, h, shape, w)
     edge = 0
     for corner in range(3):
         for other in range(corner + 1, 4):
             _store_block(w, shape, edge, 64 * (87 + 3 * corner), 64 * (87 + 3 * other), block)
             edge += 1
+
+
+# smoothed domains ----------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _spread_to_corner(weight, corner, w):
+    """D_l = Σ_k b_k C_kl of one corner: entry r, c of D_l in row 9 l + 3 r + c. C_lk is C_kl transposed."""
+    for r in range(3):
+        for c in range(3):
+            here, across = 64 * (99 + 3 * r + c), 64 * (99 + 3 * c + r)
+            for i in range(GROUP):
+                j = 192 * corner + i
+                x, y, z = weight[j], weight[j + 64], weight[j + 128]
+                at = 64 * (3 * r + c) + i
+                w[at] = x * w[here + i] + y * w[across + 576 + i] + z * w[across + 1152 + i]
+                w[at + 576] = x * w[here + 576 + i] + y * w[here + 1728 + i] + z * w[across + 2304 + i]
+                w[at + 1152] = x * w[here + 1152 + i] + y * w[here + 2304 + i] + z * w[here + 2880 + i]
+
+
+@contracted
+def _put_sum(w, i, x, y, z):
+    """Write x D_1 + y D_2 + z D_3 to rows 27 to 35."""
+    for k in range(9):
+        j = 64 * k + i
+        w[j + 1728] = x * w[j] + y * w[j + 576] + z * w[j + 1152]
+
+
+@compiled
+def _store_pair(weight, other, w, block, at, stride):
+    """Write Σ_l D_l b_l of another corner to ``block`` at ``at`` plus ``stride`` for each lane."""
+    for i in range(GROUP):
+        j = 192 * other + i
+        _put_sum(w, i, weight[j], weight[j + 64], weight[j + 128])
+    for i in range(GROUP):
+        for k in range(9):
+            block[at + stride * i + k] = w[1728 + 64 * k + i]
+
+
+@compiled
+def store_smoothed_hessians(model, constants, h, shape, weight, w, block):
+    """Write the blocks of all pairs of corners of each domain after ``stresses``: 01, 02, ..., 12, 13, ..."""
+    _prepare_hessians(model, constants, h, shape, w)
+    row = 99
+    for k in range(1, 4):
+        for other in range(k, 4):
+            for i in range(GROUP):
+                _put_block(w, shape, 64 * (87 + 3 * k), 64 * (87 + 3 * other), row, i)
+            row += 9
+    count = len(weight) // (3 * GROUP)
+    stride, at = 9 * (count * (count - 1) // 2), 0
+    for corner in range(count - 1):
+        _spread_to_corner(weight, corner, w)
+        for other in range(corner + 1, count):
+            _store_pair(weight, other, w, block, at, stride)
+            at += 9

@@ -268,8 +268,8 @@ class ImplicitSystem:
         empty = np.zeros(0)
         self._scratch = _Scratch(
             **vector,
-            force=np.zeros(12 * lanes + 6 * springs),
-            block=np.zeros(54 * lanes + 9 * springs),
+            force=np.zeros(3 * GROUP * t.group_corner[-1] + 6 * springs),
+            block=np.zeros(9 * GROUP * t.group_block[-1] + 9 * springs),
             metric=np.zeros(6 * lanes),
             determinant=np.ones(lanes),
             task_energy=np.zeros(len(t.group_model) + len(t.spring_group) - 1),
@@ -378,7 +378,7 @@ class ImplicitSystem:
         if not np.isfinite(s.report[:, 6:]).all():
             raise OptionError("the energy of the state is beyond the range of doubles; start nearer to rest")
         x[vertex], v[vertex] = s.x.reshape(-1, 3), s.v.reshape(-1, 3)
-        return self._report(q, x if is_midpoint else None)
+        return self._report(q, x, is_midpoint)
 
     def _request(self, fixed: NDArray[np.bool_], velocity: Floats, contacts: ContactTerms | None) -> _Step:
         """Islands, contacts and held vertices of a step."""
@@ -486,23 +486,24 @@ class ImplicitSystem:
         )  # fmt: skip
         self._islands_of = key
 
-    def _report(self, q: _Step, x: Floats | None) -> ImplicitReport:
-        s, tet = self._scratch, self._numbering.tet
+    def _report(self, q: _Step, x: Floats, is_midpoint: bool) -> ImplicitReport:
+        s, item = self._scratch, self._numbering.item
         island = np.zeros(len(self.models), dtype=np.int64)
         island[q.body] = np.repeat(np.arange(len(q.body_range) - 1), np.diff(q.body_range))
         r = s.report[island]
         inverted, worst, least = [], [], []
         for b, model in enumerate(self.models):
             lanes = slice(self._body_lane[b], self._body_lane[b + 1])
-            ids, determinant = tet[lanes], s.determinant[lanes]
-            if not len(ids):
+            ids, determinant = item[lanes], s.determinant[lanes]
+            own = x[self.first[b] : self.first[b] + len(model.rest)]
+            if isinstance(model, SpringSheet):
                 inverted.append(np.zeros(0, dtype=np.int32))
                 worst.append(-1)
                 least.append(1.0)
                 continue
-            if x is not None and isinstance(model, Elements):  # kernels have the determinants of the middle of the step
-                own = slice(self.first[b], self.first[b] + len(model.rest))
-                determinant = model.blocks.measure(np.ascontiguousarray(x[own]), np.zeros_like(model.rest))[1]
+            if is_midpoint or model.elements == "smoothed":  # lanes have the middle of the step, or domains
+                determinant = model.determinants(own)
+                ids = np.arange(len(determinant))
             at = int(np.argmin(determinant))
             worst.append(int(ids[at] if ids[at] >= 0 else ids[ids >= 0][-1]))
             least.append(float(determinant[at]))

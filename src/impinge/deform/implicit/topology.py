@@ -21,8 +21,6 @@ from impinge.deform.springs import SpringSheet
 
 LEAF = 72
 """Most vertices of a leaf."""
-PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
-"""Corners of the six blocks of a tet."""
 
 Longs = NDArray[np.int64]
 
@@ -41,7 +39,14 @@ class Topology(NamedTuple):
     body_group: Longs
     group_model: Longs
     constants: Floats
+    group_corner: Longs
+    """Rows of ``corner`` before each group, and their number; each group has three numbers of forces for each."""
+    group_weight: Longs
+    """Rows of ``weight`` before each group, and their number: none for tets."""
+    group_block: Longs
+    """Blocks of a lane before each group, and their number: one for each pair of corners."""
     corner: Ints
+    weight: Floats
     shape: Floats
     body_spring_group: Longs
     spring_group: Longs
@@ -66,8 +71,8 @@ class Numbering(NamedTuple):
     """The caller's row of each internal vertex."""
     rank: Longs
     """The internal number of each of the caller's rows; -1 for rows of no model."""
-    tet: Longs
-    """The tet of each lane within its model; -1 for padding."""
+    item: Longs
+    """The tet, or smoothed domain, of each lane within its model; -1 for padding."""
 
 
 def bisect(points: Floats) -> tuple[Longs, list[int]]:
@@ -103,7 +108,8 @@ def build(models: Sequence[Elements | SpringSheet], first: Sequence[int], row_co
     rank = np.full(row_count, -1, dtype=np.int64)
     rank[numbering] = np.arange(count)
     mass, drag = np.zeros(row_count), np.zeros(row_count)
-    corners, shapes, kinds, constants, tet_ids, group_counts = [], [], [], [], [], []
+    corners, weights, shapes, kinds, constants, items, group_counts = [], [], [], [], [], [], []
+    corner_rows, weight_rows = [], []
     ends, stiffness, damping, length, spring_groups, spring_counts = [], [], [], [], [0], []
     for model, begin in zip(models, first):
         own = slice(begin, begin + len(model.rest))
@@ -121,30 +127,29 @@ def build(models: Sequence[Elements | SpringSheet], first: Sequence[int], row_co
             continue
         blocks = model.blocks
         groups, of_block = len(blocks.square) // GROUP, np.diff(blocks.group_start)
-        corners.append(rank[model.tets[model.lane_tet] + begin].reshape(groups, GROUP, 4))
+        corners.append(rank[blocks.corner_vertices() + begin])
+        weights.append(blocks.weight)
+        corner_rows.append(np.diff(blocks.corner_start))
+        weight_rows.append(np.diff(blocks.weight_start))
         shapes.append(blocks.shape)
         kinds.append(np.full(groups, blocks.model[0]))
         constants.append(np.repeat(blocks.constants, of_block, axis=0))
-        tet_ids.append(np.where(model.is_padding, -1, model.lane_tet))
+        items.append(np.where(model.lanes.is_padding, -1, model.lanes.item))
         group_counts.append(groups)
         spring_counts.append(0)
-    corner: Longs = np.concatenate([np.zeros((0, GROUP, 4), dtype=np.int64), *corners])
+    none: Longs = np.zeros(0, dtype=np.int64)
+    corner, item = np.concatenate([none, *corners]), np.concatenate([none, *items])
     spring_end: Longs = np.concatenate([np.zeros((0, 2), dtype=np.int64), *ends])
-    tet: Longs = np.concatenate([np.zeros(0, dtype=np.int64), *tet_ids])
-    lanes = np.flatnonzero(tet >= 0)
-    by_lane = corner.reshape(-1, 4)[lanes]
-    # Forces: four records of each lane, then two of each spring.
-    record = np.concatenate([
-        (4 * lanes[:, None] + np.arange(4)).reshape(-1), 4 * GROUP * len(corner) + np.arange(2 * len(spring_end)),
-    ])  # fmt: skip
-    at = np.concatenate([by_lane.reshape(-1), spring_end.reshape(-1)])
+    rows = np.concatenate([none, *corner_rows])
+    group_corner, group_block = starts_of(rows), starts_of(rows * (rows - 1) // 2)
+    record, at, source, a, b = _records(corner, group_corner, group_block, item >= 0)
+    # Forces: a record for each corner of a lane, then two of each spring.
+    record = np.concatenate([record, GROUP * group_corner[-1] + np.arange(2 * len(spring_end))])
+    at = np.concatenate([at, spring_end.reshape(-1)])
     force_order = np.argsort(at, kind="stable")
-    # Blocks: six records of each lane, then one of each spring.
-    a = np.concatenate([by_lane[:, [i for i, _ in PAIRS]].reshape(-1), spring_end[:, 0]])
-    b = np.concatenate([by_lane[:, [j for _, j in PAIRS]].reshape(-1), spring_end[:, 1]])
-    source = np.concatenate([
-        (6 * lanes[:, None] + np.arange(6)).reshape(-1), 6 * GROUP * len(corner) + np.arange(len(spring_end)),
-    ])  # fmt: skip
+    # Blocks: a record for each pair of corners, then one of each spring.
+    source = np.concatenate([source, GROUP * group_block[-1] + np.arange(len(spring_end))])
+    a, b = np.concatenate([a, spring_end[:, 0]]), np.concatenate([b, spring_end[:, 1]])
     pairs, which = np.unique(np.minimum(a, b) * count + np.maximum(a, b), return_inverse=True)
     which = which.reshape(-1)
     source_order = np.argsort(which, kind="stable")
@@ -165,7 +170,11 @@ def build(models: Sequence[Elements | SpringSheet], first: Sequence[int], row_co
         body_group=starts_of(group_counts),
         group_model=np.concatenate([np.zeros(0, dtype=np.int64), *kinds]).astype(np.int64),
         constants=np.concatenate([np.zeros((0, 6)), *constants]),
-        corner=np.ascontiguousarray(corner.transpose(0, 2, 1)).reshape(-1).astype(np.int32),
+        group_corner=group_corner,
+        group_weight=starts_of(np.concatenate([none, *weight_rows])),
+        group_block=group_block,
+        corner=corner.astype(np.int32),
+        weight=np.concatenate([floats, *weights]),
         shape=np.concatenate([floats, *shapes]),
         body_spring_group=starts_of(spring_counts),
         spring_group=np.array(spring_groups, dtype=np.int64),
@@ -182,4 +191,30 @@ def build(models: Sequence[Elements | SpringSheet], first: Sequence[int], row_co
         pair_upper=slot[: len(pairs)].astype(np.int32),
         pair_lower=slot[len(pairs) :].astype(np.int32),
     )
-    return topology, Numbering(numbering, rank, tet)
+    return topology, Numbering(numbering, rank, item)
+
+
+def _records(
+    corner: Longs, group_corner: Longs, group_block: Longs, is_real: NDArray[np.bool_]
+) -> tuple[Longs, Longs, Longs, Longs, Longs]:
+    """Records of forces with their vertices, and records of blocks with both vertices, rising; padding has none."""
+    forces, blocks = [np.zeros((2, 0), dtype=np.int64)], [np.zeros((3, 0), dtype=np.int64)]
+    counts, lane = np.diff(group_corner), np.arange(GROUP)[:, None]
+    for count in np.unique(counts):
+        of_count = np.flatnonzero(counts == count)[:, None, None]
+        k = np.arange(count)
+        vertex = corner[GROUP * (group_corner[of_count] + k) + lane]
+        is_corner = is_real.reshape(-1, GROUP, 1)[of_count[:, 0, 0]] & ((k == 0) | (vertex != vertex[:, :, :1]))
+        record = GROUP * group_corner[of_count] + count * lane + k
+        forces.append(np.stack([record[is_corner], vertex[is_corner]]))
+        lower, upper = np.triu_indices(count, 1)
+        source = GROUP * group_block[of_count] + len(lower) * lane + np.arange(len(lower))
+        is_pair = is_corner[:, :, lower] & is_corner[:, :, upper]
+        blocks.append(np.stack([source[is_pair], vertex[:, :, lower][is_pair], vertex[:, :, upper][is_pair]]))
+    record, at = _sorted(np.concatenate(forces, axis=1))
+    source, a, b = _sorted(np.concatenate(blocks, axis=1))
+    return record, at, source, a, b
+
+
+def _sorted(rows: Longs) -> Longs:
+    return rows[:, np.argsort(rows[0], kind="stable")]
