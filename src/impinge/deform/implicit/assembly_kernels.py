@@ -143,7 +143,7 @@ def _leaf_gradient(t, q, s, leaf):
                 energy += 0.5 * inertia * away * away + 0.5 * drag * moved * moved
                 f = fx if c == 0 else (fy if c == 1 else fz)
                 gradient[at + c] = inertia * away + drag * moved - f
-    leaf_sum[leaf] = energy
+    leaf_sum[2 * leaf] = energy
 
 
 @kernel(parallel_from=THREADED)

@@ -46,7 +46,7 @@ def _leaf_product(t, q, s, leaf):
             z += value[k + 6] * u + value[k + 7] * v + value[k + 8] * w
         image[at], image[at + 1], image[at + 2] = x, y, z
         total += px * x + py * y + pz * z
-    leaf_sum[leaf] = total
+    leaf_sum[2 * leaf] = total
 
 
 @kernel(parallel_from=THREADED)
@@ -137,7 +137,7 @@ def product(threaded, t, q, s, island):
         multiply_threaded(t, q, s, lo, hi)
     total = 0.0
     for k in range(lo, hi):
-        total += s.leaf_sum[q.leaf[k]]
+        total += s.leaf_sum[2 * q.leaf[k]]
     return total + multiply_contacts(q, s, q.contact_range[island], q.contact_range[island + 1])
 
 

@@ -61,7 +61,7 @@ def _gather(threaded, t, q, s, island, steps):
         gather_threaded(t, q, s, first, last)
     energy = 0.0
     for k in range(first, last):
-        energy += s.leaf_sum[q.leaf[k]]
+        energy += s.leaf_sum[2 * q.leaf[k]]
     for k in range(lo, hi):
         energy += s.task_energy[q.task[k]]
     return energy + contact.evaluate_contacts(q, s, q.contact_range[island], q.contact_range[island + 1], steps)

@@ -188,6 +188,7 @@ class _Scratch(NamedTuple):
     task_energy: Floats
     body_energy: Floats
     leaf_sum: Floats
+    """Two sums of each leaf; a sum by itself is the first."""
     leaf_mode: Floats
     value: Floats
     diagonal: Floats
