@@ -9,6 +9,8 @@ incremental energy (``deform.implicit``):
             before: a contact that holds a load does not creep. Its force is returned to μ p, p the normal force of the
             last round (``deform.implicit.contact_kernels``).
 
+Rigid       bodies are four masses in the minimisation; ``bodies.rigid_motion`` predicts their rotation and makes the
+            result rigid.
 Islands     of bodies that contacts join are solved separately. Sleeping bodies are held.
 Guarantee   Contact forces are those of the last iterate: action equals reaction, and momentum is kept to rounding. A
             step that does not converge is reported, and so is friction whose limits have not settled.
@@ -22,6 +24,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from impinge.bodies.rigid_body import RigidBody
+from impinge.bodies.rigid_motion import RigidMotion
 from impinge.checks import Floats
 from impinge.deform.fem import Elements
 from impinge.deform.implicit.system import ContactTerms, ImplicitReport, ImplicitSystem, Method
@@ -43,6 +47,11 @@ class ImplicitSteps:
         self.bodies, self._method = bodies, method
         models = [cast("Elements | SpringSheet", body.source.model) for body in bodies]
         self._system = ImplicitSystem(models, [body.start for body in bodies], row_count)
+        self._rigid = [body for body in bodies if body.is_rigid]
+        self._rigid_motion = RigidMotion(
+            [body.source.model for body in self._rigid if isinstance(body.source, RigidBody)],
+            [body.start for body in self._rigid],
+        )
 
     def step(
         self, x: Floats, v: Floats, h: float, contacts: ContactForces, gravity: Floats, asleep: Sequence[DynamicBody]
@@ -55,6 +64,8 @@ class ImplicitSteps:
             own = held[body.rows]
             own[body.source.fixed] = own[body.source.moved] = True
         self._hold()
+        awake = np.array([not held[body.start] for body in self._rigid], dtype=np.bool_)
+        self._rigid_motion.begin(x, v, h, awake=awake, is_midpoint=self._method == "midpoint")
         start_v = v.copy()
         terms = contact_terms(contacts, h) if len(contacts.constraints) else None
         report = self._system.step(x, v, h, gravity=gravity, held=held, contacts=terms, method=self._method)
@@ -64,6 +75,9 @@ class ImplicitSteps:
             found = terms.friction * contacts.normal_force
             is_settled = bool(np.abs(found - limit).sum() <= FORCE_CHANGE * found.sum())
             self._balance(x, v, start_v, h, contacts, gravity, held)
+        pushed = contacts.normal_force > 0.0
+        pressed = np.append(contacts.constraints.body_a[pushed], contacts.constraints.body_b[pushed])
+        self._rigid_motion.end(x, v, np.isin([body.number for body in self._rigid], pressed))
         self._hold()
         return report, is_settled
 
@@ -88,7 +102,7 @@ class ImplicitSteps:
             shift = (impulse + h * body.mass * gravity - (mass * (after - before)).sum(axis=0)) / body.mass
             after += shift
             x[body.rows] += (h if self._method == "backward_euler" else 0.5 * h) * shift
-            if self._method == "backward_euler":
+            if self._method == "backward_euler" and not body.is_rigid:
                 _restore_spin(mass, x[body.rows], before, after, h)
 
     def _hold(self) -> None:
