@@ -186,9 +186,7 @@ def begin(h, is_midpoint, awake, rows, mass, arms, duals, axes, inertia, x, v, m
         _multiply_transposed(frame, axes[b], late[b])
         for k in range(CORNERS):
             for c in range(3):
-                moved = (
-                    early[b, c, 0] * arms[b, k, 0] + early[b, c, 1] * arms[b, k, 1] + early[b, c, 2] * arms[b, k, 2]
-                )
+                moved = early[b, c, 0] * arms[b, k, 0] + early[b, c, 1] * arms[b, k, 1] + early[b, c, 2] * arms[b, k, 2]
                 v[row + k, c] = velocity[c] + (moved - (x[row + k, c] - centre[c])) / reach
 
 

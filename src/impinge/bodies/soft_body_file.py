@@ -1,8 +1,8 @@
 """Bodies in files: plain arrays in an npz, no pickle, equal bits when read again.
 
-``write`` and ``read`` serve soft and rigid bodies (``rigid_body_file``). Of a soft body, model and embedding are rebuilt
-from the rest shapes, with equal results. Frames of rigid links are stored, since a collinear triple keeps its last
-frame. Copying and pickling use the same content.
+``write`` and ``read`` serve soft and rigid bodies (``rigid_body_file``). Of a soft body, model and embedding are
+rebuilt from the rest shapes, with equal results. Frames of rigid links are stored, since a collinear triple keeps its
+last frame. Copying and pickling use the same content.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def mass_properties(surface: TriMesh) -> MassProperties:
     adjacency = surface.adjacency
     if not adjacency.is_oriented:
         raise MeshError(
-            f"the surface has {adjacency.count_defects()}, expected a closed and oriented one, whose volume defines mass "
-            "and inertia; close and orient it first (impinge.validate lists the edges)"
+            f"the surface has {adjacency.count_defects()}, expected a closed and oriented one, whose volume defines "
+            "mass and inertia; close and orient it first (impinge.validate lists the edges)"
         )
     x, faces = surface.vertices, adjacency.faces
     low, high = surface.bounds

@@ -210,7 +210,9 @@ class _Scratch(NamedTuple):
 
 def has_hessian(model: Any) -> bool:
     """Whether a model is exactly one of ours; subclasses and patched instances may have other energies."""
-    return type(model) in (GreenStrain, Corotated, StableNeoHookean, RigidTet, SpringSheet) and "forces" not in vars(model)
+    return type(model) in (GreenStrain, Corotated, StableNeoHookean, RigidTet, SpringSheet) and "forces" not in vars(
+        model
+    )
 
 
 class ImplicitSystem:
