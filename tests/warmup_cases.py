@@ -125,6 +125,10 @@ CASES = {
             impinge.penetrating_vertices(scene("nested_spheres"), depth=depth, edges=True)
             impinge.penetrating_vertices(scene("bumpy_spheres_1k"), depth=depth, edges=True)
     """,
+    "rigid bodies": """
+        brick = impinge.RigidBody(impinge.shapes.box(1.0, cells=(40, 40, 40)))
+        brick.step(1e-3); brick.energy(); brick.momentum(); brick.step(1e-3, integrator="midpoint")
+    """,
     "cloth": """
         cloth = impinge.Cloth(impinge.shapes.cloth_grid(80, 80), fixed=[0])
         cloth.step(1e-3); cloth.energy(); cloth.momentum(); cloth.step(1e-3, integrator="implicit")

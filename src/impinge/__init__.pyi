@@ -7,6 +7,7 @@ from impinge.backend.jit import set_threads as set_threads
 from impinge.backend.jit import thread_count as thread_count
 from impinge.backend.stages import time_stages as time_stages
 from impinge.bodies.cloth import Cloth as Cloth
+from impinge.bodies.rigid_body import RigidBody as RigidBody
 from impinge.bodies.soft_body import SoftBody as SoftBody
 from impinge.contact.contacts import ContactKind as ContactKind
 from impinge.contact.contacts import Contacts as Contacts

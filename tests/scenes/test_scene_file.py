@@ -259,3 +259,45 @@ def test_files_that_cannot_be_read(tmp_path):
     for name, fragment in (("bytes.toml", "is not a TOML file"), ("none.toml", "No such file"), ("", "cannot be read")):
         with pytest.raises(impinge.FileError, match=fragment):
             impinge.read_scene(tmp_path / name)
+
+
+def test_a_rigid_body_of_a_file_moves_by_itself(tmp_path):
+    """Declare a rigid body: density and velocities are those of the file, and it falls."""
+    found = scene(
+        tmp_path,
+        '[simulation]\nground = 0.0\nintegrator = "implicit"\n'
+        '[[body]]\nname = "brick"\nshape = { kind = "box", size = 0.1 }\nposition = [0.0, 0.0, 0.5]\n'
+        "[body.rigid]\ndensity = 500.0\nvelocity = [1.0, 0.0, 0.0]\nangular_velocity = [0.0, 0.0, 2.0]\n",
+    )
+    sim = found.simulation()
+    brick = sim.world["brick"]
+
+    assert found.needs_simulation
+    assert not found.bodies[0].fixed
+    assert brick.mass == pytest.approx(0.5)
+    np.testing.assert_allclose(brick.velocity, (1.0, 0.0, 0.0), atol=1e-14)
+    np.testing.assert_allclose(brick.angular_velocity, (0.0, 0.0, 2.0), atol=1e-12)
+    sim.run(0.1)
+    assert brick.centre[2] == pytest.approx(0.5 - 0.5 * 9.81 * 0.1 * (0.1 + 1.0 / 60.0))
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("[body.rigid]\ndensity = -1.0\n", "body[0].rigid.density"),
+        ("[body.rigid]\nmass = 1.0\n", "body[0].rigid.mass"),
+        ("fixed = true\n[body.rigid]\n", "false for a body that moves"),
+        ("[body.rigid]\n[body.soft]\n", "either soft or rigid"),
+        ("[body.rigid]\n[body.motion]\nvelocity = [1.0, 0.0, 0.0]\n", "no motion of a rigid body"),
+    ],
+)
+def test_wrong_keys_of_rigid_bodies_are_named(tmp_path, rest, said):
+    """Refuse unknown keys, wrong values and contradictions."""
+    assert said in refusal(tmp_path, '[[body]]\nshape = { kind = "box" }\n' + rest)
+
+
+def test_an_open_rigid_body_is_refused_by_its_place(tmp_path):
+    """Make a rigid body of an open surface: the message names the body of the file."""
+    found = scene(tmp_path, '[[body]]\nshape = { kind = "cloth_grid" }\n[body.rigid]\n')
+    with pytest.raises(impinge.OptionError, match=r"body\[0\] \(cloth_grid\): .*expected a closed and oriented one"):
+        found.world()

@@ -19,6 +19,7 @@ FRAMES = {
     "two_livers": (0.03, 6), "two_dragons": (0.04, 6), "two_bunnies": (0.04, 5), "two_vessels": (0.05, 7),
     "plates_b": (0.25, 4), "plates_c": (0.1, 4), "plates_e": (0.02, 4), "particles_on_knot": (0.02, 40),
     "cloth_on_ball": (0.03, 12), "bulls": (0.04, 6), "turning_part": (0.1, 20),
+    "rigid_pile": (0.25, 10),
 }  # fmt: skip
 """Scale and frames in which something is touched."""
 DEEPEST = 0.1
@@ -81,7 +82,7 @@ def test_a_scene_runs(name):
 MEETING = {
     "two_livers": ("lower", "upper"), "two_dragons": ("left", "right"), "two_bunnies": ("left", "right"),
     "two_vessels": ("held", "falling"), "plates_b": ("plate 0", "plate 1"), "bulls": ("left", "right"),
-    "turning_part": ("turning", "soft"),
+    "turning_part": ("turning", "soft"), "rigid_pile": ("slab", "box 0"),
 }  # fmt: skip
 """Bodies of a scene that are there to meet."""
 

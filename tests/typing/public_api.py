@@ -118,6 +118,9 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     soft.step(1 / 60, gravity=(0.0, 0.0, -9.81))
     velocities: Floats = soft.velocities
     cloth = impinge.Cloth
+    rigid: impinge.RigidBody = impinge.RigidBody(a, density=500.0)
+    rigid.velocity, rigid.angular_velocity = np.ones(3), np.zeros(3)
+    pose: Floats = rigid.pose
     world = impinge.World()
     world.add(soft, name="liver")
     contacts: impinge.Contacts = world.contacts(budget_ms=4.0)
@@ -138,7 +141,7 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     names = impinge.scenes.names()
     runs = (impinge.runs.map_frames, impinge.runs.map_pairs)
     print(model, other, third, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
-    print(impacts.body_a, impacts.names)
+    print(impacts.body_a, impacts.names, pose, rigid.velocity, rigid.angular_velocity, rigid.mass, rigid.inertia)
     print(model, other, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
     print(names, runs)
 

@@ -159,6 +159,12 @@ def _soft_bodies() -> None:
         body.energy()
 
 
+def _rigid_bodies() -> None:
+    body = impinge.RigidBody(shapes.box(1.0))
+    body.step(1e-3)
+    body.energy()
+
+
 def _cloth() -> None:
     cloth = impinge.Cloth(shapes.cloth_grid(3, 3))
     cloth.step(1e-3)
@@ -196,7 +202,7 @@ def _simulation() -> None:
 _JOBS = (
     _pairs, _box_tree, _gjk_cut, _self_collision, _containment,
     _curves_and_margins, _moving_bodies, _nearest, _vertices_in_tets, _overlap_volumes, _soft_bodies, _sphere_trees,
-    _worlds, _cloth, _simulation,
+    _worlds, _cloth, _rigid_bodies, _simulation,
 )  # fmt: skip
 JOBS = {job.__name__[1:].replace("_", " "): job for job in _JOBS}
 """Jobs by name; one per query that compiles its own kernels."""

@@ -42,6 +42,7 @@ from impinge.deform.barycentric import Barycentric
 from impinge.deform.embedding import Embedding
 from impinge.deform.fem import ELEMENTS, Corotated, ElementName, GreenStrain, ReducedModel, StableNeoHookean
 from impinge.deform.implicit.system import ImplicitReport, ImplicitSystem, has_hessian
+from impinge.deform.implicit.system import Method as ImplicitMethod
 from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
 from impinge.deform.materials import Material, material_of, materials_of
 from impinge.deform.rigid_links import RigidLinks
@@ -365,10 +366,7 @@ class SoftBody:
         self.held_to(v)
         newton_steps, iterations, inverted, failed = 0, 0, self.model.inverted(x), list[ImplicitReport]()
         for _ in range(count):
-            done = self._implicit.step(
-                x, v, duration / count, gravity=gravity, forces=forces, held=held,
-                method="midpoint" if integrator == "midpoint" else "backward_euler",
-            )  # fmt: skip
+            done = self._step_once(self._implicit, x, v, duration / count, gravity, forces, held, integrator)
             newton_steps, iterations = newton_steps + int(done.newton_steps[0]), iterations + int(done.iterations[0])
             inverted = done.inverted[0]
             if not done.converged[0]:
@@ -380,6 +378,14 @@ class SoftBody:
             )
         shortest = duration / count if count else math.inf
         return StepReport(count, 0, shortest, inverted, newton_steps, iterations, not failed)
+
+    def _step_once(
+        self, system: ImplicitSystem, x: Floats, v: Floats, h: float, gravity: ArrayLike, forces: ArrayLike | None,
+        held: Bools, integrator: IntegratorName,
+    ) -> ImplicitReport:  # fmt: skip
+        """One implicit step, in place."""
+        method: ImplicitMethod = "midpoint" if integrator == "midpoint" else "backward_euler"
+        return system.step(x, v, h, gravity=gravity, forces=forces, held=held, method=method)
 
     def take(self, x: Floats, v: Floats, duration: float) -> None:
         """Set the state that ``advance`` computed, ``duration`` later, and deform the surface."""

@@ -1,14 +1,16 @@
-"""Soft bodies in files: plain arrays in an npz, no pickle, equal bits when read again.
+"""Bodies in files: plain arrays in an npz, no pickle, equal bits when read again.
 
-Model and embedding are rebuilt from the rest shapes, with equal results. Frames of rigid links are stored, since a
-collinear triple keeps its last frame. Copying and pickling use the same content.
+``write`` and ``read`` serve soft and rigid bodies (``rigid_body_file``). Of a soft body, model and embedding are
+rebuilt from the rest shapes, with equal results. Frames of rigid links are stored, since a collinear triple keeps its
+last frame. Copying and pickling use the same content.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,8 @@ from impinge.io.npz import read_npz
 
 if TYPE_CHECKING:
     from impinge.bodies.soft_body import SoftBody
+
+Body = TypeVar("Body")
 
 FORMAT = "impinge soft body"
 VERSION = 1
@@ -60,18 +64,31 @@ def content_of(body: SoftBody) -> dict[str, NDArray[Any]]:
 
 def save(body: SoftBody, path: str | os.PathLike[str]) -> None:
     """Write a body to a file, whole or not at all."""
-    path = as_path(path, "path")
-    content: dict[str, Any] = {"format": FORMAT, "version": VERSION, **content_of(body)}
-    try:
-        write_whole(path, lambda file: np.savez(file, **content))
-    except OSError as error:
-        raise FileError(f"{path} cannot be written ({error.strerror}); choose another place") from error
+    write(content_of(body), path, FORMAT)
 
 
 def load(path: str | os.PathLike[str]) -> SoftBody:
     """Read a body."""
+    return read(path, FORMAT, "soft body", "SoftBody.save", restored)
+
+
+def write(content: dict[str, NDArray[Any]], path: str | os.PathLike[str], format_name: str) -> None:
+    """Write arrays to a file, whole or not at all."""
     path = as_path(path, "path")
-    no_body = f"{path} is not a soft body; expected a file that SoftBody.save wrote"
+    named: dict[str, Any] = {"format": format_name, "version": VERSION, **content}
+    try:
+        write_whole(path, lambda file: np.savez(file, **named))
+    except OSError as error:
+        raise FileError(f"{path} cannot be written ({error.strerror}); choose another place") from error
+
+
+def read(
+    path: str | os.PathLike[str], format_name: str, kind: str, writer: str,
+    restored: Callable[[dict[str, NDArray[Any]]], Body],
+) -> Body:  # fmt: skip
+    """Read a file of ``write`` and restore its body."""
+    path = as_path(path, "path")
+    no_body = f"{path} is not a {kind}; expected a file that {writer} wrote"
     try:
         content = read_npz(path)
     except FileError:
@@ -80,7 +97,7 @@ def load(path: str | os.PathLike[str]) -> SoftBody:
         raise FileError(no_body) from error
     except OSError as error:
         raise FileError(f"{path} cannot be read ({error.strerror or error}); check the path") from error
-    if str(content.get("format", "")) != FORMAT:
+    if str(content.get("format", "")) != format_name:
         raise FileError(no_body)
     version = content["version"].item() if "version" in content and content["version"].size == 1 else None
     if version != VERSION:
@@ -88,9 +105,9 @@ def load(path: str | os.PathLike[str]) -> SoftBody:
     try:
         return restored(content)
     except KeyError as error:
-        raise FileError(f"{path} lacks a part of the soft body ({error.args[0]}); save it again") from error
+        raise FileError(f"{path} lacks a part of the {kind} ({error.args[0]}); save it again") from error
     except (ImpingeError, TypeError, ValueError) as error:
-        raise FileError(f"{path} holds a soft body that is damaged ({error}); save it again") from error
+        raise FileError(f"{path} holds a {kind} that is damaged ({error}); save it again") from error
 
 
 def restored(content: dict[str, NDArray[Any]]) -> SoftBody:

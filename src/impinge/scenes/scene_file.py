@@ -1,4 +1,4 @@
-"""Scene files: a TOML file names meshes or shapes, poses them, and declares soft and moving bodies.
+"""Scene files: a TOML file names meshes or shapes, poses them, and declares soft, rigid and moving bodies.
 
     scene = read_scene("scene.toml")
     scene.bodies[0].load()                 # the posed mesh
@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from impinge.bodies.rigid_body import RigidBody
 from impinge.bodies.soft_body import EMBEDDINGS, MODELS, SoftBody
 from impinge.checks import Floats, as_path
 from impinge.deform.fem import ELEMENTS
@@ -109,6 +110,8 @@ COARSE = {
     "method": text("auto", "netgen", "cubes"),
 }  # fmt: skip
 """Keys of ``soft`` for surfaces, options of ``SoftBody.from_surface``."""
+RIGID = {"density": POSITIVE, "velocity": VECTOR, "angular_velocity": VECTOR}
+"""Keys of ``rigid``."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,8 @@ class SceneBody:
     collides_with: int
     soft: Mapping[str, Any] | None
     """Options of ``SoftBody``, None for a body that is not soft."""
+    rigid: Mapping[str, Any] | None
+    """Values of ``RIGID``, None for a body that is not rigid."""
     motion: SceneMotion | None
     _make: Callable[[], TriMesh | TetMesh] = field(repr=False)
     _place: str = field(repr=False)
@@ -164,8 +169,16 @@ class SceneBody:
             return body
 
     def make(self) -> TriMesh | TetMesh | SoftBody:
-        """The body for a world: the mesh, or a soft body made of it."""
+        """The body for a world: the mesh, or a soft or rigid body made of it."""
         mesh = self.load()
+        if self.rigid is not None:
+            values = dict(self.rigid)
+            density = {"density": values.pop("density")} if "density" in values else {}
+            with _error_prefix(self._place):
+                rigid = RigidBody(mesh, **density)
+                for name, value in values.items():
+                    setattr(rigid, name, value)
+                return rigid
         if self.soft is None:
             return mesh
         options = dict(self.soft)
@@ -252,11 +265,14 @@ class SceneFile:
 
     @property
     def needs_simulation(self) -> bool:
-        """Whether a body is soft or follows frames on disk."""
-        return any(body.soft is not None or (body.motion and body.motion.frames) for body in self.bodies)
+        """Whether a body is soft or rigid, or follows frames on disk."""
+        return any(
+            body.soft is not None or body.rigid is not None or (body.motion and body.motion.frames)
+            for body in self.bodies
+        )
 
     def scene(self) -> Scene:
-        """The meshes and their motions as a ``Scene``; soft bodies keep their shape."""
+        """The meshes and their motions as a ``Scene``; soft and rigid bodies stay as they are."""
         motions = tuple(body.motion for body in self.bodies)
 
         def move(rest: tuple[Floats, ...], t: float) -> tuple[Floats | None, ...]:
@@ -342,17 +358,23 @@ def _body(keys: Keys, path: Path, position: int, taken: set[str]) -> SceneBody:
     placement[:3, :3] *= keys.take("scale", POSITIVE, 1.0)
     placement[:3, 3] = keys.take("position", VECTOR, (0.0, 0.0, 0.0))
     soft = _soft_options(keys.table("soft")) if keys.has("soft") else None
+    rigid = _rigid_options(keys.table("rigid")) if keys.has("rigid") else None
     motion = _motion(keys.table("motion"), placement[:3, 3]) if keys.has("motion") else None
+    if soft is not None and rigid is not None:
+        raise keys.wrong("rigid", "there", "either soft or rigid; leave one of both out")
     if soft is not None and motion is not None:
         raise keys.wrong("motion", "there", "no motion of a soft body; leave one of both out")
-    fixed = keys.take("fixed", FLAG, soft is None and motion is None)
-    if fixed and (motion is not None or soft is not None):
+    if rigid is not None and motion is not None:
+        raise keys.wrong("motion", "there", "no motion of a rigid body; leave one of both out")
+    moves = motion is not None or soft is not None or rigid is not None
+    fixed = keys.take("fixed", FLAG, not moves)
+    if fixed and moves:
         raise keys.wrong("fixed", True, "false for a body that moves; leave it out")
     group = keys.take("group", count(1, ALL_GROUPS), 1)
     collides_with = keys.take("collides_with", count(0, ALL_GROUPS), ALL_GROUPS)
     keys.end()
     place = f"{path}: body[{position}] ({name})"
-    return SceneBody(name, file, weld, placement, fixed, group, collides_with, soft, motion, make, place)
+    return SceneBody(name, file, weld, placement, fixed, group, collides_with, soft, rigid, motion, make, place)
 
 
 def _mesh(keys: Keys) -> tuple[Path | None, bool | Literal["auto"], Callable[[], TriMesh | TetMesh], str]:
@@ -386,6 +408,12 @@ def _soft_options(keys: Keys) -> dict[str, Any]:
     except OptionError as error:
         raise keys.wrong("poisson_ratio", constants["poisson_ratio"], str(error)) from error
     options["hold"] = _table(keys, "hold", {"normal": DIRECTION, "point": VECTOR}) or None
+    keys.end()
+    return options
+
+
+def _rigid_options(keys: Keys) -> dict[str, Any]:
+    options = keys.given(RIGID)
     keys.end()
     return options
 

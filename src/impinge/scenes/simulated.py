@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 import numpy as np
 
 from impinge.bodies.cloth import Cloth
+from impinge.bodies.rigid_body import RigidBody
 from impinge.bodies.soft_body import SoftBody
 from impinge.checks import Floats, as_number, shown
 from impinge.deform.materials import Material
@@ -261,6 +262,29 @@ def _cloth_on_ball(scale: float, options: SimulationOptions) -> Simulation:
     cloth = Cloth(shapes.cloth_grid(cells, cells, size=1.0, center=(0.011, 0.007, 0.66)))
     ball = shapes.icosphere(4, radius=0.25, center=(0.0, 0.0, 0.4))
     return _simulation({"cloth": cloth, "ball": ball}, options, ground=0.0, friction=0.3)
+
+
+# rigid bodies ------------------------------------------------------------------------------------------
+
+
+@_scene("rigid_pile", "Rigid boxes and balls fall on a soft slab and on each other.", 1.5)
+def _rigid_pile(scale: float, options: SimulationOptions) -> Simulation:
+    cells = _times(8, scale, 3, least=5)
+    tets = shapes.tet_box(cells, cells, 2, size=(0.4, 0.4, 0.08), center=(0.0, 0.0, 0.041))
+    bodies: dict[str, Any] = {"slab": _soft_tets(tets, TISSUE)}
+    rng = np.random.default_rng(5)
+    for k in range(max(round(9 * scale), 2)):
+        if k % 3 == 2:
+            surface = shapes.icosphere(3, radius=0.04)
+        else:
+            surface = shapes.box((0.09, 0.07, 0.05), cells=(6, 5, 4))
+        body = RigidBody(surface, density=500.0)
+        beside = 0.055 * math.cos(2.0 * k), 0.055 * math.sin(2.0 * k)
+        turn = _turned(rng.uniform(-0.6, 0.6), 0) @ _turned(rng.uniform(-3.0, 3.0), 2)
+        body.pose = _shifted(*beside, 0.14 + 0.08 * k) @ turn
+        bodies[f"{'ball' if k % 3 == 2 else 'box'} {k}"] = body
+    scene: SimulationOptions = {"ground": 0.0, "integrator": "implicit"}
+    return _simulation(bodies, options, **scene)
 
 
 # papers 000 and 002 ------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ class SimulationFrame:
         return inverse
 
     def _fastest(self) -> float:
-        speeds = [np.sqrt((body.v**2).sum(axis=1).max()) for body in self._dynamic]
+        speeds = [body.fastest() for body in self._dynamic]
         speeds += [np.sqrt((body.velocity**2).sum(axis=1).max()) for body in self._scripted if len(body.velocity)]
         return float(max(speeds, default=0.0))
 
@@ -312,24 +312,27 @@ class SimulationFrame:
             if body.is_dense and not is_cloth(body):
                 low, high = body.source.surface.bounds
                 gap = 0.5 * float((low + high) @ normal - (high - low) @ np.abs(normal)) - height
-                speed = math.sqrt(float((body.v**2).sum(axis=1).max()))
-                travel_time = self._max_travel(body) / max(speed, 1e-300)
+                travel_time = self._max_travel(body) / max(body.fastest(), 1e-300)
                 wait = min(wait, max(gap / (2.0 * max(farthest, 1e-300)) * left, travel_time))
         return wait
 
     def _closing_speeds(self, a: Ints, b: Ints, fastest: float) -> Floats:
-        """Relative speeds of pairs of bodies [m / s]: an upper bound for dense bodies and cloth, else ``fastest``.
+        """Relative speeds of pairs of bodies [m / s]: a bound for dense and rigid bodies and cloth, else ``fastest``.
 
         The bound excludes the common velocity: bodies that fall together need few searches.
         """
         bodies = self.inputs.bodies
-        bounded = np.array([not isinstance(body, DynamicBody) or body.is_dense or is_cloth(body) for body in bodies])
-        if self._looks_ahead:
-            bounded[:] = True
+        bounded = np.array([
+            self._looks_ahead or not isinstance(body, DynamicBody) or body.is_dense or body.is_rigid or is_cloth(body)
+            for body in bodies
+        ])  # fmt: skip
         velocities = [body.v if isinstance(body, DynamicBody) else body.velocity for body in bodies]
         velocities = [v if len(v) else np.zeros((1, 3)) for v in velocities]  # of empty bodies
         mean = np.stack([v.mean(axis=0) for v in velocities])
-        spread = np.array([np.sqrt(((v - m) ** 2).sum(axis=1).max()) for v, m in zip(velocities, mean)])
+        spread = np.array([
+            body.spread() if isinstance(body, DynamicBody) else np.sqrt(((v - m) ** 2).sum(axis=1).max())
+            for body, v, m in zip(bodies, velocities, mean)
+        ])  # fmt: skip
         most = spread[a] + spread[b] + np.linalg.norm(mean[a] - mean[b], axis=1)
         return np.where(bounded[a] & bounded[b], most, fastest)
 
@@ -473,7 +476,7 @@ class SimulationFrame:
             momentum=momentum.sum(axis=0),
             angular_momentum=np.cross(self._x, momentum).sum(axis=0),
             forces={name: found.impulse_rate[k].copy() for k, name in enumerate(names)},
-            fastest=float(np.sqrt((self._v**2).sum(axis=1).max(initial=0.0))),
+            fastest=max((body.fastest() for body in self._dynamic), default=0.0),
             sleeping=tuple(body.name for body in self._dynamic if body.number not in awake),
             complete=not self._incomplete,
             incomplete_pairs=tuple((inputs.bodies[a].name, inputs.bodies[b].name) for a, b in sorted(self._incomplete)),

@@ -10,6 +10,8 @@ incremental energy (``deform.implicit``):
             before: a contact that holds a load does not creep. Its force is returned to μ p, p the normal force of the
             last round (``deform.implicit.contact_kernels``).
 
+Rigid       bodies are four masses in the minimisation; ``bodies.rigid_motion`` predicts their rotation and makes the
+            result rigid.
 Islands     of bodies that contacts join are solved separately. Sleeping bodies are held.
 Guarantee   Contact forces are those of the last iterate: action equals reaction, and momentum is kept to rounding. A
             step that does not converge is reported, and so is friction whose limits have not settled.
@@ -23,6 +25,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from impinge.bodies.rigid_body import RigidBody
+from impinge.bodies.rigid_motion import RigidMotion
 from impinge.checks import Floats
 from impinge.deform.fem import Elements
 from impinge.deform.implicit.system import ContactTerms, ImplicitReport, ImplicitSystem, Method
@@ -45,6 +49,11 @@ class ImplicitSteps:
         self.bodies, self._method = bodies, method
         models = [cast("Elements | SpringSheet", body.source.model) for body in bodies]
         self._system = ImplicitSystem(models, [body.start for body in bodies], row_count)
+        self._rigid = [body for body in bodies if body.is_rigid]
+        self._rigid_motion = RigidMotion(
+            [body.source.model for body in self._rigid if isinstance(body.source, RigidBody)],
+            [body.start for body in self._rigid],
+        )
 
     def step(
         self, x: Floats, v: Floats, h: float, contacts: ContactForces, gravity: Floats, asleep: Sequence[DynamicBody]
@@ -57,6 +66,8 @@ class ImplicitSteps:
             own = held[body.rows]
             own[body.source.fixed] = own[body.source.moved] = True
         self._hold()
+        awake = np.array([not held[body.start] for body in self._rigid], dtype=np.bool_)
+        self._rigid_motion.begin(x, v, h, awake=awake, is_midpoint=self._method == "midpoint")
         start_x, start_v = x.copy(), v.copy()
         terms = contact_terms(contacts, h) if len(contacts.constraints) else None
         report = self._system.step(x, v, h, gravity=gravity, held=held, contacts=terms, method=self._method)
@@ -66,6 +77,9 @@ class ImplicitSteps:
             found = terms.friction * contacts.normal_force
             is_settled = bool(np.abs(found - limit).sum() <= FORCE_CHANGE * found.sum())
             self._balance(x, v, start_x, start_v, h, contacts, gravity, held)
+        pushed = contacts.normal_force > 0.0
+        pressed = np.append(contacts.constraints.body_a[pushed], contacts.constraints.body_b[pushed])
+        self._rigid_motion.end(x, v, np.isin([body.number for body in self._rigid], pressed))
         self._hold()
         return report, is_settled
 
@@ -90,7 +104,7 @@ class ImplicitSteps:
         is_free = np.zeros(len(impulse) + 1, dtype=np.bool_)  # the last entry is the ground, which has number -1
         couple, arm = np.zeros_like(impulse), x - start_x
         for body in self.bodies:
-            is_free[body.number] = is_euler and not held[body.rows].any()
+            is_free[body.number] = is_euler and not body.is_rigid and not held[body.rows].any()
             arm[body.rows] -= (h / body.mass) * (body.source.model.masses @ v[body.rows])
         a, b = np.minimum(rows.body_a, len(impulse)), np.minimum(rows.body_b, len(impulse))
         kernels.add_couples(
@@ -101,8 +115,9 @@ class ImplicitSteps:
             if is_touched[body.number] and not held[body.rows].any():
                 push, part = impulse[body.number] + h * body.mass * gravity, body.rows
                 kernels.balance(
-                    body.source.model.masses, push, h * couple[body.number], h, is_euler, x[part], start_v[part], v[part]
-                )
+                    body.source.model.masses, push, h * couple[body.number], h, h if is_euler else 0.5 * h,
+                    is_euler and not body.is_rigid, x[part], start_v[part], v[part],
+                )  # fmt: skip
 
     def _hold(self) -> None:
         """Set the velocities of fixed and moved vertices, which rounding has changed."""

@@ -40,9 +40,10 @@ def add_couples(rows, normal_jacobian, slip_jacobian, x, normal_force, friction_
 
 
 @compiled
-def balance(mass, push, couple, h, is_euler, x, before, after):
-    """Correct velocities, and positions with them: the change of momentum is ``push``, spin is restored.
+def balance(mass, push, couple, h, shift, restores, x, before, after):
+    """Correct velocities, and positions by ``shift`` times as much: the change of momentum is ``push``.
 
+    With ``restores``, spin is corrected too.
     ``couple`` is the spin that contacts have added and that no other body has lost.
 
     Backward Euler loses h Σ m v × v0 of the spin per step, velocities relative to the mean. A rotation of the
@@ -59,17 +60,16 @@ def balance(mass, push, couple, h, is_euler, x, before, after):
         ox, oy, oz = ox + m * before[i, 0], oy + m * before[i, 1], oz + m * before[i, 2]
         vx, vy, vz = vx + m * after[i, 0], vy + m * after[i, 1], vz + m * after[i, 2]
     sx, sy, sz = (push[0] - (vx - ox)) / total, (push[1] - (vy - oy)) / total, (push[2] - (vz - oz)) / total
-    share = h if is_euler else 0.5 * h
     for i in range(n):
         after[i, 0] += sx
         after[i, 1] += sy
         after[i, 2] += sz
-        x[i, 0] += share * sx
-        x[i, 1] += share * sy
-        x[i, 2] += share * sz
-    if not is_euler:
+        x[i, 0] += shift * sx
+        x[i, 1] += shift * sy
+        x[i, 2] += shift * sz
+    if not restores:
         return
-    cx, cy, cz = cx / total + share * sx, cy / total + share * sy, cz / total + share * sz
+    cx, cy, cz = cx / total + shift * sx, cy / total + shift * sy, cz / total + shift * sz
     ox, oy, oz = ox / total, oy / total, oz / total
     vx, vy, vz = vx / total + sx, vy / total + sy, vz / total + sz
     xx, yy, zz, xy, xz, yz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0

@@ -1,8 +1,9 @@
-"""Simulated bodies: dynamic soft bodies and scripted bodies.
+"""Simulated bodies: dynamic bodies, soft or rigid, and scripted bodies.
 
 Contact stiffness is pressure per depth, K = E' / L with L = ∛volume the size of the body. E' is ``STIFFENING`` times
 Young's modulus, which makes bodies deform rather than contacts, and at least such that a cube of that size sinks by
-``SINK`` of its size under its own weight. Contacts of two soft bodies use the smaller K.
+``SINK`` of its size under its own weight. Of a rigid body, E' is ``CONTACT_MODULUS`` (``bodies.rigid_body``) or more,
+likewise. Contacts of two dynamic bodies use the smaller K.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from impinge.bodies.cloth import Cloth
+from impinge.bodies.rigid_body import CONTACT_MODULUS, RigidBody
 from impinge.bodies.soft_body import SoftBody
 from impinge.checks import Floats, Ints, as_numbers, as_positions
 from impinge.errors import ImpingeError, MeshError, OptionError
@@ -32,6 +34,8 @@ SINK = 0.001
 """Largest penetration of a cube under its own weight, relative to its size; impacts reach several times that."""
 DENSE = 4.0
 """Surface vertices per coarse vertex above which contacts of a coarse group are merged."""
+CELLS = 8
+"""Cells along the size of a rigid body: vertices in one cell are a coarse group."""
 
 
 class SimulationError(ImpingeError, RuntimeError):
@@ -44,7 +48,7 @@ Motion: TypeAlias = Callable[[float], ArrayLike]
 
 @dataclass(eq=False)
 class DynamicBody:
-    """A soft body with its slice of the coarse vertices of all bodies."""
+    """A soft or rigid body with its slice of the coarse vertices of all bodies."""
 
     number: int
     name: str
@@ -73,22 +77,39 @@ class DynamicBody:
         volume = box if material is None else self.mass / material.density
         self.size = self.source.model.size if isinstance(self.source, Cloth) else float(np.cbrt(volume))
         self.rest_step = self.source.model.stable_step()
-        self.modal_damping = ModalDamping(self.source.model, self.size, self.damping_ratio)
+        self.modal_damping = ModalDamping(self.source.model, self.size, 0.0 if self.is_rigid else self.damping_ratio)
+
+    @property
+    def is_rigid(self) -> bool:
+        """Whether it is a ``RigidBody``."""
+        return isinstance(self.source, RigidBody)
 
     @property
     def is_dense(self) -> bool:
         """Whether contacts of a coarse group are merged: the surface has many vertices per coarse vertex."""
-        return len(self.area) > DENSE * len(self.x)
+        groups = int(self._cells.max()) + 1 if self.is_rigid else len(self.x)
+        return len(self.area) > DENSE * groups
+
+    @cached_property
+    def _cells(self) -> NDArray[np.int64]:
+        """Cell of a grid around each surface vertex at rest, numbered along its axes."""
+        x = self.source.rest_surface
+        cell = np.floor((x - x.min(axis=0)) * (CELLS / self.size)).astype(np.int64)
+        return np.unique(cell, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     @cached_property
     def coarse_group(self) -> NDArray[np.int64]:
         """Coarse vertex with the largest influence on each surface vertex at rest; its own index if not dense.
+
+        Of a rigid body, a cell of the surface instead.
 
         Contacts of vertices in one group are merged. Groups depend on the rest state only: a restored run has the same.
         """
         count = len(self.area)
         if not self.is_dense:
             return np.arange(count)
+        if self.is_rigid:
+            return self._cells
         at_rest = deepcopy(self.source.embedding)
         at_rest.steer(self.source.model.rest)
         ids, blocks = at_rest.differential(np.arange(count, dtype=np.int32))
@@ -110,7 +131,21 @@ class DynamicBody:
             return self.mass * 2.0 * max(gravity, 1.0) / (self.size * (0.5 * self.source.thickness) ** 2)
         material = getattr(self.source.model, "material", None)
         modulus = 0.0 if material is None else STIFFENING * material.youngs_modulus
+        if self.is_rigid:  # the material of its tet is far stiffer than contacts
+            modulus = CONTACT_MODULUS
         return max(modulus, self.pressure(gravity) / SINK) / self.size
+
+    def spread(self) -> float:
+        """Largest speed of its vertices relative to their mean velocity [m / s]; of a rigid body, of its surface."""
+        if isinstance(self.source, RigidBody):
+            return self.source.spin_of(self.v) * self.source.radius
+        return float(np.sqrt(((self.v - self.v.mean(axis=0)) ** 2).sum(axis=1).max()))
+
+    def fastest(self) -> float:
+        """Largest speed of its vertices [m / s]; of a rigid body, an upper bound of that of its surface."""
+        if self.is_rigid:
+            return float(np.linalg.norm(self.v.mean(axis=0))) + self.spread()
+        return float(np.sqrt((self.v**2).sum(axis=1).max()))
 
     def pressure(self, gravity: float) -> float:
         """Pressure of its weight on one face [Pa]; gravity counts as at least 1 m/s²."""

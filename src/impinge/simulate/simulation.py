@@ -39,6 +39,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from impinge.bodies.rigid_body import RigidBody
 from impinge.bodies.soft_body import EARTH, SoftBody
 from impinge.checks import Floats, as_choice, shown
 from impinge.deform.implicit.system import Method, has_hessian
@@ -257,6 +258,8 @@ class Simulation:
         MeshError
             For a sequence with another number of vertices.
         """
+        if isinstance(self.world[name], RigidBody):
+            raise OptionError(f"body {name!r} is a RigidBody, which moves by itself; add its surface to script that")
         if isinstance(self.world[name], SoftBody):
             raise OptionError(f"body {name!r} is soft, expected a mesh; fix or move its coarse vertices instead")
         if self.world.is_fixed(name):
@@ -437,10 +440,22 @@ class Simulation:
     def _implicit_steps(self, bodies: list[SimulatedBody]) -> ImplicitSteps | None:
         """Implicit steps of all soft bodies, None if there are none or if steps are explicit."""
         soft = [body for body in bodies if isinstance(body, DynamicBody)]
+        rigid = [body for body in soft if body.is_rigid]
+        if self.integrator == "explicit" and rigid:
+            raise OptionError(
+                f"body {rigid[0].name!r} is rigid and cannot be stepped explicitly; pass integrator='implicit' or "
+                "'midpoint'"
+            )
         if self.integrator == "explicit" or not soft:
             return None
         for body in soft:
             if not has_hessian(body.source.model):
+                if rigid:
+                    raise OptionError(
+                        f"the model of body {body.name!r}, a {type(body.source.model).__name__}, has no second "
+                        f"derivatives, hence no implicit steps, which the rigid body {rigid[0].name!r} needs; give it "
+                        "the name of a model, or leave one of both out"
+                    )
                 warnings.warn(
                     f"the model of body {body.name!r}, a {type(body.source.model).__name__}, has no second "
                     "derivatives; all bodies are stepped explicitly",

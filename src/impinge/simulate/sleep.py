@@ -1,4 +1,4 @@
-"""Sleeping of soft bodies at rest.
+"""Sleeping of soft and rigid bodies at rest.
 
 1. Quiet.   A body is quiet while all its coarse vertices are slower than ``SLOW`` of its size per second. A body with
             vertices in prescribed motion is never quiet.
@@ -70,8 +70,7 @@ class Sleep:
         """Update quiet times with the speeds at the end of a frame."""
         for body in bodies:
             if isinstance(body, DynamicBody):
-                fastest = float(np.sqrt((body.v**2).sum(axis=1).max()))
-                is_quiet = fastest < SLOW * body.size and not body.source.motion.any()
+                is_quiet = body.fastest() < SLOW * body.size and not body.source.motion.any()
                 self.quiet[body.number] = self.quiet[body.number] + dt if is_quiet else 0.0
         self.store(bodies, bounds, rules)
 

@@ -89,7 +89,7 @@ def error_of(threaded, t, q, s, island, inertia):
             for at in range(3 * i, 3 * i + 3):
                 r = s.gradient[at]
                 if not inertia and not q.held[i]:
-                    r -= t.mass[i] / (h * h) * (s.x0[at] - s.target[at])
+                    r -= t.mass[i] / (h * h) * (s.x[at] - s.target[at])
                 s.r[at], s.p[at], s.q[at] = r, 0.0, 0.0
     if not inertia:
         contact.subtract_contacts(q, s, q.contact_range[island], q.contact_range[island + 1], s.r)
@@ -99,7 +99,7 @@ def error_of(threaded, t, q, s, island, inertia):
 
 @compiled
 def _set_residual(t, q, s, island, start):
-    """Choose d and p = d, r = -gradient: ``start`` 0: d = 0; 1: h v0; 2: x̂ - x0; 3: motion of held vertices alone.
+    """Choose d and p = d, r = -gradient: ``start`` 0: d = 0; 1: h v0; 2: x̂ - x; 3: motion of held vertices alone.
 
     Returns ‖gradient‖².
     """
@@ -111,9 +111,9 @@ def _set_residual(t, q, s, island, start):
             for at in range(3 * i, 3 * i + 3):
                 d = 0.0
                 if start == 1 or (start > 0 and q.held[i]):
-                    d = h * s.v0[at]
+                    d = h * s.v0[at] - (s.x[at] - s.x0[at])
                 elif start == 2:
-                    d = s.target[at] - s.x0[at]
+                    d = s.target[at] - s.x[at]
                 g = s.gradient[at]
                 s.d[at], s.p[at], s.r[at] = d, d, -g
                 square += g * g

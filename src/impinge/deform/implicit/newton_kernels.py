@@ -3,12 +3,14 @@
 A step of backward Euler minimises  Σ m |x - x̂|² / (2 h²) + Ψ(x) + dissipation + contacts,  x̂ = x0 + h v0 + h² a,
 a the external acceleration; the velocity is then (x - x0) / h.
 
-1. Start   at x0. The first direction starts from x̂ - x0 (exact in free fall) or from h v0, whichever is nearer.
+1. Start   at x0, rigid bodies at x0 + h v0. The first direction starts from x̂ - x (exact in free fall) or from h v0,
+           whichever is nearer.
 2. Solve   for the direction d by conjugate gradients: the minimum of the quadratic model of the elements, with
            contacts and friction as they are (``model_kernels``).
 3. Search  along d, halving, until the energy falls by ``ARMIJO`` of what its slope promises. Near the minimum, where
            energies differ by rounding, the slope decides instead. Held vertices jump in the first step, whose
-           energy cannot be compared.
+           energy cannot be compared. Rigid bodies turn by the rotation in d: steps along d itself would stretch
+           them by half of the square of the angle, hence be short and many.
 4. Stop    if the estimated error of velocities, √(r·B r / Σ m) with the residual r and the preconditioner B, is at most
            ``tolerance`` times a velocity: the largest of the change by external forces in a step, the internal
            motion, and that which the elements' forces at x0 would cause; or if it is what rounding of positions
@@ -41,6 +43,10 @@ ROUNDING = 1e-12
 """Energies that differ by less, relative, are equal."""
 EPSILON = 4.0 * 2.0**-52
 """Rounding of positions, relative to the largest."""
+APPROACH = 1e-3
+"""Share of the velocities of rigid bodies that errors are compared with at least."""
+RIGID_ROUNDING = 16.0
+"""Rounding of the rotations of tets, relative to that of positions, which the forces of stiff tets show."""
 SLOPE = 0.5
 """Where energies are equal, the slope must shrink to this share."""
 MOST_HALVINGS = 30
@@ -96,9 +102,13 @@ def _assemble(threaded, t, q, s, island):
 
 @compiled
 def _velocity_scale(t, q, s, island):
-    """Σ m and the momentum-like scale: √Σ m |h a|² and √Σ m |v0 - v̄0|², the greater."""
+    """Σ m and the momentum-like scale: √Σ m |h a|² and √Σ m |v0 - v̄0|², the greater.
+
+    v̄0 is the mean velocity of the body. Rigid bodies count their mean velocity by ``APPROACH`` at least: nothing else
+    moves where they collide without gravity.
+    """
     h = q.numbers[0]
-    mass, pushed, inner = 0.0, 0.0, 0.0
+    mass, pushed, inner, rigid = 0.0, 0.0, 0.0, 0.0
     for k in range(q.body_range[island], q.body_range[island + 1]):
         b = q.body[k]
         lo, hi = t.body_start[b], t.body_start[b + 1]
@@ -106,6 +116,9 @@ def _velocity_scale(t, q, s, island):
         for i in range(lo, hi):
             own += t.mass[i]
         mass += own
+        if t.is_rigid[b]:
+            x, y, z = _mean(t, s.v0, lo, hi)
+            rigid += own * (x * x + y * y + z * z)
         for c in range(3):
             mean = 0.0
             for i in range(lo, hi):
@@ -117,19 +130,23 @@ def _velocity_scale(t, q, s, island):
                     push = (s.target[at] - s.x0[at]) / h - s.v0[at]
                     pushed += t.mass[i] * push * push
                 inner += t.mass[i] * (s.v0[at] - mean) * (s.v0[at] - mean)
-    return mass, math.sqrt(max(pushed, inner))
+    return mass, math.sqrt(max(pushed, inner, APPROACH * APPROACH * rigid))
 
 
 @compiled
 def _rounding(t, q, s, island):
     """√(r·B r) and the change of energy that rounded positions cause: ε |x| √tr(D) and ε |x|² tr(D), D the diagonal."""
     trace, far = 0.0, 0.0
+    epsilon = EPSILON
+    for k in range(q.body_range[island], q.body_range[island + 1]):
+        if t.is_rigid[q.body[k]]:
+            epsilon = RIGID_ROUNDING * EPSILON
     for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
         leaf = q.leaf[k]
         for i in range(t.leaf_start[leaf], t.leaf_start[leaf + 1]):
             trace += s.diagonal[6 * i] + s.diagonal[6 * i + 1] + s.diagonal[6 * i + 2]
             far = max(far, abs(s.x[3 * i]), abs(s.x[3 * i + 1]), abs(s.x[3 * i + 2]))
-    return EPSILON * far * math.sqrt(trace), EPSILON * far * far * trace
+    return epsilon * far * math.sqrt(trace), epsilon * far * far * trace
 
 
 @compiled
@@ -157,6 +174,45 @@ def _move(t, q, s, island, fraction):
         leaf = q.leaf[k]
         for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
             s.x[at] = s.base[at] + fraction * s.d[at]
+    for k in range(q.body_range[island], q.body_range[island + 1]):
+        b = q.body[k]
+        if t.is_rigid[b] and not q.held[t.body_start[b]]:
+            _turn(t, s, t.body_start[b], t.body_start[b + 1], fraction)
+
+
+@compiled
+def _turn(t, s, lo, hi, fraction):
+    """Move a rigid body along d, turning by its rotation ω: x = c + f d̄ + R(f ω) (r + f (d - d̄ - ω × r))."""
+    (cx, cy, cz), (mx, my, mz) = _mean(t, s.base, lo, hi), _mean(t, s.d, lo, hi)
+    xx, yy, zz, xy, xz, yz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(lo, hi):
+        at, m = 3 * i, t.mass[i]
+        x, y, z = s.base[at] - cx, s.base[at + 1] - cy, s.base[at + 2] - cz
+        xx, yy, zz = xx + m * (y * y + z * z), yy + m * (x * x + z * z), zz + m * (x * x + y * y)
+        xy, xz, yz = xy - m * x * y, xz - m * x * z, yz - m * y * z
+    lx, ly, lz = _angular(t, s.base, s.d, lo, hi)
+    a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+    determinant = xx * a + xy * b + xz * c
+    wx = (a * lx + b * ly + c * lz) / determinant
+    wy = (b * lx + (xx * zz - xz * xz) * ly + (xy * xz - xx * yz) * lz) / determinant
+    wz = (c * lx + (xy * xz - xx * yz) * ly + (xx * yy - xy * xy) * lz) / determinant
+    angle = fraction * math.sqrt(wx * wx + wy * wy + wz * wz)
+    # Rodrigues' formula: r + sin(angle) / angle f ω × r + (1 - cos(angle)) / angle² f ω × (f ω × r)
+    first, second = fraction, 0.5 * fraction * fraction
+    if angle > 0.0:
+        half = math.sin(0.5 * angle) / (0.5 * angle)
+        first, second = fraction * math.sin(angle) / angle, second * half * half
+    for i in range(lo, hi):
+        at = 3 * i
+        x, y, z = s.base[at] - cx, s.base[at + 1] - cy, s.base[at + 2] - cz
+        dx, dy, dz = wy * z - wz * y, wz * x - wx * z, wx * y - wy * x
+        x += fraction * (s.d[at] - mx - dx)
+        y += fraction * (s.d[at + 1] - my - dy)
+        z += fraction * (s.d[at + 2] - mz - dz)
+        dx, dy, dz = wy * z - wz * y, wz * x - wx * z, wx * y - wy * x
+        s.x[at] = cx + fraction * mx + x + first * dx + second * (wy * dz - wz * dy)
+        s.x[at + 1] = cy + fraction * my + y + first * dy + second * (wz * dx - wx * dz)
+        s.x[at + 2] = cz + fraction * mz + z + first * dz + second * (wx * dy - wy * dx)
 
 
 @compiled

@@ -30,6 +30,7 @@ from impinge.deform.fem import Corotated, Elements, GreenStrain, StableNeoHookea
 from impinge.deform.fem_kernels import GROUP
 from impinge.deform.implicit import cg_kernels, newton_kernels
 from impinge.deform.implicit.topology import Longs, build, starts_of
+from impinge.deform.rigid_tet import RigidTet
 from impinge.deform.springs import SpringSheet
 from impinge.errors import OptionError
 
@@ -193,6 +194,7 @@ class _Scratch(NamedTuple):
     task_energy: Floats
     body_energy: Floats
     leaf_sum: Floats
+    """Two sums of each leaf; a sum by itself is the first."""
     leaf_mode: Floats
     value: Floats
     diagonal: Floats
@@ -221,7 +223,9 @@ class _Scratch(NamedTuple):
 
 def has_hessian(model: Any) -> bool:
     """Whether a model is exactly one of ours; subclasses and patched instances may have other energies."""
-    return type(model) in (GreenStrain, Corotated, StableNeoHookean, SpringSheet) and "forces" not in vars(model)
+    return type(model) in (GreenStrain, Corotated, StableNeoHookean, RigidTet, SpringSheet) and "forces" not in vars(
+        model
+    )
 
 
 class ImplicitSystem:
@@ -361,6 +365,8 @@ class ImplicitSystem:
         s.x[:], s.x0[:], s.v0[:] = start.reshape(-1), start.reshape(-1), velocity.reshape(-1)
         s.v[:] = (velocity + half * push).reshape(-1)
         s.target[:] = s.x0 + half * s.v
+        turned = (t.is_rigid[self._body_of_vertex] > 0) & ~fixed
+        s.x.reshape(-1, 3)[turned] += half * velocity[turned]
         q = self._request(fixed, velocity, contacts)
         q.numbers[:] = (
             half, linear_tolerance, tolerance, max_newton_steps, max_iterations, float(is_midpoint),

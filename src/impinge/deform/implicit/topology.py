@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from impinge.checks import Floats, Ints
 from impinge.deform.fem import Elements
 from impinge.deform.fem_kernels import GROUP
+from impinge.deform.rigid_tet import RigidTet
 from impinge.deform.springs import SpringSheet
 
 LEAF = 72
@@ -30,6 +31,8 @@ class Topology(NamedTuple):
 
     body_start: Longs
     """First vertex of each body, and the number of vertices."""
+    is_rigid: NDArray[np.uint8]
+    """Whether each body is a ``RigidTet``."""
     body_leaf: Longs
     leaf_start: Longs
     leaf_pair: Longs
@@ -162,6 +165,7 @@ def build(models: Sequence[Elements | SpringSheet], first: Sequence[int], row_co
     floats = np.zeros(0)
     topology = Topology(
         body_start=starts_of([len(model.rest) for model in models]),
+        is_rigid=np.array([isinstance(model, RigidTet) for model in models], dtype=np.uint8),
         body_leaf=np.array(body_leaf, dtype=np.int64),
         leaf_start=leaf_start,
         leaf_pair=np.searchsorted(upper, leaf_start).astype(np.int64),
