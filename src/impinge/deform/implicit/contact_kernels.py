@@ -30,33 +30,45 @@ MOST_CUTS = 20
 
 
 @compiled
-def _add(q, c, p, fx, fy, fz, out, sign):
-    """Add sign (g p + Bᵀ f) to a vector of the free vertices."""
-    for e in range(q.c_start[c], q.c_start[c + 1]):
-        i = q.c_vertex[e]
-        if q.held[i]:
+def _add(entries, lo, hi, p, fx, fy, fz, out):
+    """Add g p + Bᵀ f of the entries lo to hi to a vector of the free vertices."""
+    vertex, weight, block, held = entries
+    for e in range(lo, hi):
+        i = vertex[e]
+        if held[i]:
             continue
         at, w, k = 3 * i, 3 * e, 9 * e
-        out[at] += sign * (q.c_weight[w] * p + q.c_block[k] * fx + q.c_block[k + 3] * fy + q.c_block[k + 6] * fz)
-        out[at + 1] += sign * (
-            q.c_weight[w + 1] * p + q.c_block[k + 1] * fx + q.c_block[k + 4] * fy + q.c_block[k + 7] * fz
-        )
-        out[at + 2] += sign * (
-            q.c_weight[w + 2] * p + q.c_block[k + 2] * fx + q.c_block[k + 5] * fy + q.c_block[k + 8] * fz
-        )
+        out[at] += weight[w] * p + block[k] * fx + block[k + 3] * fy + block[k + 6] * fz
+        out[at + 1] += weight[w + 1] * p + block[k + 1] * fx + block[k + 4] * fy + block[k + 7] * fz
+        out[at + 2] += weight[w + 2] * p + block[k + 2] * fx + block[k + 5] * fy + block[k + 8] * fz
 
 
 @compiled
-def _friction(q, s, c, sx, sy, sz):
+def _move(entries, lo, hi, vector):
+    """Depth Σ g·y and slip Σ B y over the entries lo to hi of a vector y."""
+    vertex, weight, block, _ = entries
+    depth, sx, sy, sz = 0.0, 0.0, 0.0, 0.0
+    for e in range(lo, hi):
+        at, w, m = 3 * vertex[e], 3 * e, 9 * e
+        x, y, z = vector[at], vector[at + 1], vector[at + 2]
+        depth += weight[w] * x + weight[w + 1] * y + weight[w + 2] * z
+        sx += block[m] * x + block[m + 1] * y + block[m + 2] * z
+        sy += block[m + 3] * x + block[m + 4] * y + block[m + 5] * z
+        sz += block[m + 6] * x + block[m + 7] * y + block[m + 8] * z
+    return depth, sx, sy, sz
+
+
+@compiled
+def _friction(c, stick, normal, before, limit, sx, sy, sz):
     """Friction force at a slip, and its size before it is returned to the limit."""
-    kt, n = q.c_stick[c], 3 * c
-    nx, ny, nz = q.c_normal[n], q.c_normal[n + 1], q.c_normal[n + 2]
-    fx, fy, fz = q.c_before[n] + kt * sx, q.c_before[n + 1] + kt * sy, q.c_before[n + 2] + kt * sz
+    kt, n = stick[c], 3 * c
+    nx, ny, nz = normal[n], normal[n + 1], normal[n + 2]
+    fx, fy, fz = before[n] + kt * sx, before[n + 1] + kt * sy, before[n + 2] + kt * sz
     across = fx * nx + fy * ny + fz * nz
     fx, fy, fz = fx - across * nx, fy - across * ny, fz - across * nz
     size = math.sqrt(fx * fx + fy * fy + fz * fz)
-    if size > s.c_limit[c]:
-        share = s.c_limit[c] / size
+    if size > limit[c]:
+        share = limit[c] / size
         fx, fy, fz = share * fx, share * fy, share * fz
     return fx, fy, fz, size
 
@@ -64,46 +76,52 @@ def _friction(q, s, c, sx, sy, sz):
 @compiled
 def evaluate_contacts(q, s, lo, hi):
     """Add contact forces to the gradient, store forces and second derivatives; returns the energy."""
+    entries = q.c_vertex, q.c_weight, q.c_block, q.held
+    start, stiffness, stick, normal, before = q.c_start, q.c_stiffness, q.c_stick, q.c_normal, q.c_before
+    offset, drift, limits, tangent = q.c_offset, q.c_drift, s.c_limit, s.c_tangent
+    depths, slip, active, along, across = s.c_depth, s.c_slip, s.c_active, s.c_along, s.c_across
+    normal_force, friction_force, gradient, x, x0 = s.c_normal_force, s.c_friction_force, s.gradient, s.x, s.x0
+    vertex, weight, block, _ = entries
     energy = 0.0
     for c in range(lo, hi):
-        k, kt, n = q.c_stiffness[c], q.c_stick[c], 3 * c
-        depth = q.c_offset[c]
-        sx, sy, sz = q.c_drift[n], q.c_drift[n + 1], q.c_drift[n + 2]
-        for e in range(q.c_start[c], q.c_start[c + 1]):
-            at, w, m = 3 * q.c_vertex[e], 3 * e, 9 * e
-            x, y, z = s.x[at] - s.x0[at], s.x[at + 1] - s.x0[at + 1], s.x[at + 2] - s.x0[at + 2]
-            depth += q.c_weight[w] * x + q.c_weight[w + 1] * y + q.c_weight[w + 2] * z
-            sx += q.c_block[m] * x + q.c_block[m + 1] * y + q.c_block[m + 2] * z
-            sy += q.c_block[m + 3] * x + q.c_block[m + 4] * y + q.c_block[m + 5] * z
-            sz += q.c_block[m + 6] * x + q.c_block[m + 7] * y + q.c_block[m + 8] * z
-        s.c_depth[c], s.c_slip[n], s.c_slip[n + 1], s.c_slip[n + 2] = depth, sx, sy, sz
-        p, s.c_active[c] = 0.0, 0.0
+        k, kt, n = stiffness[c], stick[c], 3 * c
+        depth = offset[c]
+        sx, sy, sz = drift[n], drift[n + 1], drift[n + 2]
+        for e in range(start[c], start[c + 1]):
+            at, w, m = 3 * vertex[e], 3 * e, 9 * e
+            dx, dy, dz = x[at] - x0[at], x[at + 1] - x0[at + 1], x[at + 2] - x0[at + 2]
+            depth += weight[w] * dx + weight[w + 1] * dy + weight[w + 2] * dz
+            sx += block[m] * dx + block[m + 1] * dy + block[m + 2] * dz
+            sy += block[m + 3] * dx + block[m + 4] * dy + block[m + 5] * dz
+            sz += block[m + 6] * dx + block[m + 7] * dy + block[m + 8] * dz
+        depths[c], slip[n], slip[n + 1], slip[n + 2] = depth, sx, sy, sz
+        p, active[c] = 0.0, 0.0
         if depth > 0.0:
-            p, s.c_active[c] = k * depth, k
+            p, active[c] = k * depth, k
             energy += 0.5 * k * depth * depth
-        s.c_normal_force[c] = p
-        fx, fy, fz, s.c_across[c], s.c_along[c] = 0.0, 0.0, 0.0, 0.0, 0.0
-        limit = s.c_limit[c]
+        normal_force[c] = p
+        fx, fy, fz, across[c], along[c] = 0.0, 0.0, 0.0, 0.0, 0.0
+        limit = limits[c]
         if limit > 0.0 and kt > 0.0:
-            fx, fy, fz, size = _friction(q, s, c, sx, sy, sz)
+            fx, fy, fz, size = _friction(c, stick, normal, before, limits, sx, sy, sz)
             if size > limit:
                 energy += limit * (size - 0.5 * limit) / kt
-                s.c_across[c] = kt * limit / size
+                across[c] = kt * limit / size
             else:
                 energy += 0.5 * size * size / kt
-                s.c_across[c], s.c_along[c] = kt, kt
-            _set_tangents(q, s, c, fx, fy, fz)
-        s.c_friction_force[n], s.c_friction_force[n + 1], s.c_friction_force[n + 2] = fx, fy, fz
+                across[c], along[c] = kt, kt
+            _set_tangents(c, normal, tangent, fx, fy, fz)
+        friction_force[n], friction_force[n + 1], friction_force[n + 2] = fx, fy, fz
         if p > 0.0 or fx != 0.0 or fy != 0.0 or fz != 0.0:
-            _add(q, c, p, fx, fy, fz, s.gradient, 1.0)
+            _add(entries, start[c], start[c + 1], p, fx, fy, fz, gradient)
     return energy
 
 
 @compiled
-def _set_tangents(q, s, c, tx, ty, tz):
+def _set_tangents(c, normal, tangent, tx, ty, tz):
     """Unit vectors along friction, any across the normal if there is none, and across both."""
     n, m = 3 * c, 6 * c
-    x, y, z = q.c_normal[n], q.c_normal[n + 1], q.c_normal[n + 2]
+    x, y, z = normal[n], normal[n + 1], normal[n + 2]
     size = math.sqrt(tx * tx + ty * ty + tz * tz)
     if not size > 0.0:
         if abs(x) <= abs(y) and abs(x) <= abs(z):
@@ -114,8 +132,8 @@ def _set_tangents(q, s, c, tx, ty, tz):
             tx, ty, tz = y, -x, 0.0
         size = math.sqrt(tx * tx + ty * ty + tz * tz)
     tx, ty, tz = tx / size, ty / size, tz / size
-    s.c_tangent[m], s.c_tangent[m + 1], s.c_tangent[m + 2] = tx, ty, tz
-    s.c_tangent[m + 3], s.c_tangent[m + 4], s.c_tangent[m + 5] = y * tz - z * ty, z * tx - x * tz, x * ty - y * tx
+    tangent[m], tangent[m + 1], tangent[m + 2] = tx, ty, tz
+    tangent[m + 3], tangent[m + 4], tangent[m + 5] = y * tz - z * ty, z * tx - x * tz, x * ty - y * tx
 
 
 @compiled
@@ -135,47 +153,35 @@ def update_limits(q, s, lo, hi):
 @compiled
 def subtract_contacts(q, s, lo, hi, out):
     """Subtract the forces of the last evaluation from a vector."""
+    entries = q.c_vertex, q.c_weight, q.c_block, q.held
+    start, normal_force, friction_force = q.c_start, s.c_normal_force, s.c_friction_force
     for c in range(lo, hi):
         n = 3 * c
-        _add(
-            q, c, s.c_normal_force[c], s.c_friction_force[n], s.c_friction_force[n + 1], s.c_friction_force[n + 2], out,
-            -1.0,
-        )  # fmt: skip
+        fx, fy, fz = friction_force[n], friction_force[n + 1], friction_force[n + 2]
+        _add(entries, start[c], start[c + 1], -normal_force[c], -fx, -fy, -fz, out)
 
 
 @compiled
 def multiply_contacts(q, s, lo, hi):
     """Add the second derivatives times p to q; returns p·H p."""
+    entries = q.c_vertex, q.c_weight, q.c_block, q.held
+    start, active, acrosses, alongs, tangent = q.c_start, s.c_active, s.c_across, s.c_along, s.c_tangent
+    direction, image = s.p, s.q
     total = 0.0
     for c in range(lo, hi):
-        k, across = s.c_active[c], s.c_across[c]
+        k, across, along, m = active[c], acrosses[c], alongs[c], 6 * c
         if k == 0.0 and across == 0.0:
             continue
-        depth, sx, sy, sz = 0.0, 0.0, 0.0, 0.0
-        for e in range(q.c_start[c], q.c_start[c + 1]):
-            at, w, m = 3 * q.c_vertex[e], 3 * e, 9 * e
-            x, y, z = s.p[at], s.p[at + 1], s.p[at + 2]
-            depth += q.c_weight[w] * x + q.c_weight[w + 1] * y + q.c_weight[w + 2] * z
-            if across > 0.0:
-                sx += q.c_block[m] * x + q.c_block[m + 1] * y + q.c_block[m + 2] * z
-                sy += q.c_block[m + 3] * x + q.c_block[m + 4] * y + q.c_block[m + 5] * z
-                sz += q.c_block[m + 6] * x + q.c_block[m + 7] * y + q.c_block[m + 8] * z
-        total += k * depth * depth
+        first, last = start[c], start[c + 1]
+        depth, sx, sy, sz = _move(entries, first, last, direction)
+        a, b, fx, fy, fz = 0.0, 0.0, 0.0, 0.0, 0.0
         if across > 0.0:
-            m = 6 * c
-            tx, ty, tz = s.c_tangent[m], s.c_tangent[m + 1], s.c_tangent[m + 2]
-            ux, uy, uz = s.c_tangent[m + 3], s.c_tangent[m + 4], s.c_tangent[m + 5]
+            tx, ty, tz = tangent[m], tangent[m + 1], tangent[m + 2]
+            ux, uy, uz = tangent[m + 3], tangent[m + 4], tangent[m + 5]
             a, b = tx * sx + ty * sy + tz * sz, ux * sx + uy * sy + uz * sz
-            along = s.c_along[c]
-            total += along * a * a + across * b * b
-            a, b = along * a, across * b
-            _add(q, c, k * depth, a * tx + b * ux, a * ty + b * uy, a * tz + b * uz, s.q, 1.0)
-        else:
-            for e in range(q.c_start[c], q.c_start[c + 1]):
-                i = q.c_vertex[e]
-                if not q.held[i]:
-                    for r in range(3):
-                        s.q[3 * i + r] += k * depth * q.c_weight[3 * e + r]
+            fx, fy, fz = along * a * tx + across * b * ux, along * a * ty + across * b * uy, along * a * tz + across * b * uz
+        total += k * depth * depth + along * a * a + across * b * b
+        _add(entries, first, last, k * depth, fx, fy, fz, image)
     return total
 
 
@@ -183,62 +189,58 @@ def multiply_contacts(q, s, lo, hi):
 
 
 @compiled
-def _row(q, s, c, r, e):
-    """Weight of the row ``r`` of a contact at an entry: 0 normal, 1 and 2 tangents."""
-    if r == 0:
-        return q.c_weight[3 * e], q.c_weight[3 * e + 1], q.c_weight[3 * e + 2]
-    m, n = 9 * e, 6 * c + 3 * (r - 1)
-    tx, ty, tz = s.c_tangent[n], s.c_tangent[n + 1], s.c_tangent[n + 2]
-    return (
-        tx * q.c_block[m] + ty * q.c_block[m + 3] + tz * q.c_block[m + 6],
-        tx * q.c_block[m + 1] + ty * q.c_block[m + 4] + tz * q.c_block[m + 7],
-        tx * q.c_block[m + 2] + ty * q.c_block[m + 5] + tz * q.c_block[m + 8],
-    )
-
-
-@compiled
 def add_contact_preconditioner(q, s, island, lo, hi):
     """Add k w wᵀ to the blocks that will be inverted, and k (G P)ᵀ (G P) to the coarse matrix."""
-    first = q.cluster_start[island]
-    base, size = q.coarse_start[island], 6 * (q.cluster_start[island + 1] - first)
-    for cluster in range(first, q.cluster_start[island + 1]):
-        s.c_stamp[cluster] = -1
+    first, last = q.cluster_start[island], q.cluster_start[island + 1]
+    base, size = q.coarse_start[island], 6 * (last - first)
+    start, vertex, weight, block, held = q.c_start, q.c_vertex, q.c_weight, q.c_block, q.held
+    active, across, along, tangent = s.c_active, s.c_across, s.c_along, s.c_tangent
+    cluster_of, stamp, clusters, modes = q.vertex_cluster, s.c_stamp, s.c_cluster, s.c_mode
+    inverse, arm, coarse = s.inverse, s.arm, s.coarse
+    for cluster in range(first, last):
+        stamp[cluster] = -1
     for c in range(lo, hi):
-        k0, k1, k2 = s.c_active[c], s.c_along[c], s.c_across[c]
+        k0, k1, k2, n = active[c], along[c], across[c], 6 * c
         if k0 == 0.0 and k2 == 0.0:
             continue
         rows = 3 if k2 > 0.0 else 1
-        count = 0  # clusters of this contact so far, in ``c_cluster``
-        for e in range(q.c_start[c], q.c_start[c + 1]):
-            i = q.c_vertex[e]
-            if q.held[i]:
+        count = 0  # clusters of this contact so far
+        for e in range(start[c], start[c + 1]):
+            i = vertex[e]
+            if held[i]:
                 continue
-            cluster = q.vertex_cluster[i]
-            at, m = 6 * i, 18 * cluster
-            if s.c_stamp[cluster] != c:
-                s.c_stamp[cluster] = c
-                s.c_cluster[first + count] = cluster
+            cluster = cluster_of[i]
+            at, m, w = 6 * i, 18 * cluster, 9 * e
+            if stamp[cluster] != c:
+                stamp[cluster] = c
+                clusters[first + count] = cluster
                 count += 1
-                for j in range(18):
-                    s.c_mode[m + j] = 0.0
-            ax, ay, az = s.arm[3 * i], s.arm[3 * i + 1], s.arm[3 * i + 2]
+                for j in range(m, m + 18):
+                    modes[j] = 0.0
+            ax, ay, az = arm[3 * i], arm[3 * i + 1], arm[3 * i + 2]
             for r in range(rows):
                 k = k0 if r == 0 else (k1 if r == 1 else k2)
-                x, y, z = _row(q, s, c, r, e)
-                s.inverse[at] += k * x * x
-                s.inverse[at + 1] += k * y * y
-                s.inverse[at + 2] += k * z * z
-                s.inverse[at + 3] += k * x * y
-                s.inverse[at + 4] += k * x * z
-                s.inverse[at + 5] += k * y * z
+                if r == 0:
+                    x, y, z = weight[3 * e], weight[3 * e + 1], weight[3 * e + 2]
+                else:
+                    tx, ty, tz = tangent[n + 3 * r - 3], tangent[n + 3 * r - 2], tangent[n + 3 * r - 1]
+                    x = tx * block[w] + ty * block[w + 3] + tz * block[w + 6]
+                    y = tx * block[w + 1] + ty * block[w + 4] + tz * block[w + 7]
+                    z = tx * block[w + 2] + ty * block[w + 5] + tz * block[w + 8]
+                inverse[at] += k * x * x
+                inverse[at + 1] += k * y * y
+                inverse[at + 2] += k * z * z
+                inverse[at + 3] += k * x * y
+                inverse[at + 4] += k * x * z
+                inverse[at + 5] += k * y * z
                 j = m + 6 * r
-                s.c_mode[j], s.c_mode[j + 1], s.c_mode[j + 2] = s.c_mode[j] + x, s.c_mode[j + 1] + y, s.c_mode[j + 2] + z
-                s.c_mode[j + 3] += ay * z - az * y
-                s.c_mode[j + 4] += az * x - ax * z
-                s.c_mode[j + 5] += ax * y - ay * x
-        for u in range(count):
-            for v in range(count):
-                a, b = s.c_cluster[first + u], s.c_cluster[first + v]
+                modes[j], modes[j + 1], modes[j + 2] = modes[j] + x, modes[j + 1] + y, modes[j + 2] + z
+                modes[j + 3] += ay * z - az * y
+                modes[j + 4] += az * x - ax * z
+                modes[j + 5] += ax * y - ay * x
+        for u in range(first, first + count):
+            for v in range(first, first + count):
+                a, b = clusters[u], clusters[v]
                 if b < a:
                     continue
                 for r in range(rows):
@@ -247,9 +249,9 @@ def add_contact_preconditioner(q, s, island, lo, hi):
                         continue
                     ma, mb = 18 * a + 6 * r, 18 * b + 6 * r
                     for i in range(6):
-                        to, left = base + (6 * (a - first) + i) * size + 6 * (b - first), k * s.c_mode[ma + i]
+                        to, left = base + (6 * (a - first) + i) * size + 6 * (b - first), k * modes[ma + i]
                         for j in range(6):
-                            s.coarse[to + j] += left * s.c_mode[mb + j]
+                            coarse[to + j] += left * modes[mb + j]
 
 
 # line search -------------------------------------------------------------------------------------------------------
@@ -258,33 +260,30 @@ def add_contact_preconditioner(q, s, island, lo, hi):
 @compiled
 def set_line(q, s, lo, hi):
     """Depth and slip of each contact per unit of the direction d."""
+    entries = q.c_vertex, q.c_weight, q.c_block, q.held
+    start, line, direction = q.c_start, s.c_line, s.d
     for c in range(lo, hi):
-        n = 3 * c
-        depth, sx, sy, sz = 0.0, 0.0, 0.0, 0.0
-        for e in range(q.c_start[c], q.c_start[c + 1]):
-            at, w, m = 3 * q.c_vertex[e], 3 * e, 9 * e
-            x, y, z = s.d[at], s.d[at + 1], s.d[at + 2]
-            depth += q.c_weight[w] * x + q.c_weight[w + 1] * y + q.c_weight[w + 2] * z
-            sx += q.c_block[m] * x + q.c_block[m + 1] * y + q.c_block[m + 2] * z
-            sy += q.c_block[m + 3] * x + q.c_block[m + 4] * y + q.c_block[m + 5] * z
-            sz += q.c_block[m + 6] * x + q.c_block[m + 7] * y + q.c_block[m + 8] * z
-        s.c_line[4 * c], s.c_line[4 * c + 1], s.c_line[4 * c + 2], s.c_line[4 * c + 3] = depth, sx, sy, sz
+        m = 4 * c
+        line[m], line[m + 1], line[m + 2], line[m + 3] = _move(entries, start[c], start[c + 1], direction)
 
 
 @compiled
 def _line_slope(q, s, lo, hi, fraction):
     """Derivative of the contact energy along the line."""
+    stiffness, stick, normal, before, limit = q.c_stiffness, q.c_stick, q.c_normal, q.c_before, s.c_limit
+    depths, slip, line = s.c_depth, s.c_slip, s.c_line
     slope = 0.0
     for c in range(lo, hi):
         n, m = 3 * c, 4 * c
-        depth = s.c_depth[c] + fraction * s.c_line[m]
+        depth = depths[c] + fraction * line[m]
         if depth > 0.0:
-            slope += q.c_stiffness[c] * depth * s.c_line[m]
-        if s.c_limit[c] > 0.0 and q.c_stick[c] > 0.0:
-            x, y, z = s.c_line[m + 1], s.c_line[m + 2], s.c_line[m + 3]
+            slope += stiffness[c] * depth * line[m]
+        if limit[c] > 0.0 and stick[c] > 0.0:
+            x, y, z = line[m + 1], line[m + 2], line[m + 3]
             fx, fy, fz, _ = _friction(
-                q, s, c, s.c_slip[n] + fraction * x, s.c_slip[n + 1] + fraction * y, s.c_slip[n + 2] + fraction * z
-            )
+                c, stick, normal, before, limit, slip[n] + fraction * x, slip[n + 1] + fraction * y,
+                slip[n + 2] + fraction * z,
+            )  # fmt: skip
             slope += fx * x + fy * y + fz * z
     return slope
 

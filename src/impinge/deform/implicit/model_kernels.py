@@ -27,7 +27,7 @@ from impinge.deform.implicit import coarse_kernels as coarse
 from impinge.deform.implicit import contact_kernels as contact
 from impinge.deform.implicit.cg_kernels import NEGLIGIBLE
 
-GOAL = 0.02
+GOAL = 0.1
 """Error of a model with contacts, relative to that of Newton's method."""
 FORCING = 0.1
 """Error of each linear system, relative to that before it."""
