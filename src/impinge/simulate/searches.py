@@ -188,7 +188,10 @@ class VertexSearch:
                 own = inside.vertex[(inside.inner == inner) & (inside.outer == outer)]
                 near, body = approaching(surfaces[0], surfaces[1], length, own), context.bodies[inner]
                 ids, area = representatives(
-                    body.coarse_group[near.vertex], -near.distance, body.area[near.vertex], context.smallest * FLAT_CONTACT
+                    body.coarse_group[near.vertex],
+                    -near.distance,
+                    body.area[near.vertex],
+                    FLAT_CONTACT * context.smallest,
                 )
                 found.append(
                     VertexRows(
@@ -485,7 +488,7 @@ SEARCHES: dict[Response, Callable[[SearchContext], Search]] = {
 
 def ground_constraints(context: SearchContext, normal: Floats, height: float, reach: float) -> ContactConstraints:
     """Return contacts of surface vertices below the plane n · x = height, or at most ``reach`` above it."""
-    found = []
+    found, merges = [], False
     for body in context.bodies:
         if not isinstance(body, DynamicBody):
             continue
@@ -495,10 +498,12 @@ def ground_constraints(context: SearchContext, normal: Floats, height: float, re
         near = np.flatnonzero(depth > -reach)
         if not len(near):
             continue
-        hardness = context.hardness(body.number, body.number) * body.area[used[near]]
-        group = body.coarse_group[used[near]]
-        ids, stiffness = representatives(group, depth[near], hardness, FLAT_CONTACT * body.size)
-        near = near[ids]
+        stiffness = context.hardness(body.number, body.number) * body.area[used[near]]
+        if body.is_dense:
+            group = body.coarse_group[used[near]]
+            ids, stiffness = representatives(group, depth[near], stiffness, FLAT_CONTACT * body.size)
+            near, stiffness = near[ids], stiffness[ids]
+            merges = True
         vertex, count = used[near], len(near)
         number = np.full(count, body.number)
         ground_keys = np.full(count, GROUND_KEY, dtype=np.uint64)
@@ -507,11 +512,12 @@ def ground_constraints(context: SearchContext, normal: Floats, height: float, re
                 [ContactSide(body, np.arange(count), vertex, np.full(count, -1.0))],
                 normal=np.tile(normal, (count, 1)),
                 depth=depth[near],
-                stiffness=stiffness[ids],
+                stiffness=stiffness,
                 relax=np.full(count, context.relax(body.number, body.number)),
                 key=_vertex_keys(context.keys(number), ground_keys, body.coarse_group[vertex]),
                 body_a=np.full(count, GROUND),
                 body_b=number,
             )
         )
-    return merge_constraints(concatenate([no_constraints(), *found]), context.coarse_count)
+    each = concatenate([no_constraints(), *found])
+    return merge_constraints(each, context.coarse_count) if merges else each

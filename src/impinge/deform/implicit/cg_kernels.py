@@ -5,8 +5,8 @@ P (Pᵀ A P)⁻¹ Pᵀ, the rigid modes of clusters (``coarse_kernels``): additi
 over leaves: multiply; update and precondition; new direction. Sums over leaves are added in order. With r·z summed as
 r·D⁻¹r + Pᵀr·y, no pass waits for the coarse solution but the last.
 
-Stop. The energy norm of the error e of d is √(e·A e): it bounds the error of velocities, √Σ m |e/h|², and that of elastic
-energies. Iteration k lowers its square by α r·z; the sum over ``DELAY`` iterations estimates it at their start
+Stop. The energy norm of the error e of d is √(e·A e): it bounds the error of velocities, √Σ m |e/h|², and that of
+elastic energies. Iteration k lowers its square by α r·z; the sum over ``DELAY`` iterations estimates it at their start
 [HestenesStiefel1952]. √(r·z) estimates it without iterations, too low by the condition of the preconditioned matrix.
 ‖r‖ says little: in stiff bodies it is 1e-1 of the right-hand side where velocities have an error of 1e-6.
 """
@@ -188,16 +188,17 @@ def precondition(threaded, t, q, s, island, alpha):
 def conjugate_gradients(threaded, t, q, s, island, error, residual, most):
     """Improve d, whose residual is r, until its error is at most ``error`` and ‖r‖ ≤ ``residual``.
 
-    Returns the number of iterations, √(r·B r) with the preconditioner B, and ‖r‖. Directions p and q are 0 at the start.
+    Returns the number of iterations, √(r·B r) with the preconditioner B, and ‖r‖. Directions p and q are 0 at the
+    start.
     """
     lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
     rr, rz = precondition(threaded, t, q, s, island, 0.0)
     count, beta = 0, 0.0
     e0, e1, e2, e3 = math.inf, math.inf, math.inf, math.inf
     while count < most:
-        if math.sqrt(rr) <= residual:
-            if math.sqrt(max(rz, 0.0)) <= NEGLIGIBLE * error or e0 + e1 + e2 + e3 <= error * error:
-                break
+        is_small = math.sqrt(max(rz, 0.0)) <= NEGLIGIBLE * error or e0 + e1 + e2 + e3 <= error * error
+        if is_small and math.sqrt(rr) <= residual:
+            break
         if threaded is None:
             redirect_serial(t, q, s, lo, hi, beta)
         else:

@@ -174,13 +174,15 @@ def multiply_contacts(q, s, lo, hi):
             continue
         first, last = start[c], start[c + 1]
         depth, sx, sy, sz = _move(entries, first, last, direction)
-        a, b, fx, fy, fz = 0.0, 0.0, 0.0, 0.0, 0.0
+        fx, fy, fz = 0.0, 0.0, 0.0
         if across > 0.0:
             tx, ty, tz = tangent[m], tangent[m + 1], tangent[m + 2]
             ux, uy, uz = tangent[m + 3], tangent[m + 4], tangent[m + 5]
             a, b = tx * sx + ty * sy + tz * sz, ux * sx + uy * sy + uz * sz
-            fx, fy, fz = along * a * tx + across * b * ux, along * a * ty + across * b * uy, along * a * tz + across * b * uz
-        total += k * depth * depth + along * a * a + across * b * b
+            total += along * a * a + across * b * b
+            a, b = along * a, across * b
+            fx, fy, fz = a * tx + b * ux, a * ty + b * uy, a * tz + b * uz
+        total += k * depth * depth
         _add(entries, first, last, k * depth, fx, fy, fz, image)
     return total
 

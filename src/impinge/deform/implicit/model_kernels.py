@@ -1,7 +1,8 @@
-"""The direction of a Newton step: minimise the model of the energy around the present positions, for ``newton_kernels``.
+"""The direction of a Newton step: the minimum of a model of the energy around the present positions.
 
-Model  g·d + d·A d / 2 + contacts(x + d), with the gradient g and the matrix A of inertia and elements (``assembly_kernels``)
-and the contacts as they are (``contact_kernels``). Without contacts, its minimum solves A d = -g.
+Model  g·d + d·A d / 2 + contacts(x + d), with the gradient g and the matrix A of inertia and elements
+(``assembly_kernels``) and the contacts as they are (``contact_kernels``). Without contacts, its minimum solves
+A d = -g.
 
 Contacts open, close, stick and slip, which has nothing to do with the elements. With contacts, the model is therefore
 minimised by a Newton method of its own, whose steps need no new matrix:
@@ -177,7 +178,9 @@ def solve_linear(threaded, t, q, s, island, scale, first):
             _start_error(threaded, t, q, s, island, 2)
     _clear_direction(t, q, s, island)
     residual = q.numbers[6] * norm if q.numbers[6] > 0.0 else math.inf
-    count, _, left = cg.conjugate_gradients(threaded, t, q, s, island, q.numbers[1] * scale, residual, int(q.numbers[4]))
+    count, _, left = cg.conjugate_gradients(
+        threaded, t, q, s, island, q.numbers[1] * scale, residual, int(q.numbers[4])
+    )
     return count, left / norm if norm > 0.0 else 0.0
 
 
@@ -198,6 +201,10 @@ def _contacts_at(t, q, s, island):
 @compiled
 def _start_from(threaded, t, q, s, island, start):
     """Set total and image; returns the error."""
+    for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
+        leaf = q.leaf[k]
+        for at in range(3 * t.leaf_start[leaf], 3 * t.leaf_start[leaf + 1]):
+            s.x[at] = s.base[at]
     _set_residual(t, q, s, island, start)
     cg.element_product(threaded, t, q, s, island)
     for k in range(q.leaf_range[island], q.leaf_range[island + 1]):

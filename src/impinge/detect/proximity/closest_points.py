@@ -162,6 +162,6 @@ def _search(
         )
     stages.done("search")
     rows = rows if factor == 1.0 else (rows[0] / factor, rows[1] / factor, rows[2], rows[3])
-    for column, nothing in zip(rows, (np.inf, np.nan, -1, np.nan)):
-        column[rows[0] > limit] = nothing
+    far = rows[0] > limit
+    rows[0][far], rows[1][far], rows[2][far], rows[3][far] = np.inf, np.nan, -1, np.nan
     return rows

@@ -42,9 +42,10 @@ def nearest_in_order(
 ):
     """Position in tree order of the triangle nearest to p, of several the one with the lowest id; -1 if there is none.
 
-    Only triangles at a squared distance of at most ``limit`` count. ``near`` is a position to start from, -1 for none. Each level has an entry on the stack: its open node, the keys of
-    the children in rising order, and the number of children visited. Arrays are separate arguments and the loop is not
-    split: unpacking tuples counts references, which costs more than the search.
+    Only triangles at a squared distance of at most ``limit`` count. ``near`` is a position to start from, -1 for none.
+    Each level has an entry on the stack: its open node, the keys of the children in rising order, and the number of
+    children visited. Arrays are separate arguments and the loop is not split: unpacking tuples counts references, which
+    costs more than the search.
     """
     dx, dy, dz = p[0] - origin[0], p[1] - origin[1], p[2] - origin[2]
     size = reach + max(abs(dx), abs(dy), abs(dz))
