@@ -8,7 +8,7 @@ import pytest
 from impinge.bodies.soft_body import SoftBody
 from impinge.mesh.shapes import box, icosphere
 from impinge.respond.contact_forces import ContactConstraints, ContactForces, SparseRows, WarmStart
-from impinge.simulate.contact_merging import merge_constraints
+from impinge.simulate.search.contact_merging import merge_constraints
 from impinge.simulate.simulation import Simulation
 from simulated_cubes import EDGE, FIRM, soft_cube, world_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from impinge.respond.contact_forces import ContactForces, no_warm_start
-from impinge.simulate.constraints import no_constraints
+from impinge.simulate.search.constraints import no_constraints
 from impinge.simulate.simulated_bodies import DynamicBody
 from impinge.simulate.substeps import DivergenceError, Substeps
 from simulated_cubes import soft_cube

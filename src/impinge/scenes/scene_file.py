@@ -54,7 +54,7 @@ from impinge.scenes.scene_keys import (
     several,
     text,
 )  # fmt: skip
-from impinge.simulate.searches import SEARCHES, Response
+from impinge.simulate.search.searches import SEARCHES, Response
 from impinge.simulate.simulation import INTEGRATORS, Integrator, Simulation
 from impinge.world.world import ALL_GROUPS, World
 

@@ -31,7 +31,7 @@ from impinge.mesh.tri_mesh import TriMesh
 from impinge.scenes import creatures
 from impinge.scenes.registry import suggest
 from impinge.simulate.particles import Particles
-from impinge.simulate.searches import Response
+from impinge.simulate.search.searches import Response
 from impinge.simulate.simulation import Integrator, Simulation
 from impinge.world.world import World
 

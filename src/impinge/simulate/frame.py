@@ -13,12 +13,12 @@ from impinge.checks import Bools, Floats, Ints
 from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.errors import ImpingeError, OptionError
 from impinge.respond.contact_forces import ContactConstraints, ContactForces, WarmStart
-from impinge.simulate.cloth_contacts import AHEAD, cloth_constraints
-from impinge.simulate.constraints import concatenate, no_constraints
 from impinge.simulate.implicit_steps import ImplicitSteps
 from impinge.simulate.pair_scheduler import Pair
 from impinge.simulate.report import FrameReport
-from impinge.simulate.searches import Search, SearchContext, Travel, ground_constraints
+from impinge.simulate.search.cloth_contacts import AHEAD, cloth_constraints
+from impinge.simulate.search.constraints import concatenate, no_constraints
+from impinge.simulate.search.searches import Search, SearchContext, Travel, ground_constraints
 from impinge.simulate.simulated_bodies import (
     DynamicBody,
     ScriptedBody,

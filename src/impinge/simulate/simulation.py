@@ -9,19 +9,21 @@ A simulation frame of length dt (``simulate.frame``):
 
 1. Plan.    Evaluate the motions of scripted bodies at the end of the frame; they move there at constant velocity. Soft
             bodies at rest without moving neighbours sleep (``simulate.sleep``).
-2. Search   contacts of all bodies at the current positions (``simulate.searches``), within a budget if there is one.
-3. Respond. Contacts become constraints on the coarse vertices of soft bodies (``simulate.constraints``): springs,
-            dampers and friction, linear until the next search.
-4. Step.    Bodies in contact advance by sub-steps of 0.59 of their stable step (``simulate.substeps``) with implicit
-            contact forces (``respond.contact_forces``). Bodies without contacts advance by Runge-Kutta's method. With
-            ``integrator="implicit"`` all bodies advance by one step between two searches (``simulate.implicit_steps``).
+2. Search   contacts of all bodies at the current positions (``simulate.search``), within a budget if there is one.
+            With implicit steps and ``response="vertices"``, also those that begin before the next search.
+3. Respond. Contacts become constraints on the coarse vertices of soft bodies (``simulate.search.constraints``):
+            springs, dampers and friction, linear until the next search.
+4. Step.    All bodies advance by one implicit step between two searches (``simulate.implicit_steps``), elastic forces,
+            contacts and friction in one minimisation. With ``integrator="explicit"``, as in the papers, bodies in
+            contact advance by sub-steps of 0.59 of their stable step (``simulate.substeps``) with implicit contact
+            forces (``respond.contact_forces``), others by Runge-Kutta's method.
 5. Steer    the dense surfaces by the coarse meshes, and repeat from 2 until the frame is over.
 
-Damping     Modal damping reduces slow oscillations of each soft body about twice per frame
+Damping     With explicit steps, modal damping reduces slow oscillations of each soft body about twice per frame
             (``simulate.modal_damping``).
-Searches    run at least once per frame, and before two bodies can have moved by ``MAX_TRAVEL`` of the smallest body's
-            size relative to each other; bodies with separated boxes need none. The schedule depends on the state, not
-            on a clock.
+Searches    run at least once per frame, and before two bodies can have moved by ``LOOK_AHEAD`` of the smallest body's
+            size relative to each other, ``MAX_TRAVEL`` where searches do not look ahead; bodies with separated boxes
+            need none. The schedule depends on the state, not on a clock.
 Guarantee   If a body diverges or a motion fails, the error names the body and the frame, and the simulation keeps the
             state before the frame. Without ``budget_ms`` and ``target_ms``, runs are reproducible to the bit.
 """
@@ -48,7 +50,6 @@ from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, OptionError, SimulationWarning
 from impinge.io.sequence import Sequence
 from impinge.respond.contact_forces import no_warm_start
-from impinge.simulate.constraints import no_constraints
 from impinge.simulate.frame import Clock, FrameInput, RestingContacts, SimulationFrame
 from impinge.simulate.frame_rate import FrameRateController
 from impinge.simulate.implicit_steps import ImplicitSteps
@@ -64,7 +65,8 @@ from impinge.simulate.options import (
 from impinge.simulate.pair_scheduler import PairScheduler
 from impinge.simulate.particles import Particles
 from impinge.simulate.report import FrameReport
-from impinge.simulate.searches import SEARCHES, Response, Search, SearchContext
+from impinge.simulate.search.constraints import no_constraints
+from impinge.simulate.search.searches import SEARCHES, Response, Search, SearchContext
 from impinge.simulate.simulated_bodies import (
     DynamicBody,
     Motion,
@@ -127,10 +129,10 @@ class Simulation:
     dt
         Default length of a frame [s].
     integrator
-        "explicit": Runge-Kutta's method and semi-implicit Euler in stable sub-steps. "implicit": backward Euler, one
-        step between two searches, whatever the stiffness. "midpoint": the implicit midpoint rule, of second order and
-        without numerical damping. If a model has no second derivatives, all bodies are stepped explicitly, with a
-        warning.
+        "implicit": backward Euler, one step between two searches, whatever the stiffness. "midpoint": the implicit
+        midpoint rule, of second order and without numerical damping. "explicit": Runge-Kutta's method and
+        semi-implicit Euler in stable sub-steps, as in the papers. If a model has no second derivatives, all bodies
+        are stepped explicitly, with a warning.
     response
         Contact detection and response: "vertices", "volume" or "spheres".
     ground
@@ -140,8 +142,8 @@ class Simulation:
     damping
         Damping ratio of a rigid body on its contacts.
     modal_damping
-        Damping ratio of the slowest oscillation of each body, added to its material damping; 0: none. None: 0.1 with
-        explicit steps, 0 with implicit ones, which damp oscillations by themselves.
+        Damping ratio of the slowest oscillation of each body, added to its material damping; 0: none. None: 0 with
+        implicit steps, which damp oscillations by themselves, 0.1 with explicit ones.
     friction
         Coefficient of Coulomb friction; 0: none.
     sleep_after

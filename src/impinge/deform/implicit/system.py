@@ -284,8 +284,8 @@ class ImplicitSystem:
             diagonal=np.zeros(6 * n),
             inverse=np.zeros(6 * n),
             coarse=empty, coarse_elements=empty, pivot=empty, mode=empty, mode_before=empty, product=empty,
-            report=empty, c_active=empty, c_limit=empty, c_normal_force=empty, c_friction_force=empty, c_across=empty, c_along=empty,
-            c_depth=empty, c_slip=empty, c_tangent=empty, c_line=empty, c_mode=empty,
+            report=empty, c_active=empty, c_limit=empty, c_normal_force=empty, c_friction_force=empty, c_across=empty,
+            c_along=empty, c_depth=empty, c_slip=empty, c_tangent=empty, c_line=empty, c_mode=empty,
             c_stamp=np.zeros(0, dtype=np.int64), c_cluster=np.zeros(0, dtype=np.int64),
         )  # fmt: skip
         self._body_of_vertex = np.repeat(np.arange(bodies), np.diff(t.body_start))
@@ -487,8 +487,8 @@ class ImplicitSystem:
         }
         self._scratch = self._scratch._replace(
             coarse=np.zeros(coarse_start[-1]), coarse_elements=np.zeros(coarse_start[-1]), pivot=np.zeros(6 * total),
-            mode=np.zeros(6 * total), mode_before=np.zeros(6 * total), product=np.zeros(36 * total), report=np.zeros((count, 9)),
-            c_mode=np.zeros(18 * total), c_stamp=np.zeros(total, dtype=np.int64),
+            mode=np.zeros(6 * total), mode_before=np.zeros(6 * total), product=np.zeros(36 * total),
+            report=np.zeros((count, 9)), c_mode=np.zeros(18 * total), c_stamp=np.zeros(total, dtype=np.int64),
             c_cluster=np.zeros(total, dtype=np.int64),
         )  # fmt: skip
         self._islands_of = key

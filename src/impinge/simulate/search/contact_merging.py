@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from impinge.checks import Floats
 from impinge.respond.contact_forces import ContactConstraints, SparseRows
-from impinge.simulate import contact_merging_kernels as kernels
+from impinge.simulate.search import contact_merging_kernels as kernels
 
 Ids = NDArray[np.int64]
 

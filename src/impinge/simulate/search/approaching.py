@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from impinge.checks import Floats
 from impinge.detect.proximity.closest_points import closest_points
 from impinge.mesh.tri_mesh import TriMesh
-from impinge.simulate import approaching_kernels as kernels
+from impinge.simulate.search import approaching_kernels as kernels
 
 Ids = NDArray[np.int64]
 

@@ -33,8 +33,9 @@ from impinge.contact.volume_gradient import VolumeGradients
 from impinge.detect.sphere_tree.detector import SphereTree
 from impinge.errors import MeshError
 from impinge.respond.contact_forces import RELEASE, ContactConstraints, SparseRows
-from impinge.simulate.approaching import approaching
-from impinge.simulate.constraints import (
+from impinge.simulate.pair_scheduler import PairScheduler
+from impinge.simulate.search.approaching import approaching
+from impinge.simulate.search.constraints import (
     GROUND,
     ContactSide,
     Ids,
@@ -43,10 +44,9 @@ from impinge.simulate.constraints import (
     point_constraints,
     relative_motion,
 )
-from impinge.simulate.contact_merging import merge_constraints, representatives
-from impinge.simulate.pair_scheduler import PairScheduler
+from impinge.simulate.search.contact_merging import merge_constraints, representatives
+from impinge.simulate.search.sphere_patches import PatchBuilder, Patches, leaf_patch_pairs
 from impinge.simulate.simulated_bodies import DynamicBody, SimulatedBody, is_cloth, thickness
-from impinge.simulate.sphere_patches import PatchBuilder, Patches, leaf_patch_pairs
 from impinge.world.world import World
 
 RESOLUTION = 64

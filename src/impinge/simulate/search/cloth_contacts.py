@@ -27,8 +27,8 @@ from impinge.detect.common.nearest_results import Proximity
 from impinge.detect.proximity.closest_points import closest_points
 from impinge.detect.proximity.proximity import proximity
 from impinge.respond.contact_forces import ContactConstraints
-from impinge.simulate.constraints import ContactSide, point_constraints
-from impinge.simulate.searches import SearchContext
+from impinge.simulate.search.constraints import ContactSide, point_constraints
+from impinge.simulate.search.searches import SearchContext
 from impinge.simulate.simulated_bodies import SimulatedBody, is_cloth, thickness
 
 AHEAD = 2.0
