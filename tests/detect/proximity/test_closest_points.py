@@ -212,6 +212,32 @@ def test_sample_against_fractions(rng):
     np.testing.assert_allclose(result.distance, [root(square) for square in exact], rtol=1e-14, atol=1e-14)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e25])
+def test_within_a_distance_answers_are_the_same(rng, scale):
+    """Answer as without a bound for points within it, its value included; give the others no answer."""
+    body = soup(rng, 300, scale)
+    points = scale * 2.0 * rng.normal(size=(500, 3))
+    whole = impinge.closest_points(body, points, inside=False)
+    bound = float(np.sort(whole.distance)[200])
+    found = impinge.closest_points(body, points, inside=False, within=bound)
+    near = whole.distance <= bound
+
+    assert near.sum() == 201
+    np.testing.assert_array_equal(found.distance, np.where(near, whole.distance, np.inf))
+    np.testing.assert_array_equal(found.triangle, np.where(near, whole.triangle, -1))
+    np.testing.assert_array_equal(found.point[near], whole.point[near])
+    assert np.isnan(found.point[~near]).all()
+    assert np.isnan(found.barycentric[~near]).all()
+    assert (impinge.closest_points(body, points, inside=False, within=np.inf).triangle == whole.triangle).all()
+
+
+@pytest.mark.parametrize("within", [-1.0, np.nan, "far", True])
+def test_a_bound_must_be_a_distance(within):
+    """Name the bound and what it may be."""
+    with pytest.raises(impinge.OptionError, match=r"within is .*, expected a number from 0, or None"):
+        impinge.closest_points(shapes.box(1.0), np.zeros((1, 3)), within=within)
+
+
 def test_ties_go_to_the_lowest_id():
     """Answer with the lowest id of triangles whose computed distances are equal, whatever their order.
 
