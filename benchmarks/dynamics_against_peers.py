@@ -34,7 +34,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -262,9 +261,9 @@ class Run:
 
     def _settle(self) -> str:
         """Run on, and describe the state."""
-        frames, began = 2 + len(self.iterations) * (LEAD_IN + COUNTED), perf_counter()
-        while frames < SETTLED and perf_counter() - began < SETTLING_SECONDS:
-            self.peer.step()
+        frames, passed = 2 + len(self.iterations) * (LEAD_IN + COUNTED), 0.0
+        while frames < SETTLED and passed < 1e3 * SETTLING_SECONDS:
+            passed += timed(self.peer.step)[0]
             frames += 1
         x, v = self.peer.state()
         compressed = self.drop.height(self.drop.tets.vertices) - self.drop.height(x)
@@ -340,12 +339,12 @@ def _first_frame(scene: str, drop: Drop, median: float, count: int) -> Row:
 
 def _timed_frames(simulation: Simulation, warm: int, frames: int) -> tuple[list[float], str]:
     """Milliseconds of frames after ``warm`` others, and what happened; neither part takes much more than SECONDS."""
-    began = perf_counter()
-    while simulation.frame < warm and perf_counter() - began < SECONDS:
-        simulation.step()
-    began, passed = perf_counter(), simulation.frame
+    spent = 0.0
+    while simulation.frame < warm and spent < 1e3 * SECONDS:
+        spent += timed(simulation.step)[0]
+    passed = simulation.frame
     taken = [timed(simulation.step)]
-    while len(taken) < frames and perf_counter() - began < SECONDS:
+    while len(taken) < frames and sum(ms for ms, _ in taken) < 1e3 * SECONDS:
         taken.append(timed(simulation.step))
     reports = [report for _, report in taken]
     searches = statistics.fmean(report.searches for report in reports)

@@ -102,6 +102,7 @@ def _files() -> Path:
     )
     _hierarchy().save(folder / "spheres.npz")
     _soft().save(folder / "soft.npz")
+    impinge.RigidBody(_box()).save(folder / "rigid.npz")
     impinge.Simulation(_soft_world()).save(folder / "state.npz")
     return folder
 
@@ -212,6 +213,11 @@ OVERRIDES: dict[tuple[str, str], Callable[[], Any]] = {
     ("SoftBody.from_surface", "method"): lambda: "cubes",
     ("SoftBody.load", "path"): lambda: _files() / "soft.npz",
     ("SoftBody.save", "path"): lambda: _files() / "soft2.npz",
+    ("RigidBody.load", "path"): lambda: _files() / "rigid.npz",
+    ("RigidBody.save", "path"): lambda: _files() / "rigid2.npz",
+    ("RigidBody.advance", "x"): lambda: np.array(impinge.RigidBody(_box()).coarse.vertices),
+    ("RigidBody.advance", "v"): lambda: np.zeros((4, 3)),
+    ("RigidBody.step", "forces"): lambda: np.zeros((4, 3)),
     ("SphereHierarchy.load", "path"): lambda: _files() / "spheres.npz",
     ("SphereHierarchy.save", "path"): lambda: _files() / "spheres2.npz",
     ("SphereHierarchy.level_of", "node"): lambda: 1,
@@ -254,6 +260,7 @@ def _pairs() -> impinge.TrianglePairs:
 RECEIVERS: dict[str, Callable[[], Any]] = {
     "Cloth": lambda: impinge.Cloth(impinge.shapes.cloth_grid(2, 2)),
     "SoftBody": _soft,
+    "RigidBody": lambda: impinge.RigidBody(_box()),
     "Contacts": lambda: impinge.contacts_from_pairs(_pairs()),
     "VolumeGradient": lambda: impinge.volume_gradient(_box(), _other(), resolution=8),
     "VolumeGradients": lambda: impinge.VolumeGradients(_box(), _other(), resolution=8),
@@ -315,6 +322,11 @@ LEFT_OUT = {
     "Cloth.save": "always raises",
     "Cloth.from_surface": "always raises",
     "Cloth.load": "always raises",
+    "RigidBody.build": "takes mass properties that the package has computed",
+    "RigidBody.spin_of": "takes velocities that the simulation has computed",
+    "RigidBody.from_surface": "always raises",
+    "RigidBody.fix": "always raises",
+    "RigidBody.move": "always raises",
     "VolumeGradient.changes": "always raises",
     "Distance.changes": "always raises",
     "HullDistance.changes": "always raises",

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from impinge.bodies.rigid_motion import RigidMotion
-from impinge.bodies.soft_body import EARTH, IntegratorName, SoftBody
+from impinge.bodies.soft_body import EARTH, INTEGRATORS, IntegratorName, SoftBody
 from impinge.bodies.soft_body_meshes import DrivingTets
-from impinge.checks import Bools, Floats, as_number, as_numbers, shown
+from impinge.checks import Bools, Floats, as_choice, as_number, as_numbers, shown
 from impinge.deform.barycentric import Barycentric
 from impinge.deform.implicit.system import ImplicitReport, ImplicitSystem
 from impinge.deform.integrate import StepReport
@@ -196,7 +196,7 @@ class RigidBody(SoftBody):
         max_substep: float | None = None, integrator: IntegratorName = "implicit",
     ) -> StepReport:  # fmt: skip
         """As ``SoftBody.advance``; explicit steps are refused."""
-        if integrator == "explicit":
+        if as_choice(integrator, "integrator", INTEGRATORS) == "explicit":
             raise OptionError("a rigid body cannot be stepped explicitly; pass integrator='implicit' or 'midpoint'")
         return super().advance(
             x, v, duration, gravity=gravity, forces=forces, max_substep=max_substep, integrator=integrator

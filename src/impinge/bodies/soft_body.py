@@ -43,7 +43,7 @@ from impinge.deform.embedding import Embedding
 from impinge.deform.fem import ELEMENTS, Corotated, ElementName, GreenStrain, ReducedModel, StableNeoHookean
 from impinge.deform.implicit.system import ImplicitReport, ImplicitSystem, has_hessian
 from impinge.deform.implicit.system import Method as ImplicitMethod
-from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds
+from impinge.deform.integrate import Integrator, StepReport, as_motion, as_seconds, check_duration
 from impinge.deform.materials import Material, material_of, materials_of
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, MeshWarning, OptionError, SimulationWarning
@@ -358,9 +358,11 @@ class SoftBody:
         self, x: Floats, v: Floats, duration: float, gravity: ArrayLike, forces: ArrayLike | None,
         max_substep: float | None, integrator: IntegratorName,
     ) -> StepReport:  # fmt: skip
+        duration = as_seconds(duration, "duration")
         if self._implicit is None:
             self._implicit = ImplicitSystem([self.model])  # type: ignore[list-item]
         longest = math.inf if max_substep is None else as_seconds(max_substep, "max_substep", zero=False)
+        check_duration(duration, longest)
         count = max(math.ceil(duration / longest * (1.0 - 1e-9)), 1) if duration > 0.0 else 0
         held = self._fixed | self._moved
         self.held_to(v)

@@ -22,6 +22,8 @@ from impinge.checks import Floats
 from impinge.errors import MeshError
 from impinge.mesh.tri_mesh import TriMesh
 
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Sizes whose fifth powers are in range."""
 FLAT = 1e-9
 """Volume relative to the cube of the longest edge of the bounding box below which a surface encloses no solid."""
 
@@ -49,10 +51,12 @@ def mass_properties(surface: TriMesh) -> MassProperties:
         )
     x, faces = surface.vertices, adjacency.faces
     low, high = surface.bounds
+    extent = float((high - low).max())
+    if not SMALLEST < extent < LARGEST:
+        raise MeshError(f"the surface is {extent:g} across, expected {SMALLEST:g} to {LARGEST:g}; use another unit")
     middle = 0.5 * (low + high)
     corner = x[faces] - middle
     volume, first, _ = _integrals(corner)
-    extent = float((high - low).max())
     if not abs(volume) > FLAT * extent**3:
         raise MeshError(
             f"the surface encloses a volume of {abs(volume):g} and is {extent:g} across, expected a solid; give it a "

@@ -137,6 +137,16 @@ def _set_tangents(c, normal, tangent, tx, ty, tz):
 
 
 @compiled
+def state_of(s, lo, hi):
+    """A number that changes where a contact opens, closes, sticks or slides."""
+    active, across, along = s.c_active, s.c_across, s.c_along
+    state = 0
+    for c in range(lo, hi):
+        state = (31 * state + (active[c] > 0.0) + 2 * (across[c] > 0.0) + 4 * (along[c] > 0.0)) & 0xFFFFFFFFFFFF
+    return state
+
+
+@compiled
 def update_limits(q, s, lo, hi):
     """Set the limits of friction by the present normal forces; False if they change by less than ``CHANGE``."""
     total, change = 0.0, 0.0

@@ -8,7 +8,7 @@ Contacts open, close, stick and slip, which has nothing to do with the elements.
 minimised by a Newton method of its own, whose steps need no new matrix:
 
 1. Start     from the better one of h v0 and free fall in the first Newton step, from 0 in later ones.
-2. Linearise The contacts at x + d give second derivatives H and the preconditioner.
+2. Linearise The contacts at x + d give second derivatives H and, where one has changed its state, the preconditioner.
 3. Solve     (A + H) e = -gradient by conjugate gradients, to a tenth of the present error.
 4. Search    along e: the model is convex and its slope costs one pass over the contacts (``search_line``).
 5. Repeat    from 2 until the error is small. The limits of friction follow the normal forces as soon as the error is
@@ -28,7 +28,7 @@ from impinge.deform.implicit import coarse_kernels as coarse
 from impinge.deform.implicit import contact_kernels as contact
 from impinge.deform.implicit.cg_kernels import NEGLIGIBLE
 
-GOAL = 0.1
+GOAL = 0.05
 """Error of a model with contacts, relative to that of Newton's method."""
 FORCING = 0.1
 """Error of each linear system, relative to that before it."""
@@ -259,9 +259,12 @@ def minimise(threaded, t, q, s, island, scale, least, first):
         fall = _start_from(threaded, t, q, s, island, 2)
         if _start_from(threaded, t, q, s, island, 1) > fall:
             _start_from(threaded, t, q, s, island, 2)
-    iterations, rounds, left = 0, 0, 0.0
+    iterations, rounds, left, state = 0, 0, 0.0, -1
     for _ in range(MOST_CONTACT_STEPS):
-        prepare(threaded, t, q, s, island)
+        now = contact.state_of(s, lo, hi)
+        if now != state:
+            prepare(threaded, t, q, s, island)
+            state = now
         error, left = error_of(threaded, t, q, s, island, True)
         if error <= ROUGH * goal and rounds < MOST_ROUNDS and contact.update_limits(q, s, lo, hi):
             rounds += 1

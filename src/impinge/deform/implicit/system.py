@@ -41,7 +41,7 @@ THREADED_FROM = 8000
 MOST_CLUSTERS = 64
 NEWTON_TOLERANCE = 1e-3
 """Default error of velocities, relative to the change of velocity by forces in a step or to internal motion."""
-LINEAR_TOLERANCE = 1e-4
+LINEAR_TOLERANCE = 5e-5
 """The same for linear systems: a resting body then has 1e-4 of its sag."""
 MOST_NEWTON_STEPS = 20
 MOST_ITERATIONS = 1000
