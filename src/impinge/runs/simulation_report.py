@@ -48,6 +48,12 @@ def found_in_words(run: SimulationRun) -> Rows:
     ]
     if not table["complete"].all():
         rows.append(("incomplete", f"budget exceeded in {int((table['complete'] == 0).sum()):,} frames"))
+    warned = np.flatnonzero(table["warnings"])
+    if len(warned):
+        first = int(warned[0]) + 1
+        rows.append(
+            ("warnings", f"in {counted(len(warned), 'frame')}; the first, in frame {first}: {run.warnings(first)[0]}")
+        )
     timings = run.timings()
     if np.isfinite(timings).any():
         rows.append(("time per frame", f"{np.nanmedian(timings):.1f} ms (median)"))

@@ -42,10 +42,10 @@ from impinge.simulate.simulation import Simulation
 
 COLUMNS = (
     "frame", "time", "dt", "searches", "substeps", "contacts", "deepest", "kinetic", "elastic", "gravitational",
-    "contact", "work", "fastest", "complete",
+    "contact", "work", "fastest", "complete", "inverted", "warnings",
 )  # fmt: skip
-"""Stored fields of a report."""
-WHOLE_COLUMNS = {"frame", "searches", "substeps", "contacts", "complete"}
+"""Stored fields of a report; of inverted tets and warnings, the numbers."""
+WHOLE_COLUMNS = {"frame", "searches", "substeps", "contacts", "complete", "inverted", "warnings"}
 MOST_FRAMES = 1_000_000
 ROUNDING = 1e-9
 """Relative tolerance of the end time, for the sum of all frame durations."""
@@ -75,6 +75,10 @@ class SimulationRun:
         rows = [self._read(frame)["report"] for frame in range(1, self.frame_count + 1)]
         values = np.array(rows, dtype=np.float64).reshape(-1, len(COLUMNS))
         return {name: values[:, k] for k, name in enumerate(COLUMNS)}
+
+    def warnings(self, frame: int) -> tuple[str, ...]:
+        """Warnings of a frame, a sentence each."""
+        return tuple(str(each) for each in self._read(frame).get("warnings", ()))
 
     def timings(self) -> Floats:
         """Milliseconds of the frames from 1; NaN where unknown."""
@@ -149,8 +153,11 @@ def run_simulation(
             report()
             while simulation.frame < count or simulation.time < seconds * (1.0 - ROUNDING):
                 found = simulation.step()
-                numbers = np.array([float(getattr(found, name)) for name in COLUMNS])
-                _write_npz(folder / _name(found.frame), {"report": numbers, **_positions(simulation)})
+                numbers = {"inverted": sum(found.inverted.values()), "warnings": len(found.warnings)}
+                values = np.array([float(numbers[n] if n in numbers else getattr(found, n)) for n in COLUMNS])
+                words = np.array(found.warnings, dtype=np.str_)
+                arrays = {"report": values, "warnings": words, **_positions(simulation)}
+                _write_npz(folder / _name(found.frame), arrays)
                 simulation.save(folder / STATE)
                 with writing(timings), timings.open("a", encoding="utf-8") as file:
                     file.write(f"\n{found.frame},{found.elapsed_ms:.3f}")

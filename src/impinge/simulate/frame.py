@@ -48,6 +48,7 @@ DAMPING_STEPS = 2
 """Modal damping steps per frame, about."""
 MAX_FALL = 0.02
 """Largest travel by gravity between two searches of a body without contacts, in sizes of the smallest body."""
+_NO_TETS = np.zeros(0, dtype=np.int32)
 MAX_SEARCHES = 64
 """Searches per frame, about; faster bodies get no more."""
 
@@ -119,7 +120,7 @@ class SimulationFrame:
         self._impulse = np.zeros((len(inputs.bodies) + 1, 3))
         """On each body; the last entry is the ground, which has index -1."""
         self.searches = self._substeps = 0
-        self._incomplete, self._inverted = set[Pair](), dict[str, int]()
+        self._incomplete, self._inverted = set[Pair](), dict[str, Ints]()
         self._unsettled = 0
         """Implicit steps whose friction had not settled."""
         self._unconverged = dict[str, str]()
@@ -286,7 +287,7 @@ class SimulationFrame:
         if self._looks_ahead:  # nothing looked ahead for pairs beyond the budget
             beyond = {*context.scheduler.skipped, *context.scheduler.partial}
             is_beyond = np.array([(i, j) in beyond for i, j in pairs.tolist()] if beyond else [], dtype=np.bool_)
-            most[np.flatnonzero(is_beyond)] = MAX_TRAVEL * context.smallest
+            most[np.flatnonzero(is_beyond)] = MAX_TRAVEL_DENSE * context.smallest
         level = float(np.linalg.norm(self.inputs.gravity))
         # closing t + level t² = most, in a form without cancellation
         fall = level if self._looks_ahead else 0.0
@@ -378,12 +379,15 @@ class SimulationFrame:
             if body.number not in awake:
                 continue
             self._check_finite(body, passed + interval)
-            self._inverted[body.name] = len(report.inverted[k])
+            self._inverted[body.name] = report.inverted[k]
             if not report.converged[k]:
+                worst, least = report.worst_tet[k], report.least_determinant[k]
+                vertex = report.worst_vertex[k] - body.start
+                tet = f", the most deformed tet is {worst} (det F {least:.3g})" if worst >= 0 else ""
                 self._unconverged[body.name] = (
-                    f"the step of body {body.name!r} ended after {report.newton_steps[k]} Newton steps with an error "
-                    f"of {report.error[k]:.3g} m/s; its most deformed tet is {report.worst_tet[k]} (det F "
-                    f"{report.least_determinant[k]:.3g}), use a shorter dt"
+                    f"the step of body {body.name!r} did not converge: after {report.newton_steps[k]} Newton steps the "
+                    f"error is {report.error[k]:.3g} m/s, worst at vertex {vertex}{tet}; use "
+                    "a shorter dt"
                 )
 
     def _step_explicitly(self, forces: ContactForces, interval: float, passed: float, begin: Floats) -> None:
@@ -408,7 +412,7 @@ class SimulationFrame:
             self._substeps += 1
         for body in together:
             self._check_finite(body, passed + done)
-            self._inverted[body.name] = len(body.source.model.inverted(body.x))
+            self._inverted[body.name] = body.source.model.inverted(body.x)
 
     def _advance_free(self, body: DynamicBody, h: float, passed: float) -> None:
         """Advance a body without contacts by Runge-Kutta's method."""
@@ -418,7 +422,7 @@ class SimulationFrame:
             raise
         except ImpingeError as error:
             self._fail(body, passed, str(error), error)
-        self._inverted[body.name] = len(report.inverted)
+        self._inverted[body.name] = report.inverted
         self._check_finite(body, passed)
 
     def _check_finite(self, body: DynamicBody, passed: float) -> None:
@@ -447,11 +451,15 @@ class SimulationFrame:
 
     def _warnings(self) -> tuple[str, ...]:
         """What to know about this frame, a sentence each."""
-        flipped = (
-            f"{count} tets of body {name!r} are flat or inverted; use shorter steps or the model 'stable_neo_hookean'"
-            for name, count in self._inverted.items()
-            if count
-        )
+        flipped = list[str]()
+        for body in self._dynamic:
+            ids = self._inverted.get(body.name, _NO_TETS)
+            if len(ids):
+                which = ", ".join(map(str, ids[:5].tolist())) + (", ..." if len(ids) > 5 else "")
+                remedy = "use a shorter dt, or larger tets"
+                if getattr(body.source, "model_name", None) != "stable_neo_hookean":
+                    remedy += ", or the model 'stable_neo_hookean', which resists"
+                flipped.append(f"{len(ids)} tets of body {body.name!r} are flat or inverted ({which}); {remedy}")
         return (*self._unconverged.values(), *flipped)
 
     def _report(self, found: RestingContacts) -> FrameReport:
@@ -480,7 +488,7 @@ class SimulationFrame:
             sleeping=tuple(body.name for body in self._dynamic if body.number not in awake),
             complete=not self._incomplete,
             incomplete_pairs=tuple((inputs.bodies[a].name, inputs.bodies[b].name) for a, b in sorted(self._incomplete)),
-            inverted={name: count for name, count in self._inverted.items() if count},
+            inverted={name: len(ids) for name, ids in self._inverted.items() if len(ids)},
             warnings=self._warnings(),
             stats=self.stages.times() | ({"unsettled_friction": self._unsettled} if self._unsettled else {}),
         )

@@ -50,10 +50,9 @@ class ImplicitSteps:
         models = [cast("Elements | SpringSheet", body.source.model) for body in bodies]
         self._system = ImplicitSystem(models, [body.start for body in bodies], row_count)
         self._rigid = [body for body in bodies if body.is_rigid]
-        self._rigid_motion = RigidMotion(
-            [body.source.model for body in self._rigid if isinstance(body.source, RigidBody)],
-            [body.start for body in self._rigid],
-        )
+        tets = [body.source.model for body in self._rigid if isinstance(body.source, RigidBody)]
+        first = [body.start for body in self._rigid]
+        self._rigid_euler, self._rigid_midpoint = RigidMotion(tets, first), RigidMotion(tets, first)
 
     def step(
         self, x: Floats, v: Floats, h: float, contacts: ContactForces, gravity: Floats, asleep: Sequence[DynamicBody]
@@ -66,11 +65,14 @@ class ImplicitSteps:
             own = held[body.rows]
             own[body.source.fixed] = own[body.source.moved] = True
         self._hold()
-        awake = np.array([not held[body.start] for body in self._rigid], dtype=np.bool_)
-        self._rigid_motion.begin(x, v, h, awake=awake, is_midpoint=self._method == "midpoint")
-        start_x, start_v = x.copy(), v.copy()
         terms = contact_terms(contacts, h) if len(contacts.constraints) else None
-        report = self._system.step(x, v, h, gravity=gravity, held=held, contacts=terms, method=self._method)
+        is_euler = self._steps_by_euler(terms, len(x))
+        awake = np.array([not held[body.start] for body in self._rigid], dtype=np.bool_)
+        rigid = np.array([is_euler[k] for k, body in enumerate(self.bodies) if body.is_rigid], dtype=np.bool_)
+        self._rigid_euler.begin(x, v, h, awake=awake & rigid, is_midpoint=False)
+        self._rigid_midpoint.begin(x, v, h, awake=awake & ~rigid, is_midpoint=True)
+        start_x, start_v = x.copy(), v.copy()
+        report = self._solve(x, v, h, gravity, held, terms, is_euler)
         is_settled = True
         if terms is not None:
             contacts.normal_force, contacts.friction_force, limit = self._system.contact_forces()
@@ -79,9 +81,48 @@ class ImplicitSteps:
             self._balance(x, v, start_x, start_v, h, contacts, gravity, held)
         pushed = contacts.normal_force > 0.0
         pressed = np.append(contacts.constraints.body_a[pushed], contacts.constraints.body_b[pushed])
-        self._rigid_motion.end(x, v, np.isin([body.number for body in self._rigid], pressed))
+        touched = np.isin([body.number for body in self._rigid], pressed)
+        self._rigid_euler.end(x, v, touched)
+        self._rigid_midpoint.end(x, v, touched)
         self._hold()
         return report, is_settled
+
+    def _steps_by_euler(self, terms: ContactTerms | None, row_count: int) -> NDArray[np.bool_]:
+        """Which bodies are stepped by backward Euler: with the midpoint rule, those with contacts.
+
+        That rule doubles the motion of half a step, and with it the depth of a contact that opens in it: stiff contacts
+        would gain energy.
+        """
+        near = np.full(row_count, self._method == "backward_euler")
+        if terms is not None:
+            near[terms.vertex] = True
+        return np.array([near[body.rows].any() for body in self.bodies], dtype=np.bool_)
+
+    def _solve(
+        self, x: Floats, v: Floats, h: float, gravity: Floats, held: NDArray[np.bool_], terms: ContactTerms | None,
+        is_euler: NDArray[np.bool_],
+    ) -> ImplicitReport:  # fmt: skip
+        """Advance bodies by the method of each."""
+        if is_euler.all():
+            return self._system.step(x, v, h, gravity=gravity, held=held, contacts=terms)
+        if not is_euler.any():
+            return self._system.step(x, v, h, gravity=gravity, held=held, method="midpoint")
+        by_euler = np.zeros(len(x), dtype=np.bool_)
+        for body, chosen in zip(self.bodies, is_euler):
+            by_euler[body.rows] = chosen
+        old_x, old_v = x[by_euler].copy(), v[by_euler].copy()
+        free = self._system.step(x, v, h, gravity=gravity, held=held | by_euler, method="midpoint")
+        new_x, new_v = x[~by_euler].copy(), v[~by_euler].copy()
+        x[by_euler], v[by_euler] = old_x, old_v
+        pressed = self._system.step(x, v, h, gravity=gravity, held=held | ~by_euler, contacts=terms)
+        x[~by_euler], v[~by_euler] = new_x, new_v
+        columns = {
+            name: np.where(is_euler, getattr(pressed, name), getattr(free, name))
+            for name in ImplicitReport.__dataclass_fields__
+            if name != "inverted"
+        }
+        each = zip(is_euler, pressed.inverted, free.inverted)
+        return ImplicitReport(**columns, inverted=tuple(a if chosen else b for chosen, a, b in each))
 
     def _balance(
         self, x: Floats, v: Floats, start_x: Floats, start_v: Floats, h: float, contacts: ContactForces,
@@ -93,7 +134,7 @@ class ImplicitSteps:
         contacts act at x - h v̄ instead of x0, v̄ the mean velocity. Where both sides of a contact are free, the torque
         of the difference is taken back, half from each.
         """
-        rows, is_euler = contacts.constraints, self._method == "backward_euler"
+        rows = contacts.constraints
         impulse = np.zeros((max(body.number for body in self.bodies) + 1, 3))
         on_a = h * contacts.forces_on_a()
         is_touched = np.zeros(len(impulse), dtype=np.bool_)
@@ -104,7 +145,7 @@ class ImplicitSteps:
         is_free = np.zeros(len(impulse) + 1, dtype=np.bool_)  # the last entry is the ground, which has number -1
         couple, arm = np.zeros_like(impulse), x - start_x
         for body in self.bodies:
-            is_free[body.number] = is_euler and not body.is_rigid and not held[body.rows].any()
+            is_free[body.number] = not body.is_rigid and not held[body.rows].any()
             arm[body.rows] -= (h / body.mass) * (body.source.model.masses @ v[body.rows])
         a, b = np.minimum(rows.body_a, len(impulse)), np.minimum(rows.body_b, len(impulse))
         kernels.add_couples(
@@ -115,8 +156,8 @@ class ImplicitSteps:
             if is_touched[body.number] and not held[body.rows].any():
                 push, part = impulse[body.number] + h * body.mass * gravity, body.rows
                 kernels.balance(
-                    body.source.model.masses, push, h * couple[body.number], h, h if is_euler else 0.5 * h,
-                    is_euler and not body.is_rigid, x[part], start_v[part], v[part],
+                    body.source.model.masses, push, h * couple[body.number], h,
+                    not body.is_rigid, x[part], start_v[part], v[part],
                 )  # fmt: skip
 
     def _hold(self) -> None:

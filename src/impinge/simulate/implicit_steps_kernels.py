@@ -40,10 +40,11 @@ def add_couples(rows, normal_jacobian, slip_jacobian, x, normal_force, friction_
 
 
 @compiled
-def balance(mass, push, couple, h, shift, restores, x, before, after):
-    """Correct velocities, and positions by ``shift`` times as much: the change of momentum is ``push``.
+def balance(mass, push, couple, h, restores, x, before, after):
+    """Correct velocities: the change of momentum is ``push``. With ``restores``, spin is corrected too.
 
-    With ``restores``, spin is corrected too.
+    Positions stay: stiff contacts would turn a shift by the error of forces to energy.
+
     ``couple`` is the spin that contacts have added and that no other body has lost.
 
     Backward Euler loses h Σ m v × v0 of the spin per step, velocities relative to the mean. A rotation of the
@@ -64,12 +65,9 @@ def balance(mass, push, couple, h, shift, restores, x, before, after):
         after[i, 0] += sx
         after[i, 1] += sy
         after[i, 2] += sz
-        x[i, 0] += shift * sx
-        x[i, 1] += shift * sy
-        x[i, 2] += shift * sz
     if not restores:
         return
-    cx, cy, cz = cx / total + shift * sx, cy / total + shift * sy, cz / total + shift * sz
+    cx, cy, cz = cx / total, cy / total, cz / total
     ox, oy, oz = ox / total, oy / total, oz / total
     vx, vy, vz = vx / total + sx, vy / total + sy, vz / total + sz
     xx, yy, zz, xy, xz, yz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -360,7 +360,7 @@ class Simulation:
         bodies, sleep = derived.bodies, derived.sleep
         inputs = FrameInput(
             bodies, derived.context, derived.search, self._x, self._v, self._masses, self.gravity, self.ground,
-            self.friction, derived.implicit, self.integrator == "explicit" or bool(self.modal_damping),
+            self.friction, derived.implicit, derived.implicit is None or bool(self.modal_damping),
         )  # fmt: skip
         frame = SimulationFrame(inputs, self._clock, self._warm_start, self._last, duration)
         frame.plan()
@@ -433,11 +433,11 @@ class Simulation:
             self._resting, self._last, self._scheduler.waiting = None, no_constraints(), []
         return derived
 
-    @property
-    def _damping_ratio(self) -> float:
-        if self.modal_damping is None:
-            return MODAL_DAMPING if self.integrator == "explicit" else 0.0
-        return self.modal_damping
+    def _damping_ratio(self, soft: Iterable[SoftBody]) -> float:
+        if self.modal_damping is not None:
+            return self.modal_damping
+        is_explicit = self.integrator == "explicit" or not all(has_hessian(body.model) for body in soft)
+        return MODAL_DAMPING if is_explicit else 0.0
 
     def _implicit_steps(self, bodies: list[SimulatedBody]) -> ImplicitSteps | None:
         """Implicit steps of all soft bodies, None if there are none or if steps are explicit."""
@@ -482,11 +482,11 @@ class Simulation:
             name: body for name, body in sources.items() if isinstance(body, SoftBody) and not self.world.is_fixed(name)
         }
         x = np.zeros((sum(len(body.velocities) for body in soft.values()), 3))
-        v, bodies, start = np.zeros_like(x), list[SimulatedBody](), 0
+        v, bodies, start, ratio = np.zeros_like(x), list[SimulatedBody](), 0, self._damping_ratio(soft.values())
         for number, (name, source) in enumerate(sources.items()):
             if name in soft:
                 rows = slice(start, start + len(source.velocities))
-                bodies.append(DynamicBody(number, name, source, start, x[rows], v[rows], self._damping_ratio))
+                bodies.append(DynamicBody(number, name, source, start, x[rows], v[rows], ratio))
                 start = rows.stop
             else:
                 bodies.append(self._scripted_body(number, name, source))

@@ -142,7 +142,9 @@ def simulate(
     scene: Annotated[str, typer.Argument(help=SCENE_HELP, autocompletion=_simulation_names)],
     seconds: Annotated[float | None, typer.Option(help="Simulated time; by default that of the scene.")] = None,
     scale: Annotated[float, typer.Option(help="Size of a named scene: triangles, tets or bodies.")] = 1.0,
-    integrator: Annotated[str | None, typer.Option(help="explicit, implicit or midpoint; by default explicit.")] = None,
+    integrator: Annotated[
+        str | None, typer.Option(help="implicit, midpoint or explicit; by default that of the scene.")
+    ] = None,
     response: Annotated[
         str | None, typer.Option(help="vertices, volume or spheres; by default that of the scene.")
     ] = None,
@@ -152,7 +154,7 @@ def simulate(
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate soft bodies in contact.
+    """Simulate soft and rigid bodies in contact.
 
     With --out, the same command resumes an interrupted run.
 
