@@ -193,6 +193,26 @@ def test_rate_is_held_by_shorter_frames(folder, call, tmp_path):
     assert 0.015 <= float(rows[-1]["time"]) + 1e-9 < 0.021
 
 
+def test_warnings_of_frames_are_shown(folder, call, tmp_path):
+    """Count inverted tets and warnings in the table, and quote the first one: a collapsing body is no silent result."""
+    soft = '{ youngs_modulus = 10.0, poisson_ratio = 0.3, density = 1000.0, embedding = "barycentric" }'
+    shape = '{ kind = "tet_box", nx = 2, ny = 2, nz = 2, size = 0.1 }'
+    scene = (
+        f'[simulation]\nground = 0.0\n[[body]]\nname = "mud"\nshape = {shape}\nposition = [0, 0, 0.06]\nsoft = {soft}\n'
+    )
+    (folder / "mud.toml").write_text(scene)
+    done = call("mud.toml", "--seconds", "0.5", "--out", tmp_path / "run")
+    with (tmp_path / "run" / "frames.csv").open() as file:
+        rows = list(csv.DictReader(file))
+
+    assert done.returncode == cli.CLEAR
+    words = " ".join(done.stdout.split())
+    assert "warnings" in words
+    assert re.search(r"in \d+ frames; the first, in frame \d+: .*'mud'", words)
+    assert any(int(row["inverted"]) for row in rows)
+    assert any(int(row["warnings"]) for row in rows)
+
+
 def test_named_scene_without_a_folder(call):
     """Simulate a named scene without output files."""
     done = call("plates_b", "--scale", "0.25", "--seconds", "0.02")
