@@ -25,7 +25,8 @@ Release     Penetration not caused by relative motion is released gradually. A s
             and returns at the rate ``release``, continuously in time, because a jump at the next search would be an
             impact on bodies deep in each other. It returns up to ``release_limit`` plus the depth that drives
             separation against the damper at that rate, or at ``release_speed``; beyond it, opposing contacts would
-            store energy. Bodies that start inside one another therefore separate slowly. Friction is off where more
+            store energy; in implicit steps, longer than the damper's time, also the travel at that rate. Bodies that
+            start inside one another therefore separate slowly. Friction is off where more
             than ``friction_slack`` is withheld.
 """
 

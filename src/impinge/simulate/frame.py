@@ -386,8 +386,7 @@ class SimulationFrame:
                 tet = f", the most deformed tet is {worst} (det F {least:.3g})" if worst >= 0 else ""
                 self._unconverged[body.name] = (
                     f"the step of body {body.name!r} did not converge: after {report.newton_steps[k]} Newton steps the "
-                    f"error is {report.error[k]:.3g} m/s, worst at vertex {vertex}{tet}; use "
-                    "a shorter dt"
+                    f"error is {report.error[k]:.3g} m/s, worst at vertex {vertex}{tet}; use a shorter dt"
                 )
 
     def _step_explicitly(self, forces: ContactForces, interval: float, passed: float, begin: Floats) -> None:

@@ -2,7 +2,9 @@
 
 Vertices    ([Heidelberger2004]) Consistent penetration depth leads each surface vertex inside another body to an exit
             triangle. The vertex is pushed along the normal of that triangle by its depth below the triangle's plane;
-            the triangle receives the reaction. k = K times the area of the vertex.
+            the triangle receives the reaction. k = K times the area of the vertex. In implicit steps, which are as long
+            as a frame, vertices that may enter a closed body before the next search have negative depths
+            (``approaching``).
 Volume      ([Faure2008]; cut as in [Allard2010]) The overlap of two bodies, sampled along three axes, is cut into the
             cells of a fixed grid; a span belongs to the cell of its midpoint. Each cell is one constraint: the energy
             ½ k V² of its volume pushes vertices along -∂V/∂x. k = K / A with A = |Σ ∂V/∂x| over body a, which makes the
