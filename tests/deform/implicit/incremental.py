@@ -41,6 +41,7 @@ def contacts_of(rows, *, friction=0.0, block=None, **changes) -> ContactTerms:
         friction=np.full(count, friction),
         normal_force=np.zeros(count),
         friction_force=np.zeros((count, 3)),
+        wall=np.full(count, np.inf),
     )
     return dataclasses.replace(terms, **changes)
 
@@ -56,7 +57,7 @@ class Incremental:
         self.q = self.system._request(held, v0[vertex], contacts)
         self.t, self.s, self.h = t, self.system._scratch, h
         assert len(self.q.body_range) == 2
-        self.q.numbers[:] = h, 1e-4, 1e-2, 20, 1000, 0.0, 0.0
+        self.q.numbers[:] = h, 1e-4, 1e-2, 20, 1000, 0.0, 0.0, 0.0
         self.s.x0[:] = x0[vertex].reshape(-1)
         self.s.target[:] = (x0 + h * v0)[vertex].reshape(-1)
         assembly.start_elements.serial(t, self.q, self.s, 0, len(self.q.task))

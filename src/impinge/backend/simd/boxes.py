@@ -124,6 +124,19 @@ def vertices_box(m, x, vertex, start, end):
     return _box_of(m, x, lambda index: [m.load_index(vertex, index)], start, end)
 
 
+@vectorized(lambda x, y, *_: types.UniTuple(types.float64, 6)(x, y, *[types.int64] * 2, *[types.float64] * 9))
+def residual_box(m, x, y, start, end, xx, xy, xz, yx, yy, yz, zx, zy, zz):
+    """Lowest and highest x, y, z of y - L x over rows ``start`` to ``end``; L is given row by row."""
+    columns = [m.gather(column) for column in ((xx, yx, yx, zx), (xy, yy, yy, zy), (xz, yz, yz, zz))]
+    low, high = (m.variable(m.splat(bound, 4, np.float64)) for bound in (np.inf, -np.inf))
+    for index in m.loop(start, end):
+        p = _vertex(m, y, index)
+        for k in range(3):
+            p = p - columns[k] * m.splat(m.load(x, 3 * index + k), 4, np.float64)
+        low.value, high.value = m.least(p, low.value), m.most(p, high.value)
+    return _as_box(m, low.value, high.value)
+
+
 @vectorized(lambda x, faces, ids, *_: types.UniTuple(types.float64, 6)(x, faces, ids, types.int64, types.int64))
 def triangles_box(m, x, faces, ids, start, end):
     """Lowest and highest x, y, z of the triangles in ``ids[start:end]``; inf, -inf if there are none."""

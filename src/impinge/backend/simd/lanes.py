@@ -144,7 +144,7 @@ class _Llvm(_Machine):
         return self._of(self.builder.sext(self.load(array, index).value, _I64))
 
     def store(self, array, index, value):
-        """Write a vector from ``index`` on."""
+        """Write a vector from ``index`` on, or one number."""
         self.builder.store(value.value, self._pointer(array, index, value.value.type), align=array.itemsize)
 
     def constant(self, values, dtype):
@@ -239,7 +239,7 @@ class _NumPy(_Machine):
         return int(array.reshape(-1)[index])
 
     def store(self, array, index, value):
-        array.reshape(-1)[index : index + len(value)] = value
+        array.reshape(-1)[index : index + np.size(value)] = value
 
     def constant(self, values, dtype):
         return np.array(values, dtype=dtype)

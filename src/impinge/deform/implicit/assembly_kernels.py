@@ -2,9 +2,9 @@
 
 Elements write records: forces on their corners, and blocks of second derivatives for pairs of vertices. A vertex sums
 the forces of its records, a pair of vertices the blocks of theirs, in the order of elements: results do not depend on
-threads. The matrix has 3x3 blocks in compressed rows without the diagonal, both (i, j) and (j, i). Elastic energies do
-not change under translations, hence a diagonal block is minus the sum of its row; inertia and drag are
-added.
+threads. The matrix has 3x3 blocks in compressed rows without the diagonal, both (i, j) and (j, i), column by column
+(``backend.simd.linear``). Elastic energies do not change under translations, hence a diagonal block is minus the sum of
+its row; inertia and drag are added.
 
 ``t`` is the topology, ``q`` the step, ``s`` the scratch memory (``system``). Leaves are runs of vertices. Loops over
 threads call a function for each leaf: Numba loses what the loop itself writes to arrays of a tuple.
@@ -192,13 +192,13 @@ def _leaf_pairs(t, s, leaf):
                 b1, b2, b3 = b1 + block[at + 1], b2 + block[at + 2], b3 + block[at + 3]
                 b5, b6, b7 = b5 + block[at + 5], b6 + block[at + 6], b7 + block[at + 7]
         at = 9 * pair_upper[pair]
-        value[at], value[at + 1], value[at + 2] = b0, b1, b2
-        value[at + 3], value[at + 4], value[at + 5] = b3, b4, b5
-        value[at + 6], value[at + 7], value[at + 8] = b6, b7, b8
-        at = 9 * pair_lower[pair]
         value[at], value[at + 1], value[at + 2] = b0, b3, b6
         value[at + 3], value[at + 4], value[at + 5] = b1, b4, b7
         value[at + 6], value[at + 7], value[at + 8] = b2, b5, b8
+        at = 9 * pair_lower[pair]
+        value[at], value[at + 1], value[at + 2] = b0, b1, b2
+        value[at + 3], value[at + 4], value[at + 5] = b3, b4, b5
+        value[at + 6], value[at + 7], value[at + 8] = b6, b7, b8
 
 
 @kernel(parallel_from=THREADED)

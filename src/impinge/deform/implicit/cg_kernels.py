@@ -16,6 +16,7 @@ elastic energies. Iteration k lowers its square by α r·z; the sum over ``DELAY
 import math
 
 from impinge.backend.jit import compiled, contracted, kernel, prange
+from impinge.backend.simd.linear import multiply_blocks
 from impinge.deform.implicit import coarse_kernels as coarse
 from impinge.deform.implicit.assembly_kernels import THREADED
 from impinge.deform.implicit.contact_kernels import multiply_contacts
@@ -29,30 +30,9 @@ NEGLIGIBLE = 0.1
 @contracted
 def _leaf_product(t, q, s, leaf):
     """The product of the rows of a leaf with ``p``, and p·Ap."""
-    leaf_start, held, image, direction = t.leaf_start, q.held, s.q, s.p
-    diagonal, row_start, column, value = s.diagonal, t.row_start, t.column, s.value
-    leaf_sum = s.leaf_sum
-    total = 0.0
-    for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
-        at = 3 * i
-        if held[i]:
-            image[at], image[at + 1], image[at + 2] = 0.0, 0.0, 0.0
-            continue
-        px, py, pz = direction[at], direction[at + 1], direction[at + 2]
-        d = 6 * i
-        xy, xz, yz = diagonal[d + 3], diagonal[d + 4], diagonal[d + 5]
-        x = diagonal[d] * px + xy * py + xz * pz
-        y = xy * px + diagonal[d + 1] * py + yz * pz
-        z = xz * px + yz * py + diagonal[d + 2] * pz
-        for e in range(row_start[i], row_start[i + 1]):
-            j, k = 3 * column[e], 9 * e
-            u, v, w = direction[j], direction[j + 1], direction[j + 2]
-            x += value[k] * u + value[k + 1] * v + value[k + 2] * w
-            y += value[k + 3] * u + value[k + 4] * v + value[k + 5] * w
-            z += value[k + 6] * u + value[k + 7] * v + value[k + 8] * w
-        image[at], image[at + 1], image[at + 2] = x, y, z
-        total += px * x + py * y + pz * z
-    leaf_sum[2 * leaf] = total
+    s.leaf_sum[2 * leaf] = multiply_blocks(
+        t.row_start, t.column, s.value, s.diagonal, q.held, s.p, s.q, t.leaf_start[leaf], t.leaf_start[leaf + 1]
+    )
 
 
 @kernel(parallel_from=THREADED)
@@ -106,9 +86,9 @@ def update(t, q, s, lo, hi, alpha):
 
 @contracted
 def _leaf_direction(t, q, s, leaf, beta):
-    leaf_cluster, mode, leaf_start, held = q.leaf_cluster, s.mode, t.leaf_start, q.held
+    leaf_row, mode, leaf_start, held = q.leaf_row, s.mode, t.leaf_start, q.held
     direction, arm, local = s.p, s.arm, s.z
-    m = 6 * leaf_cluster[leaf]
+    m = leaf_row[leaf]
     t0, t1, t2, w0, w1, w2 = mode[m], mode[m + 1], mode[m + 2], mode[m + 3], mode[m + 4], mode[m + 5]
     for i in range(leaf_start[leaf], leaf_start[leaf + 1]):
         at = 3 * i
@@ -163,30 +143,54 @@ def precondition(threaded, t, q, s, island, alpha):
     else:
         update_threaded(t, q, s, lo, hi, alpha)
     rr, rz = 0.0, 0.0
-    first, last = q.cluster_start[island], q.cluster_start[island + 1]
-    for k in range(6 * first, 6 * last):
-        s.mode[k] = 0.0
+    first, last = q.coarse_row[island], q.coarse_row[island + 1]
+    mode, before = s.mode[first:last], s.mode_before[first:last]
+    size = last - first
+    for k in range(size):
+        mode[k] = 0.0
     for k in range(lo, hi):
         leaf = q.leaf[k]
         rr += s.leaf_sum[2 * leaf]
         rz += s.leaf_sum[2 * leaf + 1]
         for c in range(6):
-            s.mode[6 * q.leaf_cluster[leaf] + c] += s.leaf_mode[6 * leaf + c]
-    mode = s.mode[6 * first : 6 * last]
-    before = s.mode_before[6 * first : 6 * last]
-    size = 6 * (last - first)
+            mode[q.leaf_row[leaf] - first + c] += s.leaf_mode[6 * leaf + c]
     for k in range(size):
         before[k] = mode[k]
     matrix = s.coarse[q.coarse_start[island] : q.coarse_start[island] + size * size]
-    coarse.solve(matrix, size, s.pivot[6 * first : 6 * last], mode)
+    coarse.solve(matrix, size, s.pivot[first:last], mode)
     for k in range(size):
         rz += before[k] * mode[k]
     return rr, rz
 
 
 @compiled
-def conjugate_gradients(threaded, t, q, s, island, error, residual, most):
+def imbalance(t, q, s, island):
+    """Error of momenta, h |Σ r| / √m, the largest of the bodies without held vertices; r as ``precondition`` left it.
+
+    Velocities follow the forces on a body: of stiff contacts, these have large errors where positions have none.
+    """
+    most = 0.0
+    for k in range(q.body_range[island], q.body_range[island + 1]):
+        b = q.body[k]
+        mass, is_free = 0.0, True
+        for i in range(t.body_start[b], t.body_start[b + 1]):
+            mass += t.mass[i]
+            is_free &= q.held[i] == 0
+        if is_free:
+            x, y, z = 0.0, 0.0, 0.0
+            for leaf in range(t.body_leaf[b], t.body_leaf[b + 1]):
+                x += s.leaf_mode[6 * leaf]
+                y += s.leaf_mode[6 * leaf + 1]
+                z += s.leaf_mode[6 * leaf + 2]
+            most = max(most, (x * x + y * y + z * z) / mass)
+    return q.numbers[0] * math.sqrt(most)
+
+
+@compiled
+def conjugate_gradients(threaded, t, q, s, island, error, residual, most, balanced):
     """Improve d, whose residual is r, until its error is at most ``error`` and ‖r‖ ≤ ``residual``.
+
+    ``balanced`` asks for the momenta of bodies, too.
 
     Returns the number of iterations, √(r·B r) with the preconditioner B, and ‖r‖. Directions p and q are 0 at the
     start.
@@ -197,7 +201,7 @@ def conjugate_gradients(threaded, t, q, s, island, error, residual, most):
     e0, e1, e2, e3 = math.inf, math.inf, math.inf, math.inf
     while count < most:
         is_small = math.sqrt(max(rz, 0.0)) <= NEGLIGIBLE * error or e0 + e1 + e2 + e3 <= error * error
-        if is_small and math.sqrt(rr) <= residual:
+        if is_small and math.sqrt(rr) <= residual and (not balanced or imbalance(t, q, s, island) <= error):
             break
         if threaded is None:
             redirect_serial(t, q, s, lo, hi, beta)

@@ -1,8 +1,8 @@
 """The coarse level of the preconditioner, for ``cg_kernels``: six rigid modes for each cluster of vertices.
 
 A cluster moves by t + ω × d at the distance d from its centre, in units of its size. With P, which has these modes as
-columns, Pᵀ A P is a small dense matrix. It is factorised as Uᵀ U by rows; modes that move no free vertex, or that are
-combinations of others, are left out.
+columns, Pᵀ A P is a small dense matrix, filled up with zeros to whole panels of eight rows. It is factorised as Uᵀ U
+and solved by panels; modes that move no free vertex, or that are combinations of others, are left out.
 """
 
 # mypy: ignore-errors
@@ -10,6 +10,7 @@ combinations of others, are left out.
 import math
 
 from impinge.backend.jit import compiled, contracted, kernel, prange
+from impinge.backend.simd.linear import PANEL, divide_panel, eliminate_panel, subtract_dots, subtract_panel
 from impinge.deform.implicit.assembly_kernels import THREADED
 
 SINGULAR = 1e-10
@@ -73,7 +74,7 @@ def _cluster_rows(t, q, s, island, cluster):
     diagonal, row_start, column, vertex_cluster = s.diagonal, t.row_start, t.column, q.vertex_cluster
     value = s.value
     first = cluster_start[island]
-    base, size = coarse_start[island], 6 * (cluster_start[island + 1] - first)
+    base, size = coarse_start[island], q.coarse_row[island + 1] - q.coarse_row[island]
     own = cluster - first
     row = base + 6 * own * size
     for k in range(row, row + 6 * size):
@@ -97,16 +98,16 @@ def _cluster_rows(t, q, s, island, cluster):
             there = vertex_cluster[j]
             if there == cluster:
                 _add_product(
-                    same, value[at], value[at + 1], value[at + 2], value[at + 3], value[at + 4],
-                    value[at + 5], value[at + 6], value[at + 7], value[at + 8],
+                    same, value[at], value[at + 3], value[at + 6], value[at + 1], value[at + 4],
+                    value[at + 7], value[at + 2], value[at + 5], value[at + 8],
                     arm[3 * j], arm[3 * j + 1], arm[3 * j + 2],
                 )  # fmt: skip
             elif there > cluster:
                 for k in range(18):
                     other[k] = 0.0
                 _add_product(
-                    other, value[at], value[at + 1], value[at + 2], value[at + 3], value[at + 4],
-                    value[at + 5], value[at + 6], value[at + 7], value[at + 8],
+                    other, value[at], value[at + 3], value[at + 6], value[at + 1], value[at + 4],
+                    value[at + 7], value[at + 2], value[at + 5], value[at + 8],
                     arm[3 * j], arm[3 * j + 1], arm[3 * j + 2],
                 )  # fmt: skip
                 _add_restricted(coarse, row + 6 * (there - first), size, other, x, y, z)
@@ -120,66 +121,61 @@ def coarse_rows(t, q, s, island):
         _cluster_rows(t, q, s, island, cluster)
 
 
-@contracted
-def _subtract_row(a, to, source, count, factor):
-    for k in range(count):
-        a[to + k] -= factor * a[source + k]
-
-
 @compiled
+def _factorise_triangle(a, size, pivot, first):
+    """Factorise the first columns of a panel, which the panels before have been eliminated from."""
+    last = first + PANEL
+    for k in range(first, last):
+        d = a[k * size + k]
+        pivot[k] = 1.0 / math.sqrt(d) if d > SINGULAR * pivot[k] else 0.0
+        for j in range(k, last):
+            a[k * size + j] *= pivot[k]
+        for i in range(k + 1, last):
+            for j in range(i, last):
+                a[i * size + j] -= a[k * size + i] * a[k * size + j]
+
+
+@contracted
 def factorise(a, size, pivot):
-    """Turn the upper half of a symmetric matrix to U of Uᵀ U in place; ``pivot`` gets reciprocals of the diagonal."""
+    """Turn the upper half of a symmetric matrix to U of Uᵀ U in place; ``pivot`` gets reciprocals of the diagonal.
+
+    Rows are eliminated by panels: the rest of the matrix passes through the processor once for each.
+    """
     for k in range(size):
         pivot[k] = a[k * size + k]
-    for k in range(size):
-        at = k * size
-        d = a[at + k]
-        if not d > SINGULAR * pivot[k]:
-            pivot[k] = 0.0
-            for j in range(k, size):
-                a[at + j] = 0.0
-            continue
-        scale = 1.0 / math.sqrt(d)
-        pivot[k] = scale
-        for j in range(k, size):
-            a[at + j] *= scale
-        for i in range(k + 1, size):
-            factor = a[at + i]
-            if factor != 0.0:
-                _subtract_row(a, i * size + i, at + i, size - i, factor)
-
-
-@contracted
-def _subtract_scaled(y, lo, count, a, at, factor):
-    for k in range(count):
-        y[lo + k] -= factor * a[at + k]
-
-
-@contracted
-def _dot(a, at, y, lo, count):
-    """Sum in eight interleaved parts: eight products are in flight."""
-    s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    whole = count & ~7
-    for k in range(0, whole, 8):
-        s0 += a[at + k] * y[lo + k]
-        s1 += a[at + k + 1] * y[lo + k + 1]
-        s2 += a[at + k + 2] * y[lo + k + 2]
-        s3 += a[at + k + 3] * y[lo + k + 3]
-        s4 += a[at + k + 4] * y[lo + k + 4]
-        s5 += a[at + k + 5] * y[lo + k + 5]
-        s6 += a[at + k + 6] * y[lo + k + 6]
-        s7 += a[at + k + 7] * y[lo + k + 7]
-    for k in range(whole, count):
-        s0 += a[at + k] * y[lo + k]
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    for first in range(0, size, PANEL):
+        _factorise_triangle(a, size, pivot, first)
+        divide_panel(a, first * size, size, pivot, first, first + PANEL, size)
+        for row in range(first + PANEL, size, 4):
+            eliminate_panel(a, first * size, size, row)
 
 
 @compiled
+def _solve_lower(a, at, stride, pivot, y, own):
+    """Solve the triangle of a panel, transposed, in place."""
+    for r in range(PANEL):
+        z = y[own + r] * pivot[own + r]
+        y[own + r] = z
+        for c in range(r + 1, PANEL):
+            y[own + c] -= z * a[at + r * stride + own + c]
+
+
+@compiled
+def _solve_upper(a, at, stride, pivot, y, own):
+    """Solve the triangle of a panel in place."""
+    for r in range(PANEL - 1, -1, -1):
+        z = y[own + r]
+        for c in range(r + 1, PANEL):
+            z -= a[at + r * stride + own + c] * y[own + c]
+        y[own + r] = z * pivot[own + r]
+
+
+@contracted
 def solve(a, size, pivot, y):
-    """Solve Uᵀ U x = y in place."""
-    for k in range(size):
-        y[k] *= pivot[k]
-        if y[k] != 0.0:
-            _subtract_scaled(y, k + 1, size - k - 1, a, k * size + k + 1, y[k])
-    for k in range(size - 1, -1, -1):
-        y[k] = (y[k] - _dot(a, k * size + k + 1, y, k + 1, size - k - 1)) * pivot[k]
+    """Solve Uᵀ U x = y in place, by panels."""
+    for k in range(0, size, PANEL):
+        _solve_lower(a, k * size, size, pivot, y, k)
+        subtract_panel(a, k * size, size, y, k, k + PANEL, size)
+    for k in range(size - PANEL, -1, -PANEL):
+        subtract_dots(a, k * size, size, y, k, k + PANEL, size)
+        _solve_upper(a, k * size, size, pivot, y, k)

@@ -13,8 +13,8 @@ p = (f + t) / 2, q = (f - t) / 2. The viscous part adds its Gauss-Newton matrix,
 
 Groups have 64 lanes as in ``fem_kernels``; scratch rows:
 ``0`` edges, ``9`` F, ``18`` R, then U, ``27`` Rᵀ F, then s, ``33`` V, ``42`` A, ``48`` p, ``51`` q, ``54`` ψ s² / h,
-``57`` P, ``66`` energy density, ``67`` det F, ``68`` trust in the rotation, ``69`` one block, ``78`` forces,
-``87`` Vᵀ g of the four corners.
+``57`` P, then Vᵀ g of two corners, ``66`` energy density, ``67`` det F, ``68`` trust in the rotation, ``69`` one block,
+``78`` forces, ``87`` Vᵀ g of the four corners. Rows 42 to 56 are multiplied by the volume.
 
 Smoothed domains (``smoothing``) are tets with unit edges at rest: their edges now are F. ``store_smoothed_hessians``
 takes the second derivatives C_kl for edges k, l and spreads them to corners: the block of corners a, b is
@@ -352,7 +352,7 @@ def _weight_gradients(w, shape):
 
 @compiled
 def _prepare_hessians(model, constants, h, shape, w):
-    """Everything of the second derivatives that corners have in common, and their Vᵀ g."""
+    """Everything of the second derivatives that corners have in common, times the volume, and their Vᵀ g."""
     lam, mu = constants[0], constants[1]
     _principal_frames(w)
     if model == GREEN:
@@ -363,13 +363,16 @@ def _prepare_hessians(model, constants, h, shape, w):
         _corotated_coefficients(w, lam, mu)
     _project(w)
     _add_viscosity(w, constants[2] / h, constants[3] / h)
+    for row in range(42, 57):
+        for i in range(GROUP):
+            w[64 * row + i] *= shape[576 + i]
     _weight_gradients(w, shape)
 
 
 @contracted
-def _put_block(w, shape, a, b, row, i):
-    """Write volume U k Uᵀ of two corners, whose Vᵀ g begin at ``a`` and ``b``, to nine rows from ``row``."""
-    g, h = (w[a + i], w[a + 64 + i], w[a + 128 + i]), (w[b + i], w[b + 64 + i], w[b + 128 + i])
+def _put_block(w, i):
+    """Write U k Uᵀ to nine rows from 69; Vᵀ g of both corners are in rows 57 and 60."""
+    g, h = _get3(w, 57, i), _get3(w, 60, i)
     s, p, q, e, u = _get6(w, 42, i), _get3(w, 48, i), _get3(w, 51, i), _get3(w, 54, i), _get9(w, 18, i)
     gx, gy, gz = g[0] * h[0], g[1] * h[1], g[2] * h[2]
     k = (
@@ -383,22 +386,32 @@ def _put_block(w, shape, a, b, row, i):
         s[5] * g[2] * h[1] + q[0] * g[1] * h[2],
         s[2] * gz + (p[1] + e[2]) * gx + (p[0] + e[2]) * gy,
     )
-    volume = shape[576 + i]
     for c in range(3):
-        u0, u1, u2 = volume * u[3 * c], volume * u[3 * c + 1], volume * u[3 * c + 2]
+        u0, u1, u2 = u[3 * c], u[3 * c + 1], u[3 * c + 2]
         m0 = u0 * k[0] + u1 * k[3] + u2 * k[6]
         m1 = u0 * k[1] + u1 * k[4] + u2 * k[7]
         m2 = u0 * k[2] + u1 * k[5] + u2 * k[8]
-        j = 64 * (row + 3 * c) + i
+        j = 64 * (69 + 3 * c) + i
         w[j] = m0 * u[0] + m1 * u[1] + m2 * u[2]
         w[j + 64] = m0 * u[3] + m1 * u[4] + m2 * u[5]
         w[j + 128] = m0 * u[6] + m1 * u[7] + m2 * u[8]
 
 
 @compiled
-def _store_block(w, shape, edge, a, b, block):
+def _put_blocks(w, corner, other):
+    """Write the blocks of two corners to nine rows from 69.
+
+    Their Vᵀ g are copied to rows that are known when this is compiled: otherwise LLVM does not vectorise the loop.
+    """
+    for i in range(192):
+        w[3648 + i], w[3840 + i] = w[64 * (87 + 3 * corner) + i], w[64 * (87 + 3 * other) + i]
     for i in range(GROUP):
-        _put_block(w, shape, a, b, 69, i)
+        _put_block(w, i)
+
+
+@compiled
+def _store_block(w, edge, corner, other, block):
+    _put_blocks(w, corner, other)
     for i in range(GROUP):
         for k in range(9):
             block[54 * i + 9 * edge + k] = w[64 * (69 + k) + i]
@@ -414,7 +427,7 @@ def store_hessians(model, constants, h, shape, w, block):
     edge = 0
     for corner in range(3):
         for other in range(corner + 1, 4):
-            _store_block(w, shape, edge, 64 * (87 + 3 * corner), 64 * (87 + 3 * other), block)
+            _store_block(w, edge, corner, other, block)
             edge += 1
 
 
@@ -462,8 +475,9 @@ def store_smoothed_hessians(model, constants, h, shape, weight, w, block):
     row = 99
     for k in range(1, 4):
         for other in range(k, 4):
-            for i in range(GROUP):
-                _put_block(w, shape, 64 * (87 + 3 * k), 64 * (87 + 3 * other), row, i)
+            _put_blocks(w, k, other)
+            for i in range(9 * GROUP):
+                w[64 * row + i] = w[4416 + i]
             row += 9
     count = len(weight) // (3 * GROUP)
     stride, at = 9 * (count * (count - 1) // 2), 0

@@ -11,8 +11,8 @@ minimised by a Newton method of its own, whose steps need no new matrix:
 2. Linearise The contacts at x + d give second derivatives H and, where one has changed its state, the preconditioner.
 3. Solve     (A + H) e = -gradient by conjugate gradients, to a tenth of the present error.
 4. Search    along e: the model is convex and its slope costs one pass over the contacts (``search_line``).
-5. Repeat    from 2 until the error is small. The limits of friction follow the normal forces as soon as the error is
-             below ``ROUGH`` times its goal, and the iteration ends when they no longer change.
+5. Repeat    from 2 until the error is small. In the first Newton step, the limits of friction follow the normal forces
+             once, as soon as the error is below ``ROUGH`` times its goal.
 
 Error  √(r·B r) with the residual r and the preconditioner B, as in ``cg_kernels``.
 """
@@ -30,12 +30,12 @@ from impinge.deform.implicit.cg_kernels import NEGLIGIBLE
 
 GOAL = 0.05
 """Error of a model with contacts, relative to that of Newton's method."""
+SHARE = 0.02
+"""The same, relative to the error of Newton's method before the step."""
 FORCING = 0.1
 """Error of each linear system, relative to that before it."""
 ROUGH = 30.0
 """Error relative to the goal at which limits of friction follow the normal forces."""
-MOST_ROUNDS = 8
-"""Times that they do so in one model."""
 MOST_CONTACT_STEPS = 40
 
 invert_serial, invert_threaded = assembly.invert_diagonals.serial, assembly.invert_diagonals.parallel
@@ -53,7 +53,7 @@ def place(threaded, t, q, s, island):
         coarse_serial(t, q, s, island)
     else:
         coarse_threaded(t, q, s, island)
-    size = 6 * (q.cluster_start[island + 1] - q.cluster_start[island])
+    size = q.coarse_row[island + 1] - q.coarse_row[island]
     base = q.coarse_start[island]
     for k in range(base, base + size * size):
         s.coarse_elements[k] = s.coarse[k]
@@ -64,8 +64,8 @@ def place(threaded, t, q, s, island):
 def prepare(threaded, t, q, s, island):
     """The preconditioner: inverses of diagonal blocks, and the factorised coarse matrix, both with contacts."""
     lo, hi = q.leaf_range[island], q.leaf_range[island + 1]
-    first, last = q.cluster_start[island], q.cluster_start[island + 1]
-    size, base = 6 * (last - first), q.coarse_start[island]
+    first, last = q.coarse_row[island], q.coarse_row[island + 1]
+    size, base = last - first, q.coarse_start[island]
     for k in range(base, base + size * size):
         s.coarse[k] = s.coarse_elements[k]
     for k in range(lo, hi):
@@ -77,7 +77,7 @@ def prepare(threaded, t, q, s, island):
         invert_serial(t, q, s, lo, hi)
     else:
         invert_threaded(t, q, s, lo, hi)
-    coarse.factorise(s.coarse[base : base + size * size], size, s.pivot[6 * first : 6 * last])
+    coarse.factorise(s.coarse[base : base + size * size], size, s.pivot[first:last])
 
 
 @compiled
@@ -100,9 +100,9 @@ def error_of(threaded, t, q, s, island, inertia):
 
 @compiled
 def _set_residual(t, q, s, island, start):
-    """Choose d and p = d, r = -gradient: ``start`` 0: d = 0; 1: h v0; 2: x̂ - x; 3: motion of held vertices alone.
+    """Choose d and p = d, r = -gradient.
 
-    Returns ‖gradient‖².
+    ``start`` chooses x + d, 0: x; 1: x0 + h v0; 2: x̂; 3: x0, where held vertices move. Returns ‖gradient‖².
     """
     h = q.numbers[0]
     square = 0.0
@@ -115,6 +115,8 @@ def _set_residual(t, q, s, island, start):
                     d = h * s.v0[at] - (s.x[at] - s.x0[at])
                 elif start == 2:
                     d = s.target[at] - s.x[at]
+                elif start == 3:
+                    d = s.x0[at] - s.x[at]
                 g = s.gradient[at]
                 s.d[at], s.p[at], s.r[at] = d, d, -g
                 square += g * g
@@ -179,7 +181,7 @@ def solve_linear(threaded, t, q, s, island, scale, first):
     _clear_direction(t, q, s, island)
     residual = q.numbers[6] * norm if q.numbers[6] > 0.0 else math.inf
     count, _, left = cg.conjugate_gradients(
-        threaded, t, q, s, island, q.numbers[1] * scale, residual, int(q.numbers[4])
+        threaded, t, q, s, island, q.numbers[1] * scale, residual, int(q.numbers[4]), False
     )
     return count, left / norm if norm > 0.0 else 0.0
 
@@ -239,13 +241,15 @@ def _advance(threaded, t, q, s, island):
 
 
 @compiled
-def minimise(threaded, t, q, s, island, scale, least, first):
+def minimise(threaded, t, q, s, island, scale, least, outer, first, guessed):
     """Find d; returns iterations, the relative residual, and the change of the energy at x by new limits of friction.
 
     The gradient is that at x with these limits.
     """
     lo, hi = q.contact_range[island], q.contact_range[island + 1]
     goal = max(max(q.numbers[1], GOAL * q.numbers[2]) * scale, least)
+    if outer < math.inf:
+        goal = max(goal, SHARE * outer)
     norm = _right_hand_side(threaded, t, q, s, island, first)
     residual = q.numbers[6] * norm if q.numbers[6] > 0.0 else math.inf
     for k in range(q.leaf_range[island], q.leaf_range[island + 1]):
@@ -256,9 +260,13 @@ def minimise(threaded, t, q, s, island, scale, least, first):
     contact.subtract_contacts(q, s, lo, hi, s.smooth)
     before = _contacts_at(t, q, s, island)
     if first:
-        fall = _start_from(threaded, t, q, s, island, 2)
-        if _start_from(threaded, t, q, s, island, 1) > fall:
-            _start_from(threaded, t, q, s, island, 2)
+        best, least_error = -1, math.inf
+        for start in range(0 if guessed else 1, 4):
+            error = _start_from(threaded, t, q, s, island, start)
+            if error < least_error:
+                best, least_error = start, error
+        if best != 3:
+            _start_from(threaded, t, q, s, island, best)
     iterations, rounds, left, state = 0, 0, 0.0, -1
     for _ in range(MOST_CONTACT_STEPS):
         now = contact.state_of(s, lo, hi)
@@ -266,17 +274,20 @@ def minimise(threaded, t, q, s, island, scale, least, first):
             prepare(threaded, t, q, s, island)
             state = now
         error, left = error_of(threaded, t, q, s, island, True)
-        if error <= ROUGH * goal and rounds < MOST_ROUNDS and contact.update_limits(q, s, lo, hi):
-            rounds += 1
-            _contacts_at(t, q, s, island)
-            continue
+        error = max(error, cg.imbalance(t, q, s, island))
+        if first and not guessed and rounds == 0 and error <= ROUGH * goal:
+            rounds = 1
+            if contact.limit_change(q, s, lo, hi) > contact.CHANGE:
+                contact.update_limits(q, s, lo, hi)
+                _contacts_at(t, q, s, island)
+                continue
         small = goal if iterations > 0 else NEGLIGIBLE * goal
         if (error <= small and left <= residual) or not math.isfinite(error):
             break
         _set_residual(t, q, s, island, 0)
         _clear_direction(t, q, s, island)
         count, _, _ = cg.conjugate_gradients(
-            threaded, t, q, s, island, max(FORCING * error, 0.5 * goal), residual, int(q.numbers[4])
+            threaded, t, q, s, island, max(FORCING * error, 0.5 * goal), residual, int(q.numbers[4]), True
         )
         iterations += count
         if count == 0 and error <= goal:

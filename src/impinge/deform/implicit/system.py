@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from impinge.backend.simd.linear import PANEL
 from impinge.checks import Floats, Ints, as_buffer, as_choice, as_number, as_numbers, as_positions, check_finite, shown
 from impinge.deform.fem import Corotated, Elements, GreenStrain, StableNeoHookean
 from impinge.deform.fem_kernels import GROUP
@@ -79,12 +80,14 @@ class ContactTerms:
     """Of the step before, shape (k,) [N]."""
     friction_force: Floats
     """Of the step before, shape (k, 3) [N]."""
+    wall: Floats
+    """Thickness of the contact layer, which becomes stiffer as the depth nears it; infinite without, shape (k,) [m]."""
 
     def __post_init__(self) -> None:
         count, entries = len(self.offset), len(self.vertex)
         expected = {
             "start": (count + 1,), "weight": (entries, 3), "block": (entries, 3, 3), "normal": (count, 3),
-            "drift": (count, 3), "stiffness": (count,), "stick": (count,), "friction": (count,),
+            "drift": (count, 3), "stiffness": (count,), "wall": (count,), "stick": (count,), "friction": (count,),
             "normal_force": (count,), "friction_force": (count, 3),
         }  # fmt: skip
         for name, shape in expected.items():
@@ -135,7 +138,8 @@ class ImplicitReport:
 class _Step(NamedTuple):
     """A step for kernels.
 
-    ``numbers``: h, linear tolerance, tolerance, most Newton steps, most iterations, midpoint, residual tolerance or 0.
+    ``numbers``: h, linear tolerance, tolerance, most Newton steps, most iterations, midpoint, residual tolerance or 0,
+    whether positions are a guess.
     """
 
     numbers: Floats
@@ -150,8 +154,11 @@ class _Step(NamedTuple):
     task: Longs
     cluster_start: Longs
     cluster_leaf: Longs
-    leaf_cluster: Longs
+    leaf_row: Longs
+    """Row of the coarse matrix at which the cluster of each leaf begins."""
     vertex_cluster: Longs
+    coarse_row: Longs
+    """Rows of coarse matrices before each island, and their number: multiples of ``PANEL``."""
     coarse_start: Longs
     contact_range: Longs
     c_start: Longs
@@ -162,6 +169,7 @@ class _Step(NamedTuple):
     c_offset: Floats
     c_drift: Floats
     c_stiffness: Floats
+    c_wall: Floats
     c_stick: Floats
     c_friction: Floats
     c_before: Floats
@@ -214,7 +222,10 @@ class _Scratch(NamedTuple):
     c_along: Floats
     c_depth: Floats
     c_slip: Floats
-    c_tangent: Floats
+    c_row: Floats
+    """Second derivatives of contacts: a 3x3 block for each entry."""
+    c_listed: Longs
+    """Contacts with second derivatives, up to a negative number."""
     c_line: Floats
     c_mode: Floats
     c_stamp: Longs
@@ -280,13 +291,14 @@ class ImplicitSystem:
             body_energy=np.zeros(bodies),
             leaf_sum=np.zeros(2 * leaves),
             leaf_mode=np.zeros(6 * leaves),
-            value=np.zeros(9 * len(t.column) + 3),
+            value=np.zeros(9 * len(t.column) + 1),
             diagonal=np.zeros(6 * n),
             inverse=np.zeros(6 * n),
             coarse=empty, coarse_elements=empty, pivot=empty, mode=empty, mode_before=empty, product=empty,
             report=empty, c_active=empty, c_limit=empty, c_normal_force=empty, c_friction_force=empty, c_across=empty,
-            c_along=empty, c_depth=empty, c_slip=empty, c_tangent=empty, c_line=empty, c_mode=empty,
+            c_along=empty, c_depth=empty, c_slip=empty, c_row=empty, c_line=empty, c_mode=empty,
             c_stamp=np.zeros(0, dtype=np.int64), c_cluster=np.zeros(0, dtype=np.int64),
+            c_listed=np.zeros(0, dtype=np.int64),
         )  # fmt: skip
         self._body_of_vertex = np.repeat(np.arange(bodies), np.diff(t.body_start))
         self._body_lane = t.body_group * GROUP
@@ -306,6 +318,7 @@ class ImplicitSystem:
         forces: ArrayLike | None = None,
         held: NDArray[np.bool_] | None = None,
         contacts: ContactTerms | None = None,
+        guess: Floats | None = None,
         method: Method = "backward_euler",
         tolerance: float = NEWTON_TOLERANCE,
         linear_tolerance: float = LINEAR_TOLERANCE,
@@ -329,6 +342,8 @@ class ImplicitSystem:
             Mask of vertices that keep their velocities ``v``, zero or not, shape (row_count,).
         contacts
             Contacts and friction; with the midpoint rule they act at the middle of the step.
+        guess
+            Positions at the end from which Newton's method starts; by default free fall or the present velocities.
         method
             "backward_euler": robust, damps oscillations that a step does not resolve. "midpoint": of second order,
             without numerical damping.
@@ -367,10 +382,12 @@ class ImplicitSystem:
         s.target[:] = s.x0 + half * s.v
         turned = (t.is_rigid[self._body_of_vertex] > 0) & ~fixed
         s.x.reshape(-1, 3)[turned] += half * velocity[turned]
+        if guess is not None:
+            s.x[:] = guess[vertex].reshape(-1)
         q = self._request(fixed, velocity, contacts)
         q.numbers[:] = (
             half, linear_tolerance, tolerance, max_newton_steps, max_iterations, float(is_midpoint),
-            residual_tolerance or 0.0,
+            residual_tolerance or 0.0, float(guess is not None),
         )  # fmt: skip
         s = self._scratch  # with memory for the islands of this step
         work = np.add.reduceat(self._work[q.body], q.body_range[:-1])
@@ -417,17 +434,17 @@ class ImplicitSystem:
         self._scratch = self._scratch._replace(
             c_active=np.zeros(size), c_limit=_flat(terms.friction * terms.normal_force, order),
             c_normal_force=np.zeros(size), c_friction_force=np.zeros(3 * size), c_across=np.zeros(size),
-            c_along=np.zeros(size), c_depth=np.zeros(size), c_slip=np.zeros(3 * size), c_tangent=np.zeros(6 * size),
-            c_line=np.zeros(4 * size),
+            c_along=np.zeros(size), c_depth=np.zeros(size), c_slip=np.zeros(3 * size),
+            c_row=np.zeros(9 * len(entries) + 1), c_line=np.zeros(4 * size), c_listed=np.zeros(size, dtype=np.int64),
         )  # fmt: skip
         return _Step(
-            numbers=np.zeros(7), held=fixed.astype(np.uint8), body_free=(~free).astype(np.uint8),
+            numbers=np.zeros(8), held=fixed.astype(np.uint8), body_free=(~free).astype(np.uint8),
             moving=moving.astype(np.uint8), **islands, contact_range=starts_of(np.bincount(own, minlength=count)),
             c_start=start, c_vertex=vertex[entries].astype(np.int64), c_weight=_flat(terms.weight, entries),
             c_block=_flat(terms.block, entries), c_normal=_flat(terms.normal, order),
             c_offset=_flat(terms.offset, order), c_drift=_flat(terms.drift, order),
-            c_stiffness=_flat(terms.stiffness, order), c_stick=_flat(terms.stick, order),
-            c_friction=_flat(terms.friction, order),
+            c_stiffness=_flat(terms.stiffness, order), c_wall=_flat(terms.wall, order),
+            c_stick=_flat(terms.stick, order), c_friction=_flat(terms.friction, order),
             c_before=_flat(terms.friction_force, order),
         )  # fmt: skip
 
@@ -470,7 +487,11 @@ class ImplicitSystem:
         leaf_cluster = np.zeros(len(t.leaf_start) - 1, dtype=np.int64)
         leaf_cluster[leaf] = np.repeat(np.arange(len(edges) // 2), np.diff(edges.reshape(-1, 2), axis=1)[:, 0])
         per_island = np.bincount(label, clusters, count).astype(np.int64)
-        coarse_start = starts_of((6 * per_island) ** 2)
+        rows = -(-6 * per_island // PANEL) * PANEL
+        coarse_row, coarse_start = starts_of(rows), starts_of(rows**2)
+        cluster_row = np.arange(0, 6 * len(edges) // 2, 6) + np.repeat(
+            coarse_row[:-1] - 6 * starts_of(per_island)[:-1], per_island
+        )
         total = int(per_island.sum())
         self._islands = {
             "body_range": starts_of(np.bincount(label, minlength=count)),
@@ -481,13 +502,15 @@ class ImplicitSystem:
             "task": task.astype(np.int64),
             "cluster_start": starts_of(per_island),
             "cluster_leaf": edges,
-            "leaf_cluster": leaf_cluster,
+            "leaf_row": cluster_row[leaf_cluster],
             "vertex_cluster": np.repeat(leaf_cluster, np.diff(t.leaf_start)),
+            "coarse_row": coarse_row,
             "coarse_start": coarse_start,
         }
         self._scratch = self._scratch._replace(
-            coarse=np.zeros(coarse_start[-1]), coarse_elements=np.zeros(coarse_start[-1]), pivot=np.zeros(6 * total),
-            mode=np.zeros(6 * total), mode_before=np.zeros(6 * total), product=np.zeros(36 * total),
+            coarse=np.zeros(coarse_start[-1]), coarse_elements=np.zeros(coarse_start[-1]),
+            pivot=np.zeros(coarse_row[-1]), mode=np.zeros(coarse_row[-1]), mode_before=np.zeros(coarse_row[-1]),
+            product=np.zeros(36 * total),
             report=np.zeros((count, 9)), c_mode=np.zeros(18 * total), c_stamp=np.zeros(total, dtype=np.int64),
             c_cluster=np.zeros(total, dtype=np.int64),
         )  # fmt: skip
@@ -557,5 +580,5 @@ _NO_CONTACTS = ContactTerms(
     start=np.zeros(1, dtype=np.int64), vertex=np.zeros(0, dtype=np.int64), weight=np.zeros((0, 3)),
     block=np.zeros((0, 3, 3)), normal=np.zeros((0, 3)), offset=np.zeros(0), drift=np.zeros((0, 3)),
     stiffness=np.zeros(0), stick=np.zeros(0), friction=np.zeros(0),
-    normal_force=np.zeros(0), friction_force=np.zeros((0, 3)),
+    normal_force=np.zeros(0), friction_force=np.zeros((0, 3)), wall=np.zeros(0),
 )  # fmt: skip
