@@ -23,6 +23,7 @@ from impinge.detect.continuous.impact_results import Impacts
 from impinge.detect.layered_depth.volume_overlap import VolumeOverlap
 from impinge.detect.sphere_tree.contacts import SphereContacts
 from impinge.errors import OptionError
+from impinge.simulate.simulated_contacts import ContactVertices, SimulatedContacts
 from impinge.world.world_impacts import WorldImpacts
 
 
@@ -159,6 +160,23 @@ def contacts(n: int, first: int = 0, **common) -> Contacts:
     )
 
 
+def simulated_contacts(n: int, first: int = 0, **common) -> SimulatedContacts:
+    """Contacts of a simulation with the ids from ``first`` on."""
+    vertices = ContactVertices(np.arange(n + 1), np.zeros(n, dtype=np.int64), np.ones(n), np.ones(n))
+    plain = {each.name: getattr(contacts(n, first, **common), each.name) for each in dataclasses.fields(Contacts)}
+    return SimulatedContacts(
+        **plain,
+        force=np.ones((n, 3)),
+        normal_force=np.ones(n),
+        friction_force=np.ones((n, 3)),
+        impulse=np.ones((n, 3)),
+        area=np.ones(n),
+        gap=np.zeros(n),
+        sticking=np.ones(n, dtype=np.bool_),
+        vertices=vertices,
+    )
+
+
 def _impact_columns(n: int, first: int) -> dict:
     return {
         "kind": np.zeros(n, dtype=np.int8),
@@ -201,6 +219,7 @@ LISTS = [
     edge_contacts,
     curves,
     contacts,
+    simulated_contacts,
     impacts,
     world_impacts,
 ]
@@ -238,7 +257,7 @@ def test_results_are_ready_for_json(make, n):
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     lazy = {"point", "normal", "depth", "possible_point", "possible_normal", "possible_depth"}
     made = {name for name in lazy if isinstance(result, SphereContacts)}
-    assert set(plain) == ({f.name for f in dataclasses.fields(result)} | made) - {"bodies", "spheres", "surfaces"}
+    assert set(plain) == {f.name for f in dataclasses.fields(result) if f.repr} | made
     assert plain["stats"] == {"tests": 7, "ms": 0.5, "levels": [1, 2]}
     assert (plain["complete"], plain["reason"], plain["method"]) == (True, None, "made")
 

@@ -17,12 +17,17 @@ from impinge.exact.orientation import point
 
 
 @compiled
+def first_walk(is_edges, starts, ends):
+    """Verdict and interval of two edges, or of a vertex and a face, in doubles."""
+    if is_edges:
+        return edge_edge_walk(*starts, *ends)
+    return vertex_face_walk(*starts, *ends)
+
+
+@compiled
 def walk(is_edges, p0, q0, r0, s0, p1, q1, r1, s1, width):
     """Verdict and interval in doubles; undecided, too, if doubles cannot narrow the interval to ``width``."""
-    if is_edges:
-        verdict, lo, hi = edge_edge_walk(p0, q0, r0, s0, p1, q1, r1, s1)
-    else:
-        verdict, lo, hi = vertex_face_walk(p0, q0, r0, s0, p1, q1, r1, s1)
+    verdict, lo, hi = first_walk(is_edges, (p0, q0, r0, s0), (p1, q1, r1, s1))
     if verdict == HIT:
         if is_edges:
             lo, hi, is_narrow = narrow_edge_edge(p0, q0, r0, s0, p1, q1, r1, s1, lo, hi, width)

@@ -72,6 +72,8 @@ ROUNDING_FEATURES = 2.0**-21
 LARGEST_FLOAT32 = 1e37
 """Size of relative coordinates or margins from which enlarged boxes are infinite: float32 would overflow."""
 
+WHOLE = (1.0, False, -1.0)
+"""Impacts count up to the end of the motion, and none ends it."""
 Part = tuple[NDArray[np.int8], NDArray[np.uint64], Floats]
 """Kinds, keys and times."""
 Transforms = tuple[Floats | None, Floats | None]
@@ -161,7 +163,7 @@ def find_impacts(
     margin, first_only = request.margin, request.first_only
     scaled_a, scaled_b, factor = _in_range(a, b) if margin > 0.0 else (a, b, 1.0)
     is_limited = budget.budget_ms is not None or budget.max_tests is not None
-    slab_of = partial(_Slab, scaled_a, scaled_b, margin=factor * margin, is_self=options.is_self)
+    slab_of = partial(Slab, scaled_a, scaled_b, margin=factor * margin, is_self=options.is_self)
     whole, cuts = None if is_limited else slab_of((0.0, 1.0)), SLABS
     if whole is not None and not (first_only and len(whole.block_pairs) > FEW):
         cuts = 0.0, 1.0
@@ -200,10 +202,11 @@ def find_impacts(
         if first_only and not is_filtered:
             early = [part[2][:, 0] <= until for part in parts]
             parts = [(kind[keep], keys[keep], span[keep]) for (kind, keys, span), keep in zip(parts, early)]
-        new = _resolved(_rows(parts, a, b, options.is_self), a, b, margin)
+        new = resolved(rows_of(parts, a, b, options.is_self), a, b, margin)
         if request.skip_at_start:
             new = new.rows(~new.at_start)
-        found = _merged(found, _filtered(new, a, b, request.exclude_rings, options) if is_filtered else new)
+        new = _filtered(new, a, b, request.exclude_rings, options) if is_filtered else new
+        found = sorted_rows(joined_rows([found, new])) if len(found.kind) else new
         stages.done("exact")
         if reason is not None:
             break
@@ -223,7 +226,7 @@ def _reason_to_stop(options: PairOptions, budget: Budget, tests: int) -> Reason 
     return "budget" if budget.is_over() or tests >= budget.tests else None
 
 
-class _Slab:
+class Slab:
     """Both bodies between two times, and their boxes."""
 
     def __init__(self, a: Motion, b: Motion, times: tuple[float, float], margin: float, is_self: bool) -> None:
@@ -281,7 +284,7 @@ class _Slab:
             layouts = _boxes(motion)[1]
             kernels.fit_moving_features.over(len(listed))(listed, *x, *layouts, self.origins, self.pad_features)
 
-    def join(self, block_pairs: NDArray[np.int64], limit: tuple[float, bool, float]) -> tuple[Part, int]:
+    def join(self, block_pairs: NDArray[np.int64], limit: tuple[float, bool, float] = WHOLE) -> tuple[Part, int]:
         """Kinds, keys and times of the pairs that meet or may meet, and the number of candidates."""
         layouts = []
         for motion in (self.a, self.b):
@@ -299,12 +302,15 @@ class _Slab:
             if counts[:, 0].max() <= room:
                 break
             room = int(counts[:, 0].max())
-        kind = np.repeat(np.array([2, 0, 1], dtype=np.int8), counts[:, 0].reshape(3, -1).sum(axis=1))
+        tests = int(counts[:, 1].sum())
+        filled = np.flatnonzero(counts[:, 0])
+        if not len(filled):
+            return (np.zeros(0, dtype=np.int8), keys[0, :0], span[0, :0]), tests
+        kind = np.repeat(np.array([2, 0, 1], dtype=np.int8)[filled // TASKS], counts[filled, 0])
         found_keys, found_span = (
-            np.concatenate([rows[:count] for rows, count in zip(column, counts[:, 0].tolist())])
-            for column in (keys, span)
+            np.concatenate([column[t, : counts[t, 0]] for t in filled.tolist()]) for column in (keys, span)
         )
-        return (kind, found_keys, found_span), int(counts[:, 1].sum())
+        return (kind, found_keys, found_span), tests
 
 
 def _at(motion: Motion, t: float) -> Floats:
@@ -352,11 +358,11 @@ def _nothing() -> Found:
     )  # fmt: skip
 
 
-def _rows(
+def rows_of(
     parts: list[tuple[NDArray[np.int8], NDArray[np.uint64], Floats]], a: Motion, b: Motion, is_self: bool
 ) -> Found:
     """Rows of all parts, sorted."""
-    if not parts:
+    if not any(len(part[0]) for part in parts):
         return _nothing()
     kind, keys, span = (np.concatenate(columns) for columns in zip(*parts))
     high, low = (keys >> np.uint64(32)).astype(np.int32), (keys & kernels.LOW_HALF).astype(np.int32)
@@ -375,11 +381,13 @@ def _rows(
     return Found(kind, feature, vertices, span, np.zeros(len(kind), dtype=np.bool_))
 
 
-def _resolved(found: Found, a: Motion, b: Motion, margin: float) -> Found:
+def resolved(found: Found, a: Motion, b: Motion, margin: float) -> Found:
     """Rows that meet, with narrow times; pairs within a margin have them already."""
     if margin > 0.0:
         return found._replace(at_start=found.span[:, 1] == 0.0)
     count, span = len(found.kind), found.span.copy()
+    if not count:
+        return found
     motion = a.start, a.end, b.start, b.end
     is_open, is_hit, at_start = np.ones(count, dtype=np.bool_), np.ones(count, dtype=np.bool_), found.at_start.copy()
     kernels.narrow_times.over(count)(found.kind, found.vertices, *motion, WIDTH_OF_TIMES, span, is_open)
@@ -430,19 +438,18 @@ def within_rings(motion: Motion, one: NDArray[np.int64], other: NDArray[np.int64
     return is_near
 
 
-def _merged(one: Found, other: Found) -> Found:
-    """Rows of both, each once."""
-    if not len(one.kind) or not len(other.kind):
-        return other if not len(one.kind) else one
-    both = Found(
-        np.concatenate([one.kind, other.kind]),
-        np.concatenate([one.feature, other.feature]),
-        np.concatenate([one.vertices, other.vertices]),
-        np.concatenate([one.span, other.span]),
-        np.concatenate([one.at_start, other.at_start]),
-    )
-    order = np.lexsort((both.feature[:, 1], both.feature[:, 0], both.kind))
-    kind, feature = both.kind[order], both.feature[order]
+def joined_rows(parts: list[Found]) -> Found:
+    """Rows of all parts, in turn."""
+    filled = [part for part in parts if len(part.kind)]
+    if len(filled) < 2:
+        return filled[0] if filled else _nothing()
+    return Found(*map(np.concatenate, zip(*filled)))
+
+
+def sorted_rows(found: Found) -> Found:
+    """All rows in order, each once."""
+    order = np.lexsort((found.feature[:, 1], found.feature[:, 0], found.kind))
+    kind, feature = found.kind[order], found.feature[order]
     is_new = np.ones(len(order), dtype=np.bool_)
     is_new[1:] = (kind[1:] != kind[:-1]) | (feature[1:] != feature[:-1]).any(axis=1)
-    return both.rows(order[is_new])
+    return found.rows(order[is_new])

@@ -23,6 +23,7 @@ Ignored    triangle pairs: a pair of features is left out if all pairs of triang
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -30,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from impinge.backend.jit import thread_count
 from impinge.backend.stages import start_stages
-from impinge.checks import Cancel, Ints, as_number
+from impinge.checks import Bools, Cancel, Ints, as_number
 from impinge.detect.box_tree.kernels import find_block_pairs
 from impinge.detect.boxes.mesh_features import Features, features_of, rows_not_ignored, triangles_around
 from impinge.detect.boxes.tree import PosedTree, TreeOfBoxes, fit_trees, lock_both, pose_tree, with_moved_vertices
@@ -41,6 +42,8 @@ from impinge.detect.proximity import proximity_kernels as kernels
 from impinge.mesh.body import SurfaceLike, as_surface
 
 BlockPairs = NDArray[np.int64]
+Listed = Callable[[BlockPairs], tuple[Bools, list[Ints]]]
+"""Of pairs of blocks, those that have to be joined, and pairs of features of the others that may be near, by kind."""
 
 TASKS = 64
 """Ranges of block pairs."""
@@ -95,6 +98,18 @@ def proximity(
     Proximity
         Vertices and edges count once, if a live and active triangle has them.
     """
+    return find_near(
+        a, b, margin=margin, transform_a=transform_a, transform_b=transform_b, active_a=active_a, active_b=active_b,
+        ignore=ignore, cancel=cancel,
+    )  # fmt: skip
+
+
+def find_near(
+    a: SurfaceLike, b: SurfaceLike | None, *, margin: float, transform_a: ArrayLike | None = None,
+    transform_b: ArrayLike | None = None, active_a: ArrayLike | None = None, active_b: ArrayLike | None = None,
+    ignore: ArrayLike | None = None, cancel: Cancel | None = None, listed: Listed | None = None,
+) -> Proximity:  # fmt: skip
+    """As ``proximity``; ``listed`` decides about some pairs of blocks, unless the bodies have to be scaled."""
     began = perf_counter()
     margin = as_number(margin, "margin", "a finite number from 0", least=0.0, below=np.inf)
     is_self = b is None
@@ -124,11 +139,18 @@ def proximity(
         if len(features_a.order) and len(features_b.order) and not options.cancelled:
             block_pairs = _near_block_pairs(posed_a, posed_b, reach, is_self)
         stages.done("block_pairs")
-        edge_keys, keys_a, keys_b = _join(posed_a, features_a, posed_b, features_b, block_pairs, reach, options)
+        joined, known = block_pairs, None
+        if listed is not None and factor == 1.0:
+            is_open, known = listed(block_pairs)
+            joined = block_pairs[is_open]
+        edge_keys, keys_a, keys_b = _join(posed_a, features_a, posed_b, features_b, joined, reach, options)
         stages.done("join")
         if is_self:
             keys_a, keys_b = keys_a + keys_b, []
         found = [_sorted_pairs(keys_a), _sorted_pairs(keys_b, swapped=True), _sorted_pairs(edge_keys)]
+        if known is not None:
+            found = [np.concatenate(both) for both in zip(found, known)]
+            found = [pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))] for pairs in found]
         stages.done("sort")
         if ignore is not None and not options.cancelled:
             around_a, around_b = triangles_around(features_a, posed_a), triangles_around(features_b, posed_b)
@@ -143,6 +165,9 @@ def proximity(
             part = [tuple(column[start : start + per_check] for column in columns) for columns in measured]
             kernels.measure_pairs.over(sum(len(columns[0]) for columns in part))(*bodies, *part)
             start += per_check
+        if known is not None:
+            kept = [columns[1] <= reach for columns in measured]
+            measured = [(x[keep], y[keep], z[keep]) for keep, (x, y, z) in zip(kept, measured)]
         stages.done("measure")
     cancelled = options.cancelled
     if cancelled:  # no pairs: the answer is never truncated
