@@ -23,7 +23,7 @@ def on_plane(depth, *, stiffness=1e4, relax=0.0, release=5.0, normal=DOWN, key=N
         stiffness=np.full(count, float(stiffness)), relax=np.full(count, float(relax)), scale=np.ones(count),
         release=np.full(count, float(release)), volumetric=np.zeros(count, dtype=np.bool_),
         key=np.arange(count) if key is None else key,
-        body_a=np.zeros(count, dtype=np.int64), body_b=np.full(count, -1),
+        body_a=np.zeros(count, dtype=np.int64), body_b=np.full(count, -1), wall=np.full(count, np.inf),
     )  # fmt: skip
 
 
