@@ -55,9 +55,13 @@ class RigidMotion:
         kernels.begin(h, is_midpoint, awake, self._rows, self._mass, *self._constants, x, v, *self._state)
         self._before = x.copy(), v.copy()
 
-    def end(self, x: Floats, v: Floats, touched: Bools) -> None:
-        """Make the result of the solver rigid, in place; forces act on ``touched`` bodies, those of gravity aside."""
+    def end(self, x: Floats, v: Floats, touched: Bools, couple: Floats | None = None) -> None:
+        """Make the result of the solver rigid, in place.
+
+        Forces, those of gravity aside, act on ``touched`` bodies; ``couple`` (m, 3) is angular momentum that they lose.
+        """
+        lost = np.zeros_like(self._state[0]) if couple is None else couple
         kernels.end(
-            self._is_midpoint, self._awake, touched, self._rows, self._mass, *self._constants, *self._before, x, v,
-            *self._state,
+            self._is_midpoint, self._awake, touched, lost, self._rows, self._mass, *self._constants, *self._before, x,
+            v, *self._state,
         )  # fmt: skip

@@ -191,7 +191,9 @@ def begin(h, is_midpoint, awake, rows, mass, arms, duals, axes, inertia, x, v, m
 
 
 @compiled
-def end(is_midpoint, awake, touched, rows, mass, arms, duals, axes, inertia, x0, chord, x, v, momentum, early, late):
+def end(
+    is_midpoint, awake, touched, couple, rows, mass, arms, duals, axes, inertia, x0, chord, x, v, momentum, early, late
+):
     """Set rigid poses and velocities with the momenta that forces have changed."""
     centre, velocity, half, torque = np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3)
     rotation, turn, work = np.zeros((3, 3)), np.zeros((3, 3)), np.zeros((3, 3))
@@ -215,7 +217,7 @@ def end(is_midpoint, awake, touched, rows, mass, arms, duals, axes, inertia, x0,
                     push[k, c] -= local[c]
             _moment(0.25 * mass[b], at, half, push, 0, torque)
             for c in range(3):
-                momentum[b, c] += torque[c]
+                momentum[b, c] += torque[c] - couple[b, c]
             _rotation_of(at, 0, half, duals[b], rotation)
             if is_midpoint:  # the change by forces at the middle is half of that at the end
                 _multiply_transposed(rotation, early[b], turn)

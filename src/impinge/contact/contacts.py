@@ -17,6 +17,7 @@ Content   by ``kind``:
                         mean normals of the surfaces below them. The depth is the motion along it that separates them,
                         at most both diameters: that of the bodies plus the overshoot of spheres where leaves reach
                         across the overlap, less where bodies are deeper. Features: the spheres.
+    EDGES               Two edges are near each other (simulations). Features: rows of ``adjacency.edges``.
 
 Ids       Hashes (63 bits) of the keys of both bodies, the kind and the features; of a vertex inside a body the vertex
           alone: its id persists while it moves from tet to tet. Independent of the order of bodies, of process and
@@ -58,6 +59,7 @@ class ContactKind(IntEnum):
     CURVE = 2
     VOLUME = 3
     SPHERES = 4
+    EDGES = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

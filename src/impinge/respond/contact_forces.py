@@ -49,6 +49,8 @@ The warm start makes resting contacts converge over successive sub-steps.
 """
 MAX_SWEEPS = 50
 """Sweeps per sub-step; the next sub-step continues from the residual through its warm start."""
+AT_LIMIT = 1e-9
+"""Relative distance from its limit below which friction is at it: rounding."""
 RELEASE = 5.0
 """Rate at which withheld penetration returns [1 / s]: within some tenths of a second."""
 
@@ -59,7 +61,7 @@ class SparseRows(NamedTuple):
     start: NDArray[np.int64]
     vertex: NDArray[np.int64]
     weight: Floats
-    """A vector per entry, shape (m, 3), or a matrix per entry, shape (m, 3, 3)."""
+    """A vector per entry, shape (m, 3), a matrix, shape (m, 3, 3), or a number, shape (m,)."""
 
     def rows(self, ids: NDArray[np.int64]) -> SparseRows:
         """Return the rows ``ids``."""
@@ -67,6 +69,34 @@ class SparseRows(NamedTuple):
         start = np.concatenate([[0], np.cumsum(count)])
         entry = np.repeat(self.start[ids] - start[:-1], count) + np.arange(start[-1])
         return SparseRows(start, self.vertex[entry], self.weight[entry])
+
+
+class ContactFeatures(NamedTuple):
+    """Features of the surfaces that contacts stand for, for reports; entry i of each column is contact i."""
+
+    kind: NDArray[np.int8]
+    """A ``ContactKind``, shape (k,)."""
+    feature_a: NDArray[np.int64]
+    """Vertex, edge, face or sphere of a, by kind; -1 without one, shape (k,)."""
+    feature_b: NDArray[np.int64]
+    area: Floats
+    """Surface that a contact stands for [m²], shape (k,)."""
+    layer: Floats
+    """Distance of the sides at which the depth is 0 [m], shape (k,)."""
+    vertices: SparseRows
+    """Surface vertices of the nearest points, shape (m,): weights are positive on side a and negative on side b."""
+
+    def rows(self, ids: NDArray[np.int64]) -> ContactFeatures:
+        """Return the rows ``ids``."""
+        columns = {name: getattr(self, name)[ids] for name in self._fields if name != "vertices"}
+        return ContactFeatures(**columns, vertices=self.vertices.rows(ids))
+
+
+def unknown_features(count: int) -> ContactFeatures:
+    """Return features of contacts about which only forces are known."""
+    none, unknown = np.full(count, -1), np.full(count, np.nan)
+    rows = SparseRows(np.zeros(count + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+    return ContactFeatures(np.full(count, -1, dtype=np.int8), none, none, unknown, np.zeros(count), rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +131,11 @@ class ContactConstraints:
     body_a: NDArray[np.int64]
     """Index of the first body in the world, -1 for the ground, shape (k,)."""
     body_b: NDArray[np.int64]
+    wall: Floats
+    """Thickness of the contact layer, which becomes stiffer in implicit steps as the depth nears it; infinite without a
+    layer, shape (k,)."""
+    features: ContactFeatures | None = None
+    """Where the contacts are on the surfaces; None if the search reports that itself."""
 
     def __len__(self) -> int:
         return len(self.depth)
@@ -113,12 +148,15 @@ class ContactConstraints:
             [k for k, pair in enumerate(both) if frozenset(pair) in wanted] if wanted else [], dtype=np.int64
         )
         columns = {name: getattr(self, name)[ids] for name in COLUMNS}
-        return ContactConstraints(self.normal_jacobian.rows(ids), self.slip_jacobian.rows(ids), **columns)
+        features = None if self.features is None else self.features.rows(ids)
+        return ContactConstraints(
+            self.normal_jacobian.rows(ids), self.slip_jacobian.rows(ids), features=features, **columns
+        )
 
 
 COLUMNS = (
     "normal", "depth", "rate", "drive", "stiffness", "relax", "scale", "release", "volumetric", "key", "body_a",
-    "body_b",
+    "body_b", "wall",
 )  # fmt: skip
 """Arrays of ``ContactConstraints`` with one entry per contact."""
 
@@ -167,10 +205,14 @@ class ContactForces:
         """Withheld penetration that may return before the next search, shape (k,)."""
         self._release_speed = speed if long_steps else np.zeros(count)
         """Speed at which that grows: a step that is long for the damper follows the depth at once, shape (k,)."""
-        self._normal_impulse, self._friction_impulse = np.zeros(count), np.zeros((count, 3))
+        self.normal_impulse, self.friction_impulse = np.zeros(count), np.zeros((count, 3))
+        """Of each contact since the search; friction acts on side b."""
         self.friction = np.where(self._withheld <= friction_slack * self._unit, float(friction), 0.0)
         """Coefficient of each contact, shape (k,)."""
         self.friction_force[self.friction == 0.0] = 0.0
+        self.friction_limit: Floats | None = None
+        """Largest friction force of each contact in the last step, if the solver knows it; None: μ times the normal
+        force."""
 
     def solve(self, h: float, dx: Floats, free: Floats, since: float) -> Floats:
         """Return forces on all coarse vertices over a sub-step ``h`` that starts ``since`` after the search, (n, 3).
@@ -195,28 +237,56 @@ class ContactForces:
         most = self._releasable + since * self._release_speed
         return np.asarray(self.constraints.depth - self._withheld + np.minimum(released, most))
 
-    def _depth_rates(self, v: Floats) -> Floats:
+    def released_wall(self, since: float) -> Floats:
+        """Walls, less the part of the depth that is still withheld, shape (k,)."""
+        return np.asarray(self.constraints.wall - (self.constraints.depth - self.released_depth(since)))
+
+    def depth_rates(self, v: Floats) -> Floats:
         """G v, shape (k,)."""
         out = np.zeros(len(self.constraints))
         kernels.depth_rates(self.constraints.normal_jacobian, v, out)
         return out
 
+    def spread(self, impulse: Floats) -> Floats:
+        """Impulses on coarse vertices of normal impulses (k,), shape (n, 3)."""
+        out, rows = np.zeros((len(self._inverse_mass), 3)), self.constraints.normal_jacobian
+        each = np.repeat(impulse, np.diff(rows.start))
+        np.add.at(out, rows.vertex, -each[:, None] * rows.weight)
+        return out
+
     def energy(self, dx: Floats, since: float) -> float:
         """Energy of the contact springs [J]."""
         depth = np.maximum(self._spring_depth(dx, since), 0.0)
-        return 0.5 * float((self.constraints.stiffness * depth**2).sum())
+        energy = 0.5 * self.constraints.stiffness * depth**2
+        layered = np.flatnonzero((depth > 0.0) & np.isfinite(self.constraints.wall))
+        if len(layered):
+            kernels.layer_energies(layered, self.constraints.stiffness, self.released_wall(since), depth, energy)
+        return float(energy.sum())
 
     def _spring_depth(self, dx: Floats, since: float) -> Floats:
         """Penetration that the springs act on now, shape (k,)."""
-        return np.asarray(self.released_depth(since) + self._depth_rates(dx) + since * self.constraints.rate)
+        return np.asarray(self.released_depth(since) + self.depth_rates(dx) + since * self.constraints.rate)
 
     def deepest(self, dx: Floats, since: float) -> float:
         """Largest penetration including what is withheld; volumes count by their total divided by the total area."""
         rows, active = self.constraints, self.normal_force > 0.0
-        depth = rows.depth + self._depth_rates(dx) + since * rows.rate
+        depth = self.depths(dx, since)
         lengths, volumes = active & ~rows.volumetric, active & rows.volumetric
         mean = float(depth[volumes].sum() / rows.scale[volumes].sum()) if volumes.any() else 0.0
         return max(float(depth[lengths].max(initial=0.0)), mean)
+
+    def depths(self, dx: Floats, since: float) -> Floats:
+        """Penetration including what is withheld, ``since`` after the search; volumes for volumetric contacts, (k,)."""
+        rows = self.constraints
+        return np.asarray(rows.depth + self.depth_rates(dx) + since * rows.rate)
+
+    @property
+    def is_sticking(self) -> NDArray[np.bool_]:
+        """Whether friction is below its limit, shape (k,)."""
+        limit = self.friction_limit
+        if limit is None:
+            limit = self.friction * self.constraints.scale * self.normal_force
+        return np.asarray(np.sqrt((self.friction_force**2).sum(axis=1)) < (1.0 - AT_LIMIT) * limit)
 
     def warm_start(self, dx: Floats, since: float) -> WarmStart:
         """Return the warm start of the next search, ``since`` after this one."""
@@ -229,17 +299,16 @@ class ContactForces:
 
     def constraints_after(self, dx: Floats, since: float) -> ContactConstraints:
         """Return the constraints with the depths they have ``since`` after the search."""
-        rows = self.constraints
-        return replace(rows, depth=rows.depth + self._depth_rates(dx) + since * rows.rate)
+        return replace(self.constraints, depth=self.depths(dx, since))
 
     def accumulate(self, h: float) -> None:
         """Add the forces of the last solve, over a sub-step ``h``, to the impulses since the search."""
-        self._normal_impulse += h * self.normal_force
-        self._friction_impulse += h * self.friction_force
+        self.normal_impulse += h * self.normal_force
+        self.friction_impulse += h * self.friction_force
 
     def impulse_on_a(self) -> Floats:
         """Impulse of each contact on side a since the search, shape (k, 3)."""
-        return self._on_a(self._normal_impulse, self._friction_impulse)
+        return self._on_a(self.normal_impulse, self.friction_impulse)
 
     def forces_on_a(self) -> Floats:
         """Force of each contact on side a in the last solve, shape (k, 3)."""
@@ -251,7 +320,7 @@ class ContactForces:
     def work(self) -> float:
         """Work of scripted bodies since the search [J]."""
         rows = self.constraints
-        return float((self._normal_impulse * rows.rate).sum() + (self._friction_impulse * rows.drive).sum())
+        return float((self.normal_impulse * rows.rate).sum() + (self.friction_impulse * rows.drive).sum())
 
 
 def _lookup(warm_start: WarmStart, key: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:

@@ -9,6 +9,15 @@ vertex and a vector (normal Jacobian) or a 3 x 3 matrix (slip Jacobian). A verte
 import numpy as np
 
 from impinge.backend.jit import compiled
+from impinge.deform.implicit.contact_kernels import layer
+
+
+@compiled
+def layer_energies(rows, stiffness, wall, depth, energy):
+    """Write the energies of the given contacts."""
+    for i in range(len(rows)):
+        c = rows[i]
+        energy[c] = layer(stiffness[c], wall[c], depth[c])[2]
 
 
 @compiled

@@ -9,16 +9,23 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from impinge.backend.stages import Stages
+from impinge.bodies.rigid_body import RigidBody
 from impinge.checks import Bools, Floats, Ints
+from impinge.deform.implicit.system import NEWTON_TOLERANCE, ImplicitReport
 from impinge.detect.boxes.broad_phase import overlapping_boxes
 from impinge.errors import ImpingeError, OptionError
 from impinge.respond.contact_forces import ContactConstraints, ContactForces, WarmStart
+from impinge.simulate.contact.contact_search import ContactSearch
+from impinge.simulate.contact.features import features_of
+from impinge.simulate.contact.pairs import Pairs
+from impinge.simulate.contact.restitution import first_impact, rebound
+from impinge.simulate.contact_record import ContactRecord, ContactRows, simulated_contacts
 from impinge.simulate.implicit_steps import ImplicitSteps
 from impinge.simulate.pair_scheduler import Pair
 from impinge.simulate.report import FrameReport
 from impinge.simulate.search.cloth_contacts import AHEAD, cloth_constraints
-from impinge.simulate.search.constraints import concatenate, no_constraints
-from impinge.simulate.search.searches import Search, SearchContext, Travel, ground_constraints
+from impinge.simulate.search.constraints import concatenate, joined_features, no_constraints
+from impinge.simulate.search.searches import Response, Search, SearchContext, Travel, ground_constraints
 from impinge.simulate.simulated_bodies import (
     DynamicBody,
     ScriptedBody,
@@ -49,6 +56,18 @@ DAMPING_STEPS = 2
 MAX_FALL = 0.02
 """Largest travel by gravity between two searches of a body without contacts, in sizes of the smallest body."""
 _NO_TETS = np.zeros(0, dtype=np.int32)
+MOST_ROUNDS = 6
+"""Times that a step is solved again with the contacts of its impacts before it is shortened."""
+LEAST_STEP = 2.0**-6
+"""Shortest step relative to a frame."""
+CLEARANCE, LEAST_SHARE = 0.5, 0.01
+"""Share of their motion that bodies in impacts of the shortest step are moved by at first, and at least."""
+MOST_TURN = 0.5
+"""Angle by which a rigid body in contact turns per step, at most, if that takes no shorter step than the shortest."""
+MOST_HOLDS = 8
+"""Times per frame that bodies are held in steps of the shortest length, and later in steps of any length."""
+MOST_ERROR = 0.1
+"""Relative error of a step of a rigid body from which on the step is shortened."""
 MAX_SEARCHES = 64
 """Searches per frame, about; faster bodies get no more."""
 
@@ -56,12 +75,14 @@ MAX_SEARCHES = 64
 class RestingContacts(NamedTuple):
     """Contacts of a world in which all bodies sleep; reported until one wakes."""
 
-    contacts: int
+    rows: ContactRows
     deepest: float
     contact: float
     """Energy of the contact springs [J]."""
     impulse_rate: Floats
     """Force on each body, on the ground last, shape (n + 1, 3)."""
+    torque: Floats
+    """Torque on each body about its centre of mass, shape (n, 3)."""
 
 
 @dataclass
@@ -78,7 +99,8 @@ class FrameInput(NamedTuple):
 
     bodies: list[SimulatedBody]
     context: SearchContext
-    search: Search
+    search: Search | ContactSearch
+    response: Response
     x: Floats
     """Coarse positions of all soft bodies, shape (n, 3)."""
     v: Floats
@@ -86,6 +108,7 @@ class FrameInput(NamedTuple):
     gravity: Floats
     ground: tuple[Floats, float] | None
     friction: float
+    restitution: float
     implicit: ImplicitSteps | None
     """Implicit steps of all soft bodies; None steps explicitly."""
     damps: bool
@@ -96,6 +119,15 @@ def _size_of_energy(body: DynamicBody) -> float:
     """Elastic energy of a body; infinite if it is not finite."""
     energy = abs(body.source.model.energy(body.x))
     return energy if math.isfinite(energy) else math.inf
+
+
+def _groups(pairs: set[Pair]) -> list[set[int]]:
+    """Bodies that pairs join, directly or through others."""
+    groups = list[set[int]]()
+    for pair in sorted(pairs):
+        joined = [group for group in groups if group & set(pair)]
+        groups = [group for group in groups if not group & set(pair)] + [set(pair).union(*joined)]
+    return groups
 
 
 class SimulationFrame:
@@ -119,10 +151,15 @@ class SimulationFrame:
         """Time since the last modal damping step [s]."""
         self._impulse = np.zeros((len(inputs.bodies) + 1, 3))
         """On each body; the last entry is the ground, which has index -1."""
+        self._record = ContactRecord(inputs.bodies, inputs.masses)
         self.searches = self._substeps = 0
         self._incomplete, self._inverted = set[Pair](), dict[str, Ints]()
-        self._unsettled = 0
+        self._unsettled = self._newton = self._iterations = 0
         """Implicit steps whose friction had not settled."""
+        self._held = set[str]()
+        self._crossing = set[tuple[int, int]]()
+        """Pairs of bodies that have crossed in this frame, by number."""
+        """Bodies whose motion was shortened."""
         self._unconverged = dict[str, str]()
         """Remarks on bodies whose step did not converge, by name."""
         self.stages = Stages()
@@ -150,6 +187,11 @@ class SimulationFrame:
         return (2.0 * self._fastest() + fall) * self._dt + self.inputs.search.margin
 
     @property
+    def _gravity(self) -> float:
+        """Magnitude of gravity [m / s²]."""
+        return float(np.linalg.norm(self.inputs.gravity))
+
+    @property
     def bounds(self) -> Floats:
         """Bounding boxes of all bodies, shape (n, 2, 3)."""
         return surface_boxes(self.inputs.bodies)
@@ -160,6 +202,19 @@ class SimulationFrame:
         for body in self._dynamic:
             if asleep[body.number]:
                 body.v[...] = 0.0
+        if isinstance(self.inputs.search, ContactSearch):
+            forces, dx, since = self._advance_verified(self.inputs.search)
+        else:
+            forces, dx, since = self._advance_between_searches()
+        rows, torque = self._record.forces(self._dt)
+        deepest = forces.deepest(dx, since)
+        if isinstance(self.inputs.search, ContactSearch):  # the depth of a spring is that in the contact layer
+            deepest = max(0.0, -float(rows.gap.min(initial=0.0)))
+        found = RestingContacts(rows, deepest, forces.energy(dx, since), self._impulse / self._dt, torque)
+        return self._report(found), found
+
+    def _advance_between_searches(self) -> tuple[ContactForces, Floats, float]:
+        """Search contacts and move bodies by turns; the forces of the last step, displacements and time since then."""
         passed, forces, dx, since = 0.0, None, np.zeros_like(self._x), 0.0
         while passed < self._dt:
             if passed > 0.0:
@@ -171,16 +226,175 @@ class SimulationFrame:
             self.stages.done("move")
             passed = self._dt if interval >= (self._dt - passed) * (1.0 - 1e-12) else passed + interval
             self._write_back(passed, interval)
+            self._record.add(forces, forces.constraints.features, self._x, dx, since)
             self.warm_start = forces.warm_start(dx, since)
             limited = bool(self.inputs.context.scheduler.limits)
             self.last = forces.constraints_after(dx, since) if limited else no_constraints()
             self.stages.done("steer")
         assert forces is not None
-        found = RestingContacts(
-            int((forces.normal_force > 0.0).sum()), forces.deepest(dx, since), forces.energy(dx, since),
-            self._impulse / self._dt,
+        return forces, dx, since
+
+    def _advance_verified(self, search: ContactSearch) -> tuple[ContactForces, Floats, float]:
+        """Move bodies by steps whose motion is free of impacts; the same result.
+
+        1. Solve a step with the contacts that are near or ahead, roughly if some are ahead.
+        2. Verify the motion exactly. Impacts become contacts; solve again, from the solution before.
+        3. If impacts remain after ``MOST_ROUNDS`` times, or where contacts cannot prevent them, halve the step. Bodies
+           in impacts of the shortest step are held (``_hold``); after ``MOST_HOLDS``, in those of any step.
+        """
+        passed, h, holds = 0.0, self._dt, 0
+        search.refresh()
+        while passed < self._dt:
+            if passed > 0.0:
+                self._read()
+            left = self._dt - passed
+            h = left if h >= left * (1.0 - 1e-12) else h
+            parting = search.parting()
+            self._crossing |= search.crossing
+            pairs, ahead = search.begin(self._free_ends(h, passed), self.inputs.ground)
+            is_rough = ahead.size > 0
+            if self.inputs.restitution > 0.0:
+                h *= first_impact(ahead, h, distance=search.margin, slow=self._gravity * self._dt)
+            h = min(h, self._longest_turn(pairs, left))
+            self.searches += 1
+            self.stages.done("search")
+            x, v, rounds, guess, before = self._x.copy(), self._v.copy(), 0, None, np.zeros(0)
+            while True:
+                forces = self._forces_of(concatenate([parting, search.constraints(pairs)]), len(parting))
+                forces.normal_force[: len(before)] = before
+                self._x[...], self._v[...] = x, v
+                result = self._solve(forces, h, passed, guess, is_rough=is_rough)
+                for body in self._awake:
+                    self._check_finite(body, passed + h)
+                self.stages.done("move")
+                reached = self._dt if h == left else passed + h
+                hits = search.impacts(self._ends(reached), self.inputs.ground)[0]
+                self.stages.done("verify")
+                if not hits.size:
+                    if result is None or (result[0].relative_error <= NEWTON_TOLERANCE).all():
+                        break
+                    if is_rough:
+                        is_rough = False
+                    elif h <= self._dt * LEAST_STEP or not self._misses_a_turn(result[0]):
+                        break
+                    else:
+                        h, rounds, guess, before = 0.5 * h, 0, None, np.zeros(0)
+                        continue
+                else:
+                    more, may_help = search.with_impacts(pairs, hits)
+                    rounds, is_rough = rounds + 1, True
+                    is_last = rounds > MOST_ROUNDS or not may_help
+                    if is_last and (h <= self._dt * LEAST_STEP or holds >= MOST_HOLDS):
+                        holds += 1
+                        self._hold(search, x, reached, hits)
+                        break
+                    pairs = more
+                    shorter = min(0.5 * h if is_last else h, self._longest_turn(pairs, left))
+                    if shorter < h:
+                        h, rounds, guess, before = shorter, 0, None, np.zeros(0)
+                        continue
+                guess, before = self._x.copy(), forces.normal_force
+            dx = self._x - x
+            if self.inputs.restitution > 0.0:
+                forces.normal_impulse += rebound(
+                    self._awake, forces, self.inputs.masses, self._x, v, self._v, h,
+                    restitution=self.inputs.restitution, slow=self._gravity * self._dt, stored=forces.energy(dx, h),
+                )  # fmt: skip
+            self._accept(forces, h, passed, result)
+            self._write_back(reached, h)
+            layer = forces.constraints.depth[len(parting) :] + pairs.gap
+            own = features_of(pairs, search.surfaces, layer)
+            features = joined_features([(parting.features, len(parting)), (own, pairs.size)])
+            self._record.add(forces, features, self._x, dx, h)
+            search.commit(pairs, forces.normal_force[len(parting) :] > 0.0)
+            self.warm_start, passed, since = forces.warm_start(dx, h), reached, h
+            h = min(2.0 * h, self._dt)
+            self.stages.done("steer")
+        return forces, dx, since
+
+    def _hold(self, search: ContactSearch, x: Floats, reached: float, hits: Pairs) -> None:
+        """Shorten the motion of bodies in impacts until there are none, and slow them as much.
+
+        Bodies that kept their speed would be in the same impacts in the next step, and be held forever. Of bodies that
+        meet nothing but each other, only the motion relative to their common one is shortened: momentum stays.
+        Scripted bodies that leave no room cross them.
+        """
+        end_x, end_v, share, met = self._x.copy(), self._v.copy(), CLEARANCE, set[Pair]()
+        awake = {body.number: body for body in self._awake}
+        while hits.size:
+            more = set(zip(hits.body_a.tolist(), hits.body_b.tolist()))
+            if more <= met:
+                if share == 0.0:
+                    search.crossing.update(more)
+                    search.excepted.update(more)
+                share = 0.5 * share if share > LEAST_SHARE else 0.0
+            met |= more
+            for group in _groups(met):
+                bodies = [awake[number] for number in sorted(group & awake.keys())]
+                rows = np.concatenate([np.arange(body.rows.start, body.rows.stop) for body in bodies])
+                mass = self.inputs.masses[rows, None]
+                is_free = group <= awake.keys() and not any(
+                    len(body.source.fixed) or len(body.source.moved) for body in bodies
+                )
+                for now, start, end in ((self._x, x, end_x), (self._v, np.zeros_like(x), end_v)):
+                    change = end[rows] - start[rows]
+                    mean = (mass * change).sum(axis=0) / mass.sum() if is_free else 0.0
+                    now[rows] = start[rows] + mean + share * (change - mean)
+            hits = search.impacts(self._ends(reached), self.inputs.ground)[0]
+        self._held.update(awake[number].name for pair in met for number in pair if number in awake)
+
+    def _longest_turn(self, pairs: Pairs, left: float) -> float:
+        """Length of a step in which rigid bodies in contact turn by ``MOST_TURN``: in equal steps to the frame's end.
+
+        Contacts act at the positions of the start of a step, on lines that a body leaves as it turns.
+        """
+        touched = set(np.unique([pairs.body_a, pairs.body_b]).tolist())
+        spins = [
+            body.source.spin_of(body.source.velocities)
+            for body in self._awake
+            if body.number in touched and isinstance(body.source, RigidBody)
+        ]
+        steps = min(left * max(spins, default=0.0) / MOST_TURN, left / (self._dt * LEAST_STEP))
+        return left / max(math.ceil(steps), 1)
+
+    def _misses_a_turn(self, report: ImplicitReport) -> bool:
+        """Whether a step of a rigid body is far from its solution: it would turn too far under its contacts."""
+        steps = self.inputs.implicit
+        assert steps is not None
+        is_far = ~report.converged & (report.relative_error > MOST_ERROR)  # errors of converged steps are rounding
+        return any(is_far[k] for k, body in enumerate(steps.bodies) if body.is_rigid)
+
+    def _free_ends(self, h: float, passed: float) -> list[Floats]:
+        """Positions of all surfaces after a step at the present velocities."""
+        x = self._x.copy()
+        for body in self._awake:
+            body.x += h * body.v
+        ends = self._ends(min(passed + h, self._dt))
+        self._x[...] = x
+        return ends
+
+    def _ends(self, reached: float) -> list[Floats]:
+        """Positions of all surfaces at the end of a step; the present arrays of those that do not move."""
+        awake, ends = {body.number for body in self._awake}, list[Floats]()
+        for body in self.inputs.bodies:
+            if isinstance(body, DynamicBody):
+                moves = body.number in awake
+                ends.append(body.source.steered_by(body.x).copy() if moves else body.source.surface.vertices)
+            elif body.motion is not None:
+                ends.append(self._start[body.number] + reached * body.velocity)
+            else:
+                ends.append(body.surface.vertices)
+        return ends
+
+    def _forces_of(self, constraints: ContactConstraints, parting: int) -> ContactForces:
+        """Forces of contacts in a layer; the first ones part bodies that cross, at a limited speed."""
+        context = self.inputs.context
+        limit = RELEASE_LOAD * context.static_depth(constraints.body_a, constraints.body_b)
+        limit[:parting] = 0.0
+        return ContactForces(
+            constraints, self._inverse_masses(), friction=self.inputs.friction, warm_start=self.warm_start,
+            release_limit=limit, release_speed=RELEASE_SPEED * context.smallest, long_steps=True,
         )  # fmt: skip
-        return self._report(found), found
 
     def advance_asleep(self, resting: RestingContacts) -> FrameReport:
         """Advance time only: all bodies sleep."""
@@ -213,6 +427,7 @@ class SimulationFrame:
             )
         scheduler = context.scheduler
         scheduler.begin()
+        assert not isinstance(inputs.search, ContactSearch)
         constraints = concatenate([inputs.search.constraints(self._travel(left)), *cloth_constraints(context)])
         scheduler.end()
         constraints = concatenate([constraints, self.last.of_pairs(scheduler.skipped)])
@@ -348,46 +563,72 @@ class SimulationFrame:
 
     def _move(self, forces: ContactForces, interval: float, passed: float) -> Floats:
         """Advance soft bodies by ``interval``; return the displacement of their coarse vertices."""
-        constraints, begin = forces.constraints, self._x.copy()
+        begin = self._x.copy()
         if self.inputs.implicit is not None:
-            self._step_implicitly(self.inputs.implicit, forces, interval, passed)
+            self._step_implicitly(forces, interval, passed)
         else:
             self._step_explicitly(forces, interval, passed, begin)
-        impulse = forces.impulse_on_a()
-        np.add.at(self._impulse, constraints.body_a, impulse)
-        np.add.at(self._impulse, constraints.body_b, -impulse)
-        self.clock.work += forces.work()
+            self._add_impulses(forces)
         return self._x - begin
 
-    def _step_implicitly(self, steps: ImplicitSteps, forces: ContactForces, interval: float, passed: float) -> None:
+    def _step_implicitly(self, forces: ContactForces, interval: float, passed: float) -> None:
         """Advance all soft bodies by one step."""
+        self._accept(forces, interval, passed, self._solve(forces, interval, passed))
+
+    def _solve(
+        self, forces: ContactForces, h: float, passed: float, guess: Floats | None = None, *, is_rough: bool = False
+    ) -> tuple[ImplicitReport, bool] | None:
+        """Positions and velocities after an implicit step, and its report; None if all bodies sleep.
+
+        A rough solution is that of one Newton step.
+        """
+        steps = self.inputs.implicit
+        if steps is None or not self._awake:  # contacts of sleeping bodies keep their forces
+            return None
         awake = {body.number for body in self._awake}
         asleep = [body for body in self._dynamic if body.number not in awake]
-        if not self._awake:  # contacts of sleeping bodies keep their forces
-            forces.accumulate(interval)
-            return
         try:
-            report, is_settled = steps.step(self._x, self._v, interval, forces, self.inputs.gravity, asleep)
+            return steps.step(self._x, self._v, h, forces, self.inputs.gravity, asleep, guess, is_rough=is_rough)
         except OptionError as error:
             worst = max(self._awake, key=_size_of_energy)
             self._fail(worst, passed, str(error), error)
-        self._unsettled += not is_settled
-        forces.accumulate(interval)
-        self._damp(interval, passed + interval)
-        self._substeps += 1
-        for k, body in enumerate(steps.bodies):
-            if body.number not in awake:
-                continue
-            self._check_finite(body, passed + interval)
-            self._inverted[body.name] = report.inverted[k]
-            if not report.converged[k]:
-                worst, least = report.worst_tet[k], report.least_determinant[k]
-                vertex = report.worst_vertex[k] - body.start
-                tet = f", the most deformed tet is {worst} (det F {least:.3g})" if worst >= 0 else ""
-                self._unconverged[body.name] = (
-                    f"the step of body {body.name!r} did not converge: after {report.newton_steps[k]} Newton steps the "
-                    f"error is {report.error[k]:.3g} m/s, worst at vertex {vertex}{tet}; use a shorter dt"
-                )
+
+    def _accept(
+        self, forces: ContactForces, h: float, passed: float, result: tuple[ImplicitReport, bool] | None
+    ) -> None:
+        """Account for a step that is final."""
+        forces.accumulate(h)
+        steps = self.inputs.implicit
+        if result is not None and steps is not None:
+            report, is_settled = result
+            self._newton += int(report.newton_steps.max())
+            self._iterations += int(report.iterations.max())
+            self._unsettled += not is_settled
+            self._damp(h, passed + h)
+            self._substeps += 1
+            awake = {body.number for body in self._awake}
+            for k, body in enumerate(steps.bodies):
+                if body.number in awake:
+                    self._check_finite(body, passed + h)
+                    self._inverted[body.name] = report.inverted[k]
+                    self._note_convergence(report, k, body)
+        self._add_impulses(forces)
+
+    def _add_impulses(self, forces: ContactForces) -> None:
+        constraints, impulse = forces.constraints, forces.impulse_on_a()
+        np.add.at(self._impulse, constraints.body_a, impulse)
+        np.add.at(self._impulse, constraints.body_b, -impulse)
+        self.clock.work += forces.work()
+
+    def _note_convergence(self, report: ImplicitReport, k: int, body: DynamicBody) -> None:
+        if not report.converged[k]:
+            worst, least = report.worst_tet[k], report.least_determinant[k]
+            vertex = report.worst_vertex[k] - body.start
+            tet = f", the most deformed tet is {worst} (det F {least:.3g})" if worst >= 0 else ""
+            self._unconverged[body.name] = (
+                f"the step of body {body.name!r} did not converge: after {report.newton_steps[k]} Newton steps the "
+                f"error is {report.error[k]:.3g} m/s, worst at vertex {vertex}{tet}; use a shorter dt"
+            )
 
     def _step_explicitly(self, forces: ContactForces, interval: float, passed: float, begin: Floats) -> None:
         """Advance soft bodies by sub-steps: those in contact together, the others by Runge-Kutta's method."""
@@ -459,7 +700,19 @@ class SimulationFrame:
                 if getattr(body.source, "model_name", None) != "stable_neo_hookean":
                     remedy += ", or the model 'stable_neo_hookean', which resists"
                 flipped.append(f"{len(ids)} tets of body {body.name!r} are flat or inverted ({which}); {remedy}")
-        return (*self._unconverged.values(), *flipped)
+        held = [
+            f"the contacts of body {name!r} left no room for its motion in part of the frame, and it was held; use a "
+            "shorter dt"
+            for name in sorted(self._held)
+        ]
+        bodies = self.inputs.bodies
+        crossing = [
+            f"body {bodies[a].name!r} crosses itself; it is being parted"
+            if a == b
+            else f"bodies {bodies[a].name!r} and {bodies[b].name!r} cross; they are being parted"
+            for a, b in sorted(self._crossing)
+        ]
+        return (*self._unconverged.values(), *held, *crossing, *flipped)
 
     def _report(self, found: RestingContacts) -> FrameReport:
         inputs, masses = self.inputs, self.inputs.masses[:, None]
@@ -473,7 +726,14 @@ class SimulationFrame:
             dt=self._dt,
             searches=self.searches,
             substeps=self._substeps,
-            contacts=found.contacts,
+            contacts=simulated_contacts(
+                found.rows,
+                inputs.bodies,
+                self._dt,
+                has_ground=inputs.ground is not None,
+                method=inputs.response,
+                complete=not self._incomplete,
+            ),
             deepest=found.deepest,
             kinetic=0.5 * float((momentum * self._v).sum()),
             elastic=float(sum(body.source.model.energy(body.x) for body in self._dynamic)),
@@ -483,11 +743,14 @@ class SimulationFrame:
             momentum=momentum.sum(axis=0),
             angular_momentum=np.cross(self._x, momentum).sum(axis=0),
             forces={name: found.impulse_rate[k].copy() for k, name in enumerate(names)},
+            torques={body.name: found.torque[k].copy() for k, body in enumerate(inputs.bodies)},
             fastest=max((body.fastest() for body in self._dynamic), default=0.0),
             sleeping=tuple(body.name for body in self._dynamic if body.number not in awake),
             complete=not self._incomplete,
             incomplete_pairs=tuple((inputs.bodies[a].name, inputs.bodies[b].name) for a, b in sorted(self._incomplete)),
             inverted={name: len(ids) for name, ids in self._inverted.items() if len(ids)},
             warnings=self._warnings(),
-            stats=self.stages.times() | ({"unsettled_friction": self._unsettled} if self._unsettled else {}),
+            stats=self.stages.times()
+            | {"newton_ms": self._newton, "iter_ms": self._iterations}
+            | ({"unsettled_friction": self._unsettled} if self._unsettled else {}),
         )

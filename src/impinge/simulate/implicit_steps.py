@@ -29,7 +29,14 @@ from impinge.bodies.rigid_body import RigidBody
 from impinge.bodies.rigid_motion import RigidMotion
 from impinge.checks import Floats
 from impinge.deform.fem import Elements
-from impinge.deform.implicit.system import ContactTerms, ImplicitReport, ImplicitSystem, Method
+from impinge.deform.implicit.system import (
+    MOST_NEWTON_STEPS,
+    NEWTON_TOLERANCE,
+    ContactTerms,
+    ImplicitReport,
+    ImplicitSystem,
+    Method,
+)
 from impinge.deform.springs import SpringSheet
 from impinge.respond.contact_forces import ContactForces, SparseRows
 from impinge.simulate import implicit_steps_kernels as kernels
@@ -38,6 +45,8 @@ from impinge.simulate.simulated_bodies import DynamicBody
 STICKING = 100.0
 """Stiffness of a sticking contact relative to its own inertia over a step: a load that changes by f moves the contact
 once by f h² / (100 m). With 10, Newton's method takes two thirds of the steps, and stacks swing for seconds."""
+ROUGH_TOLERANCE = 0.02
+"""Relative error of velocities that is enough to look for impacts."""
 FORCE_CHANGE = 0.02
 """Difference between limits of friction and normal forces, relative to the sum of limits, that counts as settled."""
 
@@ -55,7 +64,16 @@ class ImplicitSteps:
         self._rigid_euler, self._rigid_midpoint = RigidMotion(tets, first), RigidMotion(tets, first)
 
     def step(
-        self, x: Floats, v: Floats, h: float, contacts: ContactForces, gravity: Floats, asleep: Sequence[DynamicBody]
+        self,
+        x: Floats,
+        v: Floats,
+        h: float,
+        contacts: ContactForces,
+        gravity: Floats,
+        asleep: Sequence[DynamicBody],
+        guess: Floats | None = None,
+        *,
+        is_rough: bool = False,
     ) -> tuple[ImplicitReport, bool]:
         """Advance all bodies by ``h``, in place, and say whether friction settled; ``contacts`` gets the forces."""
         held = np.zeros(len(x), dtype=np.bool_)
@@ -72,17 +90,18 @@ class ImplicitSteps:
         self._rigid_euler.begin(x, v, h, awake=awake & rigid, is_midpoint=False)
         self._rigid_midpoint.begin(x, v, h, awake=awake & ~rigid, is_midpoint=True)
         start_x, start_v = x.copy(), v.copy()
-        report = self._solve(x, v, h, gravity, held, terms, is_euler)
-        is_settled = True
+        report = self._solve(x, v, h, gravity, held, terms, is_euler, guess, 1 if is_rough else MOST_NEWTON_STEPS)
+        is_settled, couple = True, np.zeros((len(self._rigid), 3))
         if terms is not None:
             contacts.normal_force, contacts.friction_force, limit = self._system.contact_forces()
+            contacts.friction_limit = limit
             found = terms.friction * contacts.normal_force
             is_settled = bool(np.abs(found - limit).sum() <= FORCE_CHANGE * found.sum())
-            self._balance(x, v, start_x, start_v, h, contacts, gravity, held)
+            couple = self._balance(x, v, start_x, start_v, h, contacts, gravity, held)
         pushed = contacts.normal_force > 0.0
         pressed = np.append(contacts.constraints.body_a[pushed], contacts.constraints.body_b[pushed])
         touched = np.isin([body.number for body in self._rigid], pressed)
-        self._rigid_euler.end(x, v, touched)
+        self._rigid_euler.end(x, v, touched, couple)
         self._rigid_midpoint.end(x, v, touched)
         self._hold()
         return report, is_settled
@@ -100,11 +119,21 @@ class ImplicitSteps:
 
     def _solve(
         self, x: Floats, v: Floats, h: float, gravity: Floats, held: NDArray[np.bool_], terms: ContactTerms | None,
-        is_euler: NDArray[np.bool_],
+        is_euler: NDArray[np.bool_], guess: Floats | None, most: int,
     ) -> ImplicitReport:  # fmt: skip
         """Advance bodies by the method of each."""
         if is_euler.all():
-            return self._system.step(x, v, h, gravity=gravity, held=held, contacts=terms)
+            return self._system.step(
+                x,
+                v,
+                h,
+                gravity=gravity,
+                held=held,
+                contacts=terms,
+                guess=guess,
+                max_newton_steps=most,
+                tolerance=NEWTON_TOLERANCE if most > 1 else ROUGH_TOLERANCE,
+            )
         if not is_euler.any():
             return self._system.step(x, v, h, gravity=gravity, held=held, method="midpoint")
         by_euler = np.zeros(len(x), dtype=np.bool_)
@@ -127,12 +156,12 @@ class ImplicitSteps:
     def _balance(
         self, x: Floats, v: Floats, start_x: Floats, start_v: Floats, h: float, contacts: ContactForces,
         gravity: Floats, held: NDArray[np.bool_],
-    ) -> None:  # fmt: skip
+    ) -> Floats:  # fmt: skip
         """Give each free body in contact the momentum of the impulses on it, and the spin that the step has lost.
 
         The spin of a body follows the torque of contacts at the end of the step, its path their impulse at the start:
         contacts act at x - h v̄ instead of x0, v̄ the mean velocity. Where both sides of a contact are free, the torque
-        of the difference is taken back, half from each.
+        of the difference is taken back, half from each. Returns what rigid bodies are to lose, shape (m, 3).
         """
         rows = contacts.constraints
         impulse = np.zeros((max(body.number for body in self.bodies) + 1, 3))
@@ -145,7 +174,7 @@ class ImplicitSteps:
         is_free = np.zeros(len(impulse) + 1, dtype=np.bool_)  # the last entry is the ground, which has number -1
         couple, arm = np.zeros_like(impulse), x - start_x
         for body in self.bodies:
-            is_free[body.number] = not body.is_rigid and not held[body.rows].any()
+            is_free[body.number] = not held[body.rows].any()
             arm[body.rows] -= (h / body.mass) * (body.source.model.masses @ v[body.rows])
         a, b = np.minimum(rows.body_a, len(impulse)), np.minimum(rows.body_b, len(impulse))
         kernels.add_couples(
@@ -159,6 +188,7 @@ class ImplicitSteps:
                     body.source.model.masses, push, h * couple[body.number], h,
                     not body.is_rigid, x[part], start_v[part], v[part],
                 )  # fmt: skip
+        return h * couple[[body.number for body in self._rigid]]
 
     def _hold(self) -> None:
         """Set the velocities of fixed and moved vertices, which rounding has changed."""
@@ -169,7 +199,8 @@ class ImplicitSteps:
 def contact_terms(contacts: ContactForces, h: float) -> ContactTerms:
     """Contacts of a step of length ``h`` as terms of its energy."""
     rows = contacts.constraints
-    damped, depth = 1.0 + rows.relax / h, contacts.released_depth(h)
+    damped, depth, wall = 1.0 + rows.relax / h, contacts.released_depth(h), contacts.released_wall(h)
+    harder = np.where(np.isfinite(wall), rows.wall / wall, 1.0)
     weight, block = rows.normal_jacobian, rows.slip_jacobian
     if not (np.array_equal(weight.start, block.start) and np.array_equal(weight.vertex, block.vertex)):
         weight, block = _on_common_entries(weight, block)
@@ -177,10 +208,10 @@ def contact_terms(contacts: ContactForces, h: float) -> ContactTerms:
     return ContactTerms(
         start=weight.start, vertex=weight.vertex, weight=weight.weight, block=block.weight, normal=rows.normal,
         offset=depth / np.where(depth > 0.0, damped, 1.0) + h * rows.rate, drift=h * rows.drive,
-        stiffness=rows.stiffness * damped,
+        stiffness=rows.stiffness * damped * harder,
         stick=STICKING / (h * h * np.where(coefficient > 0.0, contacts.slip_response, 1.0)),
         friction=coefficient, normal_force=contacts.normal_force,
-        friction_force=contacts.friction_force,
+        friction_force=contacts.friction_force, wall=wall,
     )  # fmt: skip
 
 

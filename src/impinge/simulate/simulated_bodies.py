@@ -8,6 +8,7 @@ likewise. Contacts of two dynamic bodies use the smaller K.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -24,6 +25,8 @@ from impinge.bodies.soft_body import SoftBody
 from impinge.checks import Floats, Ints, as_numbers, as_positions
 from impinge.errors import ImpingeError, MeshError, OptionError
 from impinge.io.sequence import Sequence as Frames
+from impinge.mesh.adjacency import grouped
+from impinge.mesh.mass_properties import mass_properties
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.simulate.modal_damping import ModalDamping
@@ -34,6 +37,12 @@ SINK = 0.001
 """Largest penetration of a cube under its own weight, relative to its size; impacts reach several times that."""
 DENSE = 4.0
 """Surface vertices per coarse vertex above which contacts of a coarse group are merged."""
+LAYER = 0.002
+"""Thickness of the contact layer relative to the size of a body."""
+LAYER_MODULUS = 0.05
+"""Pressure that would compress a contact layer by its thickness, relative to Young's modulus of the body."""
+LAYER_LOAD = 20.0
+"""The same at least, relative to the pressure of the body's weight on one face."""
 CELLS = 8
 """Cells along the size of a rigid body: vertices in one cell are a coarse group."""
 
@@ -116,6 +125,11 @@ class DynamicBody:
         most = np.abs(np.trace(blocks, axis1=2, axis2=3)).argmax(axis=1)
         return np.asarray(ids[np.arange(count), most], dtype=np.int64)
 
+    @cached_property
+    def group_members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Surface vertices of each coarse group: (start, vertex), a CSR list."""
+        return grouped(self.coarse_group, int(self.coarse_group.max()) + 1)
+
     @property
     def rows(self) -> slice:
         """Its coarse vertices among those of all bodies."""
@@ -134,6 +148,19 @@ class DynamicBody:
         if self.is_rigid:  # the material of its tet is far stiffer than contacts
             modulus = CONTACT_MODULUS
         return max(modulus, self.pressure(gravity) / SINK) / self.size
+
+    @property
+    def layer(self) -> float:
+        """Default thickness of its contact layer [m]."""
+        return self.source.thickness if isinstance(self.source, Cloth) else LAYER * self.size
+
+    def layer_stiffness(self, gravity: float, layer: float) -> float:
+        """Pressure per depth of a contact layer [Pa / m]."""
+        if isinstance(self.source, Cloth):
+            return self.stiffness(gravity)
+        material = getattr(self.source.model, "material", None)
+        modulus = 0.0 if material is None or self.is_rigid else LAYER_MODULUS * material.youngs_modulus
+        return max(modulus, LAYER_LOAD * self.pressure(gravity)) / layer
 
     def spread(self) -> float:
         """Largest speed of its vertices relative to their mean velocity [m / s]; of a rigid body, of its surface."""
@@ -168,6 +195,8 @@ class ScriptedBody:
     velocity: Floats = field(init=False)
     """Of its vertices over the current frame, shape (n, 3)."""
     area: Floats = field(init=False)
+    _centre: tuple[int, Floats] | None = field(init=False, default=None)
+    """Its centre, with the version of the positions."""
 
     def __post_init__(self) -> None:
         self.velocity = np.zeros_like(self.rest)
@@ -177,6 +206,14 @@ class ScriptedBody:
     def coarse_group(self) -> NDArray[np.int64]:
         """One group per vertex."""
         return np.arange(len(self.rest))
+
+    @property
+    def centre(self) -> Floats:
+        """Centre of its volume, if it is closed, else the mean of the vertices in use."""
+        version = self.surface.version
+        if self._centre is None or self._centre[0] != version:
+            self._centre = version, _centre_of(self.surface)
+        return self._centre[1]
 
     def at(self, time: float) -> Floats:
         """Return the positions of its vertices at ``time``."""
@@ -206,6 +243,13 @@ class ScriptedBody:
 
 
 SimulatedBody: TypeAlias = DynamicBody | ScriptedBody
+
+
+def _centre_of(surface: TriMesh) -> Floats:
+    if surface.adjacency.is_oriented:
+        with contextlib.suppress(MeshError):  # a closed surface may have no volume
+            return mass_properties(surface).centre
+    return np.asarray(surface.vertices[surface.used_vertices].mean(axis=0))
 
 
 def surface_boxes(bodies: Sequence[SimulatedBody]) -> Floats:

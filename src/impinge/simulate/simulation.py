@@ -5,7 +5,9 @@
     sim = Simulation(world, ground=0.0)
     sim.run(2.0)
 
-A simulation frame of length dt (``simulate.frame``):
+A simulation frame of length dt (``simulate.frame``) with ``response="contact"``, the default, is that of
+``simulate.contact.contact_search``: contacts in thin layers, implicit steps, and the exact test of every motion. With
+the other responses:
 
 1. Plan.    Evaluate the motions of scripted bodies at the end of the frame; they move there at constant velocity. Soft
             bodies at rest without moving neighbours sleep (``simulate.sleep``).
@@ -33,7 +35,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -43,13 +45,15 @@ from numpy.typing import ArrayLike
 
 from impinge.bodies.rigid_body import RigidBody
 from impinge.bodies.soft_body import EARTH, SoftBody
-from impinge.checks import Floats, as_choice, shown
+from impinge.checks import Floats, as_choice, as_number, shown
 from impinge.deform.implicit.system import Method, has_hessian
 from impinge.deform.integrate import as_seconds
 from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import MeshError, OptionError, SimulationWarning
 from impinge.io.sequence import Sequence
 from impinge.respond.contact_forces import no_warm_start
+from impinge.simulate.contact.contact_search import ContactSearch
+from impinge.simulate.contact.pairs import no_pairs
 from impinge.simulate.frame import Clock, FrameInput, RestingContacts, SimulationFrame
 from impinge.simulate.frame_rate import FrameRateController
 from impinge.simulate.implicit_steps import ImplicitSteps
@@ -84,6 +88,7 @@ __all__ = ["Integrator", "Simulation", "SimulationError"]
 
 Integrator: TypeAlias = Literal["implicit", "midpoint", "explicit"]
 INTEGRATORS: tuple[Integrator, ...] = ("implicit", "midpoint", "explicit")
+RESPONSES: tuple[Response, ...] = ("contact", *SEARCHES)
 METHODS: dict[str, Method] = {"implicit": "backward_euler", "midpoint": "midpoint"}
 MODAL_DAMPING = 0.1
 """Default damping ratio of slow oscillations with explicit steps."""
@@ -104,7 +109,7 @@ class DerivedState(NamedTuple):
     """Magnitude of gravity, which contact stiffness depends on [m / s²]."""
     bodies: list[SimulatedBody]
     context: SearchContext
-    search: Search
+    search: Search | ContactSearch
     sleep: Sleep
     implicit: ImplicitSteps | None
     """None for explicit steps."""
@@ -134,11 +139,23 @@ class Simulation:
         semi-implicit Euler in stable sub-steps, as in the papers. If a model has no second derivatives, all bodies
         are stepped explicitly, with a warning.
     response
-        Contact detection and response: "vertices", "volume" or "spheres".
+        Contact detection and response. "contact": vertices against faces and edges against edges of all bodies and
+        within each, in a thin layer around them, and no motion without the proof that nothing passes through
+        anything (``simulate.contact``). "vertices", "volume" and "spheres" respond to penetration, as in the papers;
+        only these keep search budgets. None: "contact", with explicit steps or a budget "vertices".
     ground
         Height of a level ground against gravity (along z without gravity), (point, normal) of a plane, or None.
     stiffness
-        Contact pressure per depth [Pa / m]; None: from material, size and gravity of each body.
+        Contact pressure per depth [Pa / m]: one for all bodies or a dict by body name; None: from material, size and
+        gravity of each body. Reads as a dict of the values in use.
+    contact_distance
+        With response="contact", the distance that bodies keep [m]: one for all bodies or a dict by body name; bodies
+        without an entry keep the default, 0.002 of their size, cloth its thickness. Two solids keep the smaller
+        distance of both, cloth and a solid half of the cloth's, two cloths the mean of theirs. Reads as a dict of the
+        values in use.
+    restitution
+        With response="contact", rebound of solid bodies: an impact that lasts less than a step ends with this share of
+        the speed of approach, from 0 to 1. Slower impacts rebound by the elasticity of the bodies alone.
     damping
         Damping ratio of a rigid body on its contacts.
     modal_damping
@@ -172,12 +189,14 @@ class Simulation:
     gravity = Option[Floats](lambda _, value, name: as_gravity(value, name))
     dt = Option[float](lambda _, value, name: as_seconds(value, name, zero=False))
     integrator = Option[Integrator](lambda _, value, name: as_choice(value, name, INTEGRATORS), invalidates=True)
-    response = Option[Response](lambda _, value, name: as_choice(value, name, SEARCHES), invalidates=True)
+    response = Option[Response](lambda sim, value, name: sim._as_response(value, name), invalidates=True)
     ground = Option[tuple[Floats, float] | None](lambda sim, value, _: as_ground(value, sim.gravity))
-    stiffness = Option[float | None](positive_or_none, invalidates=True)
     damping = Option[float](not_negative, invalidates=True)
     modal_damping = Option[float | None](_not_negative_or_none, invalidates=True)
     friction = Option[float](not_negative)
+    restitution = Option[float](
+        lambda _, value, name: as_number(value, name, "a number from 0 to 1", least=0.0, most=1.0)
+    )
     sleep_after = Option[float | None](positive_or_none, invalidates=True)
     particles = Option[Particles | None](lambda _, value, __: _as_particles(value))
     """``Particles`` that bounce off the bodies without acting on them; None at first."""
@@ -189,12 +208,14 @@ class Simulation:
         gravity: ArrayLike = EARTH,
         dt: float = 1.0 / 60.0,
         integrator: Integrator = "implicit",
-        response: Response = "vertices",
+        response: Response | None = None,
         ground: float | tuple[ArrayLike, ArrayLike] | None = None,
-        stiffness: float | None = None,
+        stiffness: float | Mapping[str, float] | None = None,
+        contact_distance: float | Mapping[str, float] | None = None,
         damping: float = 1.0,
         modal_damping: float | None = None,
         friction: float = 0.5,
+        restitution: float = 0.0,
         sleep_after: float | None = 0.5,
         budget_ms: float | None = None,
         max_tests: int | None = None,
@@ -204,12 +225,17 @@ class Simulation:
             raise OptionError(f"world is a {type(world).__name__}, expected a World")
         self.world = world
         self._derived: DerivedState | None = None
-        self.gravity, self.dt, self.response, self.ground = gravity, dt, response, ground
-        self.integrator = integrator
-        self.stiffness, self.damping, self.modal_damping, self.friction = stiffness, damping, modal_damping, friction
-        self.sleep_after = sleep_after
-        self._scheduler = PairScheduler(as_limits(budget_ms, max_tests, target_ms))
+        self.gravity, self.dt, self.ground, self.integrator = gravity, dt, ground, integrator
+        limits = as_limits(budget_ms, max_tests, target_ms)
+        self._scheduler = PairScheduler(limits)
         self._controller = None if target_ms is None else FrameRateController(as_positive(target_ms, "target_ms"))
+        if response is None:
+            response = "vertices" if self.integrator == "explicit" or limits else "contact"
+        self.response = response
+        self._stiffness = self._by_name(stiffness, "stiffness")
+        self._contact_distance = self._by_name(contact_distance, "contact_distance")
+        self.damping, self.modal_damping, self.friction = damping, modal_damping, friction
+        self.restitution, self.sleep_after = restitution, sleep_after
         self._clock, self._warm_start, self._last = Clock(), no_warm_start(), no_constraints()
         self._resting: RestingContacts | None = None
         self.particles = None
@@ -237,6 +263,65 @@ class Simulation:
     def work(self) -> float:
         """Work of scripted bodies on soft bodies [J]."""
         return self._clock.work
+
+    @property
+    def stiffness(self) -> dict[str, float]:
+        """Contact pressure per depth of soft and rigid bodies [Pa / m], by name; assign one, a dict, or None."""
+        return {body.name: self._hardness_of(body) for body in self._dynamic_bodies()}
+
+    @stiffness.setter
+    def stiffness(self, value: float | Mapping[str, float] | None) -> None:
+        self._stiffness = self._by_name(value, "stiffness")
+        self.invalidate()
+
+    @property
+    def contact_distance(self) -> dict[str, float]:
+        """Thickness of the contact layers of soft and rigid bodies [m], by name; assign one, a dict, or None."""
+        return {body.name: self._layer_of(body) for body in self._dynamic_bodies()}
+
+    @contact_distance.setter
+    def contact_distance(self, value: float | Mapping[str, float] | None) -> None:
+        self._contact_distance = self._by_name(value, "contact_distance")
+        self.invalidate()
+
+    def _by_name(self, value: Any, name: str) -> dict[str, float]:
+        """Positive numbers by body name; "" is that of all other bodies."""
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            return {"": as_positive(value, name)}
+        numbers = {str(body): as_positive(each, f"{name}[{shown(body)}]") for body, each in value.items()}
+        for body in value:
+            if body not in self.world.names:
+                known = ", ".join(map(repr, self.world.names)) or "none yet; add it first"
+                raise OptionError(f"{name} names {shown(body)}, expected a body of the world: {known}")
+        return numbers
+
+    def _as_response(self, value: Any, name: str) -> Response:
+        response = as_choice(value, name, RESPONSES)
+        if response == "contact" and self._scheduler.limits and self._controller is None:
+            raise OptionError(
+                "response='contact' verifies every motion and accepts no search budget; leave budget_ms and max_tests "
+                "out, or pass response='spheres'"
+            )
+        return response
+
+    def _dynamic_bodies(self) -> list[DynamicBody]:
+        return [body for body in self._derive().bodies if isinstance(body, DynamicBody)]
+
+    def _layer_of(self, body: DynamicBody) -> float:
+        chosen = self._contact_distance
+        return chosen.get(body.name, chosen.get("", body.layer))
+
+    def _hardness_of(self, body: DynamicBody) -> float:
+        """Contact pressure per depth [Pa / m]."""
+        chosen = self._stiffness.get(body.name, self._stiffness.get(""))
+        if chosen is not None:
+            return chosen
+        level = float(np.linalg.norm(self.gravity))
+        return (
+            body.layer_stiffness(level, self._layer_of(body)) if self.response == "contact" else body.stiffness(level)
+        )
 
     # scripted bodies ------------------------------------------------------------------------------------
 
@@ -359,8 +444,9 @@ class Simulation:
         """Advance the bodies; return the report and the milliseconds per stage."""
         bodies, sleep = derived.bodies, derived.sleep
         inputs = FrameInput(
-            bodies, derived.context, derived.search, self._x, self._v, self._masses, self.gravity, self.ground,
-            self.friction, derived.implicit, derived.implicit is None or bool(self.modal_damping),
+            bodies, derived.context, derived.search, self.response, self._x, self._v, self._masses, self.gravity,
+            self.ground, self.friction, self.restitution, derived.implicit,
+            derived.implicit is None or bool(self.modal_damping),
         )  # fmt: skip
         frame = SimulationFrame(inputs, self._clock, self._warm_start, self._last, duration)
         frame.plan()
@@ -422,16 +508,23 @@ class Simulation:
             sources = {name: self.world[name] for name in names}
             self._drop_replaced(sources)
             bodies = self._simulated_bodies(sources)
-            hardness = {
-                body.number: self.stiffness or body.stiffness(level) for body in bodies if isinstance(body, DynamicBody)
-            }
+            implicit = self._implicit_steps(bodies)
+            hardness = {body.number: self._hardness_of(body) for body in bodies if isinstance(body, DynamicBody)}
             context = SearchContext(self.world, bodies, hardness, self.damping, self._scheduler, gravity=level)
-            search, sleep = SEARCHES[self.response](context), Sleep(len(bodies), self.sleep_after)
+            search = self._search(context)
+            sleep = Sleep(len(bodies), self.sleep_after)
             self._derived = derived = DerivedState(
-                self.world.edits, shapes, level, bodies, context, search, sleep, self._implicit_steps(bodies)
+                self.world.edits, shapes, level, bodies, context, search, sleep, implicit
             )
             self._resting, self._last, self._scheduler.waiting = None, no_constraints(), []
         return derived
+
+    def _search(self, context: SearchContext) -> Search | ContactSearch:
+        """The search of the response."""
+        if self.response != "contact":
+            return SEARCHES[self.response](context)
+        layers = {body.number: self._layer_of(body) for body in context.bodies if isinstance(body, DynamicBody)}
+        return ContactSearch(context, layers)
 
     def _damping_ratio(self, soft: Iterable[SoftBody]) -> float:
         if self.modal_damping is not None:
@@ -448,6 +541,11 @@ class Simulation:
                 f"body {rigid[0].name!r} is rigid and cannot be stepped explicitly; pass integrator='implicit' or "
                 "'midpoint'"
             )
+        if self.integrator == "explicit" and self.response == "contact":
+            raise OptionError(
+                "response='contact' needs implicit steps; pass integrator='implicit' or 'midpoint', or "
+                "response='vertices'"
+            )
         if self.integrator == "explicit" or not soft:
             return None
         for body in soft:
@@ -460,10 +558,11 @@ class Simulation:
                     )
                 warnings.warn(
                     f"the model of body {body.name!r}, a {type(body.source.model).__name__}, has no second "
-                    "derivatives; all bodies are stepped explicitly",
+                    "derivatives; all bodies are stepped explicitly, and respond as with response='vertices'",
                     SimulationWarning,
                     stacklevel=4,
                 )
+                self.__dict__["response"] = "vertices" if self.response == "contact" else self.response
                 return None
         return ImplicitSteps(soft, len(self._x), METHODS[self.integrator])
 
@@ -522,6 +621,7 @@ class Simulation:
             clock=replace(self._clock),
             warm_start=self._warm_start,
             last=self._last,
+            pairs=derived.search.last if isinstance(derived.search, ContactSearch) else no_pairs(),
             waiting=np.array(self._scheduler.waiting, dtype=np.int64).reshape(-1, 2),
             resting=self._resting,
             quiet=derived.sleep.quiet.copy(),
@@ -534,6 +634,8 @@ class Simulation:
         self._clock, self._warm_start, self._resting = replace(state.clock), state.warm_start, state.resting
         self._last, self._scheduler.waiting = state.last, [(a, b) for a, b in state.waiting.tolist()]
         derived.sleep.quiet = state.quiet.copy()
+        if isinstance(derived.search, ContactSearch):
+            derived.search.last = state.pairs
         if self.particles is not None and state.particles:
             self.particles.restore(state.particles)
         derived.sleep.store(derived.bodies, surface_boxes(derived.bodies), self._rules())

@@ -1,8 +1,9 @@
 """State of a simulation in one file: plain arrays in an npz archive, no pickle, bit-identical when read again.
 
-Contents: time, frame number, work, warm start of contacts, pairs that wait for a query, quiet times of bodies and the
-contacts they rest on, positions and velocities of soft bodies with the state of their embedding, and positions of
-scripted bodies. Bodies, options and motions are not stored: build the same simulation again and call ``restore``.
+Contents: time, frame number, work, warm start of contacts, loaded pairs of features, pairs that wait for a query, quiet
+times of bodies and the contacts they rest on, positions and velocities of soft bodies with the state of their
+embedding, and positions of scripted bodies. Bodies, options and motions are not stored: build the same simulation again
+and call ``restore``.
 """
 
 from __future__ import annotations
@@ -18,15 +19,27 @@ from impinge.deform.rigid_links import RigidLinks
 from impinge.errors import FileError, OptionError
 from impinge.io.atomic import write_whole
 from impinge.io.npz import read_npz
-from impinge.respond.contact_forces import COLUMNS, ContactConstraints, SparseRows, WarmStart
+from impinge.respond.contact_forces import (
+    COLUMNS,
+    ContactConstraints,
+    ContactFeatures,
+    SparseRows,
+    WarmStart,
+    unknown_features,
+)
+from impinge.simulate.contact.pairs import SPLIT, Pairs, no_pairs
+from impinge.simulate.contact_record import ContactRows
 from impinge.simulate.frame import Clock, RestingContacts
 from impinge.simulate.simulated_bodies import DynamicBody, SimulatedBody
+from impinge.simulate.simulated_contacts import ContactVertices
 
 FORMAT = "impinge simulation"
-VERSION = 3
+VERSION = 5
 """Increases with every incompatible change of the format."""
 SOFT = ("coarse", "surface", "frames", "velocities", "time")
 SCRIPTED = ("surface",)
+VECTORS = ("point", "normal_force", "friction_force", "normal")
+"""Columns of resting contacts with three numbers each."""
 WARM_START = ("key", "push", "rub", "depth")
 """Keys of the fields of ``WarmStart`` in a file."""
 
@@ -38,6 +51,8 @@ class State(NamedTuple):
     warm_start: WarmStart
     last: ContactConstraints
     """Constraints of the last search with current depths; empty without a search budget."""
+    pairs: Pairs
+    """Loaded contacts of the last step; empty without response="contact"."""
     waiting: NDArray[np.int64]
     """Pairs of bodies that it skipped, shape (k, 2)."""
     resting: RestingContacts | None
@@ -60,9 +75,10 @@ def _arrays(state: State, bodies: list[SimulatedBody]) -> dict[str, NDArray[Any]
         "quiet": state.quiet,
         "waiting": state.waiting,
         **{f"last_{name}": value for name, value in _constraint_arrays(state.last).items()},
+        **{f"pair_{name}": value for name, value in state.pairs._asdict().items()},
         **{f"particle_{name}": value for name, value in state.particles.items()},
         **{f"memory_{name}": value for name, value in zip(WARM_START, state.warm_start)},
-        **({f"resting_{name}": value for name, value in state.resting._asdict().items()} if state.resting else {}),
+        **({} if state.resting is None else _resting_arrays(state.resting)),
     }
     for body, values in zip(bodies, state.bodies):
         names = SOFT if isinstance(body, DynamicBody) else SCRIPTED
@@ -74,14 +90,50 @@ def _constraint_arrays(constraints: ContactConstraints) -> dict[str, NDArray[Any
     """Named arrays of constraints; files call the Jacobians ``push`` (normal) and ``slide`` (slip)."""
     jacobians = {"push": constraints.normal_jacobian, "slide": constraints.slip_jacobian}
     arrays = {f"{name}_{field}": value for name, rows in jacobians.items() for field, value in rows._asdict().items()}
-    return arrays | {name: getattr(constraints, name) for name in COLUMNS}
+    features = unknown_features(len(constraints)) if constraints.features is None else constraints.features
+    return arrays | _rows_arrays(features) | {name: getattr(constraints, name) for name in COLUMNS}
+
+
+def _rows_arrays(rows: ContactFeatures | ContactRows) -> dict[str, NDArray[Any]]:
+    """Named columns, and those of the surface vertices."""
+    arrays = {name: value for name, value in rows._asdict().items() if name != "vertices"}
+    return arrays | {f"surface_{name}": value for name, value in rows.vertices._asdict().items()}
+
+
+def _columns_of(rows: type[ContactFeatures | ContactRows]) -> list[str]:
+    """Fields with one entry per contact."""
+    return [name for name in rows._fields if name != "vertices"]
+
+
+def _resting_arrays(resting: RestingContacts) -> dict[str, Any]:
+    """Named arrays of resting contacts."""
+    numbers = {name: value for name, value in resting._asdict().items() if name != "rows"}
+    return {f"resting_{name}": value for name, value in (numbers | _rows_arrays(resting.rows)).items()}
+
+
+def _sparse_rows(content: dict[str, NDArray[Any]], prefix: str) -> SparseRows:
+    return SparseRows(*(content[f"{prefix}_{field}"] for field in SparseRows._fields))
 
 
 def _constraints(content: dict[str, NDArray[Any]]) -> ContactConstraints:
-    normal_jacobian, slip_jacobian = (
-        SparseRows(*(content[f"last_{name}_{field}"] for field in SparseRows._fields)) for name in ("push", "slide")
-    )
-    return ContactConstraints(normal_jacobian, slip_jacobian, **{name: content[f"last_{name}"] for name in COLUMNS})
+    columns = {name: content[f"last_{name}"] for name in _columns_of(ContactFeatures)}
+    return ContactConstraints(
+        _sparse_rows(content, "last_push"), _sparse_rows(content, "last_slide"),
+        features=ContactFeatures(**columns, vertices=_sparse_rows(content, "last_surface")),
+        **{name: content[f"last_{name}"] for name in COLUMNS},
+    )  # fmt: skip
+
+
+def _resting(content: dict[str, NDArray[Any]]) -> RestingContacts | None:
+    if "resting_torque" not in content:
+        return None
+    columns = {name: content[f"resting_{name}"] for name in _columns_of(ContactRows)}
+    vertices = ContactVertices(*(content[f"resting_surface_{field}"] for field in ContactVertices._fields))
+    return RestingContacts(
+        ContactRows(**columns, vertices=vertices),
+        float(content["resting_deepest"]), float(content["resting_contact"]), content["resting_impulse_rate"],
+        content["resting_torque"],
+    )  # fmt: skip
 
 
 def write(state: State, bodies: list[SimulatedBody], path: str | os.PathLike[str]) -> None:
@@ -102,7 +154,8 @@ def read(path: str | os.PathLike[str], bodies: list[SimulatedBody]) -> State:
     try:
         _check_bodies(content, bodies, path)
         state = _state(content, bodies)
-        _check_arrays(state, len(bodies), sum(len(body.x) for body in bodies if isinstance(body, DynamicBody)))
+        coarse_count = sum(len(body.x) for body in bodies if isinstance(body, DynamicBody))
+        _check_arrays(state, len(bodies), coarse_count, max((len(body.area) for body in bodies), default=0))
     except FileError:
         raise
     except (KeyError, ValueError, TypeError, IndexError) as error:
@@ -111,12 +164,6 @@ def read(path: str | os.PathLike[str], bodies: list[SimulatedBody]) -> State:
 
 
 def _state(content: dict[str, NDArray[Any]], bodies: list[SimulatedBody]) -> State:
-    resting = None
-    if "resting_contacts" in content:
-        resting = RestingContacts(
-            int(content["resting_contacts"]), float(content["resting_deepest"]), float(content["resting_contact"]),
-            content["resting_impulse_rate"],
-        )  # fmt: skip
     warm_start = WarmStart(*(content[f"memory_{name}"] for name in WARM_START))
     clock = Clock(float(content["time"]), int(content["frame"]), float(content["work"]))
     values = [
@@ -125,12 +172,14 @@ def _state(content: dict[str, NDArray[Any]], bodies: list[SimulatedBody]) -> Sta
     ]
     prefix = "particle_"
     particles = {name.removeprefix(prefix): value for name, value in content.items() if name.startswith(prefix)}
+    pairs = Pairs(*(content[f"pair_{name}"] for name in Pairs._fields))
     return State(
-        clock, warm_start, _constraints(content), content["waiting"], resting, content["quiet"], values, particles,
+        clock, warm_start, _constraints(content), pairs, content["waiting"], _resting(content), content["quiet"],
+        values, particles,
     )  # fmt: skip
 
 
-def _check_arrays(state: State, body_count: int, coarse_count: int) -> None:
+def _check_arrays(state: State, body_count: int, coarse_count: int, surface_count: int) -> None:
     """Raise ``ValueError`` for inconsistent shapes and for values that are not finite."""
     warm_start, last, count = state.warm_start, state.last, len(state.last.depth)
     shapes: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
@@ -146,27 +195,67 @@ def _check_arrays(state: State, body_count: int, coarse_count: int) -> None:
     }
     for number, values in enumerate(state.bodies):
         shapes |= {f"body_{number}_{k}": (v, v.shape) for k, v in enumerate(values) if v is not None}
+    _check_pairs(state.pairs, [len(values[0 if len(values) == 1 else 1]) for values in state.bodies])
+    _check_rows("last_push", last.normal_jacobian, (count, coarse_count), (3,))
+    _check_rows("last_slide", last.slip_jacobian, (count, coarse_count), (3, 3))
+    numbers = [state.waiting.reshape(-1), last.body_a, last.body_b]
+    if last.features is not None:
+        shapes |= {f"last_{name}": (getattr(last.features, name), (count,)) for name in _columns_of(ContactFeatures)}
+        _check_rows("last_surface", last.features.vertices, (count, surface_count), ())
     if state.resting is not None:
-        shapes["resting_impulse_rate"] = (state.resting.impulse_rate, (body_count + 1, 3))
-    for rows, size in ((last.normal_jacobian, (3,)), (last.slip_jacobian, (3, 3))):
-        if (
-            any(x.dtype != np.int64 for x in (rows.start, rows.vertex))
-            or rows.start[0]
-            or (np.diff(rows.start) < 0).any()
-        ):
-            raise ValueError("last_start and last_vertex are no int64, or last_start does not rise from 0")
-        entries = int(rows.start[-1])
-        shapes |= {"last_start": (rows.start, (count + 1,)), "last_vertex": (rows.vertex, (entries,))}
-        shapes["last_weight"] = (rows.weight, (entries, *size))
-        if not ((rows.vertex >= 0) & (rows.vertex < coarse_count)).all():
-            raise ValueError("last_vertex contains ids beyond the coarse vertices")
-        for name, (value, shape) in shapes.items():
-            if value.shape != shape:
-                raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
-            if value.dtype.kind not in "biuf" or not np.isfinite(value).all():
-                raise ValueError(f"{name} contains values that are not finite numbers")
-    if not ((state.waiting >= 0) & (state.waiting < body_count)).all():
-        raise ValueError("waiting contains ids beyond the bodies")
+        resting, vertices = state.resting, state.resting.rows.vertices
+        count = len(resting.rows.gap)
+        shapes |= {
+            "resting energies": (np.array([resting.deepest, resting.contact]), (2,)),
+            "resting_impulse_rate": (resting.impulse_rate, (body_count + 1, 3)),
+            "resting_torque": (resting.torque, (body_count, 3)),
+        }
+        for name in _columns_of(ContactRows):
+            shapes[f"resting_{name}"] = getattr(resting.rows, name), ((count, 3) if name in VECTORS else (count,))
+        _check_rows("resting_surface", SparseRows(*vertices[:3]), (count, surface_count), ())
+        shapes["resting_surface_area"] = vertices.area, vertices.weight.shape
+        numbers += [resting.rows.body_a, resting.rows.body_b]
+    for name, (value, shape) in shapes.items():
+        if value.shape != shape:
+            raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
+        is_valid = np.isfinite(value) | (name == "last_wall") & (value > 0.0)
+        if value.dtype.kind not in "biuf" or not is_valid.all():
+            raise ValueError(f"{name} contains values that are not finite numbers")
+    if not ((state.waiting >= 0).all() and all(((each >= -1) & (each < body_count)).all() for each in numbers)):
+        raise ValueError("waiting, body_a or body_b contains numbers beyond the bodies")
+
+
+def _check_rows(name: str, rows: SparseRows, shape: tuple[int, int], size: tuple[int, ...]) -> None:
+    """Raise ``ValueError`` if sparse rows do not fit a matrix of this shape with entries of this size."""
+    (count, most), (start, vertex, weight) = shape, rows
+    if start.dtype != np.int64 or vertex.dtype != np.int64 or start.shape != (count + 1,):
+        raise ValueError(f"{name}_start and {name}_vertex are no int64, or {name}_start has not {count + 1} entries")
+    if start[0] or (np.diff(start) < 0).any():
+        raise ValueError(f"{name}_start does not rise from 0")
+    if vertex.shape != (start[-1],) or weight.shape != (start[-1], *size):
+        raise ValueError(f"{name}_vertex or {name}_weight has another length than {name}_start says")
+    if not ((vertex >= 0) & (vertex < most)).all():
+        raise ValueError(f"{name}_vertex contains ids beyond the vertices")
+    if weight.dtype.kind != "f" or not np.isfinite(weight).all():
+        raise ValueError(f"{name}_weight contains values that are not finite numbers")
+
+
+def _check_pairs(pairs: Pairs, vertex_counts: list[int]) -> None:
+    """Raise ``ValueError`` for inconsistent pairs of features, and for vertices beyond those of their bodies."""
+    empty, count = no_pairs(), len(pairs.kind)
+    for name, value, expected in zip(Pairs._fields, list[NDArray[Any]](pairs), list[NDArray[Any]](empty)):
+        if value.dtype != expected.dtype or value.shape != (count, *expected.shape[1:]):
+            raise ValueError(f"pair_{name} has shape {value.shape} or another type of numbers")
+        if not np.isfinite(value).all():
+            raise ValueError(f"pair_{name} contains values that are not finite numbers")
+    if not (np.isin(pairs.kind, (0, 1, 2)) & (pairs.body_a >= 0) & (pairs.body_a <= pairs.body_b)).all():
+        raise ValueError("pair_kind or pair_body_a is not valid")
+    if count and not pairs.body_b.max() < len(vertex_counts):
+        raise ValueError("pair_body_b contains ids beyond the bodies")
+    first = np.arange(4) < SPLIT[pairs.kind][:, None]
+    most = np.array(vertex_counts, dtype=np.int64)[np.where(first, pairs.body_a[:, None], pairs.body_b[:, None])]
+    if not ((pairs.vertices >= 0) & (pairs.vertices < most)).all():
+        raise ValueError("pair_vertices contains ids beyond the vertices")
 
 
 def _load(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:

@@ -27,7 +27,7 @@ from impinge.detect.common.nearest_results import Proximity
 from impinge.detect.proximity.closest_points import closest_points
 from impinge.detect.proximity.proximity import proximity
 from impinge.respond.contact_forces import ContactConstraints
-from impinge.simulate.search.constraints import ContactSide, point_constraints
+from impinge.simulate.search.constraints import ContactSide, Touching, point_constraints
 from impinge.simulate.search.searches import SearchContext
 from impinge.simulate.simulated_bodies import SimulatedBody, is_cloth, thickness
 
@@ -35,6 +35,8 @@ AHEAD = 2.0
 """Distance up to which pairs are listed, relative to the contact distance."""
 
 Ids = NDArray[np.int64]
+_KINDS = np.array([ContactKind.VERTEX_A, ContactKind.VERTEX_B, ContactKind.EDGES], dtype=np.int8)
+"""Of vertex-face, face-vertex and edge-edge pairs."""
 
 
 def cloth_constraints(context: SearchContext) -> list[ContactConstraints]:
@@ -70,14 +72,24 @@ def _cloth_cloth(context: SearchContext, a: SimulatedBody, b: SimulatedBody) -> 
     area = np.minimum((weight_a * a.area[side_a]).sum(axis=1), (weight_b * b.area[side_b]).sum(axis=1))
     first = ((kind * len(x[0]) + side_a[:, 2]) * len(x[0]) + side_a[:, 1]) * len(x[0]) + side_a[:, 0]
     second = (side_b[:, 2] * len(x[1]) + side_b[:, 1]) * len(x[1]) + side_b[:, 0]
+    feature_a, feature_b = _feature_ids(found)
+    touching = Touching(_KINDS[kind], feature_a, feature_b, area, layer=apart)
     return point_constraints(
         [_side(a, rows, side_a, weight_a), _side(b, rows, side_b, -weight_b)],
         normal=direction, depth=apart - distance,
         stiffness=context.hardness(a.number, b.number) * area,
         relax=np.full(len(rows), context.relax(a.number, b.number)),
         key=_keys(context, a, b, first, second),
-        body_a=np.full(len(rows), a.number), body_b=np.full(len(rows), b.number),
+        body_a=np.full(len(rows), a.number), body_b=np.full(len(rows), b.number), touching=touching,
     )  # fmt: skip
+
+
+def _feature_ids(found: Proximity) -> list[Ids]:
+    """Vertex, face or edge of each side, in the order of ``_features``."""
+    return [
+        np.concatenate([found.vertex_face[:, k], found.face_vertex[:, k], found.edge_edge[:, k]]).astype(np.int64)
+        for k in range(2)
+    ]
 
 
 def _features(found: Proximity, surfaces: tuple[Any, Any]) -> tuple[Ids, Floats, Ids]:
@@ -126,13 +138,16 @@ def _cloth_body(context: SearchContext, cloth: SimulatedBody, other: SimulatedBo
         sign[:, None] * (found.point[close] - surface.vertices[vertex]), -_normals(body.vertices[corners])
     )
     rows = np.arange(len(vertex))
+    touching = Touching(
+        ContactKind.VERTEX_A, vertex, found.triangle[close].astype(np.int64), cloth.area[vertex], layer=apart
+    )
     return point_constraints(
         [ContactSide(cloth, rows, vertex, np.ones(len(rows))), _side(other, rows, corners, -found.barycentric[close])],
         normal=direction, depth=apart - signed,
         stiffness=context.cloth_hardness(cloth.number, other.number) * cloth.area[vertex],
         relax=np.full(len(rows), context.relax(cloth.number, other.number)),
         key=_keys(context, cloth, other, vertex, np.zeros_like(vertex)),
-        body_a=np.full(len(rows), cloth.number), body_b=np.full(len(rows), other.number),
+        body_a=np.full(len(rows), cloth.number), body_b=np.full(len(rows), other.number), touching=touching,
     )  # fmt: skip
 
 

@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Floats
-from impinge.respond.contact_forces import COLUMNS, RELEASE, ContactConstraints, SparseRows
+from impinge.contact.contacts import ContactKind
+from impinge.respond.contact_forces import (
+    COLUMNS,
+    RELEASE,
+    ContactConstraints,
+    ContactFeatures,
+    SparseRows,
+    unknown_features,
+)
 from impinge.simulate.simulated_bodies import ScriptedBody, SimulatedBody
 
 GROUND = -1
@@ -39,6 +47,34 @@ class ContactSide(NamedTuple):
     """Negative on side b, shape (m,)."""
 
 
+class Touching(NamedTuple):
+    """What contacts stand for; ``ContactFeatures`` describes the columns."""
+
+    kind: ContactKind | NDArray[np.int8]
+    feature_a: Ids
+    feature_b: Ids
+    area: Floats
+    layer: float | Floats = 0.0
+
+    def features(self, sides: Sequence[ContactSide]) -> ContactFeatures:
+        """Return features with the surface vertices of both sides."""
+        count = len(self.area)
+        none = np.zeros(0, dtype=np.int64)
+        contact, vertex = (np.concatenate([none, *(getattr(side, each) for side in sides)]) for each in _SIDE_IDS)
+        weight = np.concatenate([np.zeros(0), *(side.weight for side in sides)])
+        order = np.argsort(contact, kind="stable")
+        order = order[weight[order] != 0.0]
+        start = np.concatenate([[0], np.cumsum(np.bincount(contact[order], minlength=count))])
+        return ContactFeatures(
+            np.broadcast_to(np.asarray(self.kind, dtype=np.int8), count), self.feature_a, self.feature_b, self.area,
+            np.broadcast_to(np.asarray(self.layer, dtype=np.float64), count),
+            SparseRows(start, vertex[order], weight[order]),
+        )  # fmt: skip
+
+
+_SIDE_IDS = ("contact", "vertex")
+
+
 def relative_motion(sides: Sequence[ContactSide], contact_count: int) -> tuple[SparseRows, Floats]:
     """Return the slip Jacobian (side a relative to side b), and ``drive`` (k, 3) of scripted bodies."""
     drive = np.zeros((contact_count, 3))
@@ -52,15 +88,19 @@ def relative_motion(sides: Sequence[ContactSide], contact_count: int) -> tuple[S
         column.append(body.start + ids.astype(np.int64).reshape(-1))
         block.append((weight[:, None, None, None] * blocks).reshape(-1, 3, 3))
     rows, columns, blocks = np.concatenate(row), np.concatenate(column), np.concatenate(block)
-    order = np.argsort(rows, kind="stable")
+    order = np.lexsort((columns, rows))
     order = order[np.abs(blocks).max(axis=(1, 2), initial=0.0)[order] > ROUNDING]
-    start = np.concatenate([[0], np.cumsum(np.bincount(rows[order], minlength=contact_count))])
-    return SparseRows(start, columns[order], blocks[order]), drive
+    rows, columns, blocks = rows[order], columns[order], blocks[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1) | np.diff(columns, prepend=-1))  # a vertex is one entry of a row
+    if len(first) < len(rows):
+        rows, columns, blocks = rows[first], columns[first], np.add.reduceat(blocks, first)
+    start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=contact_count))])
+    return SparseRows(start, columns, blocks), drive
 
 
 def point_constraints(
     sides: Sequence[ContactSide], *, normal: Floats, depth: Floats, stiffness: Floats, relax: Floats, key: Ids,
-    body_a: Ids, body_b: Ids,
+    body_a: Ids, body_b: Ids, wall: Floats | None = None, touching: Touching | None = None,
 ) -> ContactConstraints:  # fmt: skip
     """Return constraints of contacts with one normal and one depth each."""
     count = len(depth)
@@ -81,6 +121,8 @@ def point_constraints(
         key=key,
         body_a=body_a,
         body_b=body_b,
+        wall=np.full(count, np.inf) if wall is None else wall,
+        features=None if touching is None else touching.features(sides),
     )
 
 
@@ -93,7 +135,16 @@ def concatenate(constraints: Sequence[ContactConstraints]) -> ContactConstraints
         _concatenate_rows([each.normal_jacobian for each in some]),
         _concatenate_rows([each.slip_jacobian for each in some]),
         **{name: np.concatenate([getattr(each, name) for each in some]) for name in COLUMNS},
+        features=joined_features([(each.features, len(each)) for each in some]),
     )
+
+
+def joined_features(parts: Sequence[tuple[ContactFeatures | None, int]]) -> ContactFeatures:
+    """Return the features of several sets of contacts, given with their numbers; those of some may be unknown."""
+    known = [unknown_features(count) if each is None else each for each, count in parts]
+    names = [name for name in ContactFeatures._fields if name != "vertices"]
+    columns = {name: np.concatenate([getattr(each, name) for each in known]) for name in names}
+    return ContactFeatures(**columns, vertices=_concatenate_rows([each.vertices for each in known]))
 
 
 def _concatenate_rows(rows: Sequence[SparseRows]) -> SparseRows:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from impinge.checks import Floats
-from impinge.respond.contact_forces import ContactConstraints, SparseRows
+from impinge.respond.contact_forces import ContactConstraints, ContactFeatures, SparseRows
 from impinge.simulate.search import contact_merging_kernels as kernels
 
 Ids = NDArray[np.int64]
@@ -58,8 +58,29 @@ def merge_constraints(constraints: ContactConstraints, coarse_count: int) -> Con
         normal=np.where(size > 0.0, normal / np.where(size > 0.0, size, 1.0), constraints.normal[one]),
         depth=mean(constraints.depth), rate=mean(constraints.rate), drive=mean(constraints.drive),
         relax=mean(constraints.relax), stiffness=stiffness, scale=size[:, 0], release=constraints.release[one],
-        volumetric=constraints.volumetric[one], key=key, body_a=constraints.body_a[one], body_b=constraints.body_b[one],
+        volumetric=constraints.volumetric[one], wall=constraints.wall[one], key=key,
+        body_a=constraints.body_a[one], body_b=constraints.body_b[one],
+        features=_merge_features(constraints.features, group, first, row, share),
     )  # fmt: skip
+
+
+def _merge_features(
+    features: ContactFeatures | None, group: Ids, first: Ids, row: Ids, share: Floats
+) -> ContactFeatures | None:
+    """Features of the deepest contact of each group, with the area and the vertices of all that touch."""
+    if features is None:
+        return None
+    one = row[first[:-1]]
+    start, vertex, weight = features.vertices
+    # A vertex of a and one of b may have the same number.
+    number = 2 * vertex + (weight < 0.0)
+    merged = _merge_rows(
+        SparseRows(start, number, weight[:, None]), first, row, share, int(number.max(initial=-1)) + 1
+    )  # fmt: skip
+    area = np.bincount(group[row], features.area[row], len(first) - 1).astype(np.float64)
+    return features.rows(one)._replace(
+        area=area, vertices=SparseRows(merged.start, merged.vertex // 2, merged.weight[:, 0])
+    )
 
 
 def representatives(group: Ids, depth: Floats, stiffness: Floats, within: float) -> tuple[Ids, Floats]:
@@ -85,7 +106,7 @@ def _merge_rows(rows: SparseRows, first: Ids, row: Ids, share: Floats, coarse_co
     count = np.zeros(len(first) - 1, dtype=np.int64)
     kernels.count_vertices(first, row, rows.start, rows.vertex, stamp, count)
     begin = np.concatenate([[0], np.cumsum(count)])
-    flat = rows.weight.reshape(len(rows.vertex), -1)
+    flat = rows.weight.reshape(len(rows.vertex), int(np.prod(rows.weight.shape[1:])))
     vertex, weight = np.zeros(begin[-1], dtype=np.int64), np.zeros((begin[-1], flat.shape[1]))
     kernels.merge_weights(first, row, share, rows.start, rows.vertex, flat, stamp, place, begin, vertex, weight)
     return SparseRows(begin, vertex, weight.reshape(-1, *rows.weight.shape[1:]))

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from impinge.checks import Floats
+from impinge.checks import NONE, Floats
 from impinge.contact.contacts import ContactKind, Contacts, body_key, contact_ids
 from impinge.contact.volume_gradient import VolumeGradients
 from impinge.detect.sphere_tree.detector import SphereTree
@@ -41,6 +41,7 @@ from impinge.simulate.search.constraints import (
     GROUND,
     ContactSide,
     Ids,
+    Touching,
     concatenate,
     no_constraints,
     point_constraints,
@@ -71,7 +72,7 @@ CELLS = 6
 """Cells of an overlap along the size of the smallest soft body."""
 
 
-Response: TypeAlias = Literal["vertices", "volume", "spheres"]
+Response: TypeAlias = Literal["contact", "vertices", "volume", "spheres"]
 
 
 class Search(Protocol):
@@ -123,6 +124,13 @@ class SearchContext:
         one, other = np.where(a < 0, b, a), np.where(b < 0, a, b)
         return np.asarray(np.maximum(self._weight[one], self._weight[other]) / self.hardness(one, other))
 
+    def harder(self, a: Any, b: Any) -> Floats:
+        """The larger one of both bodies, of those that move."""
+        one, other = self._hardness[a], self._hardness[b]
+        return np.asarray(
+            np.where(np.isfinite(one) & np.isfinite(other), np.maximum(one, other), np.minimum(one, other))
+        )
+
     def cloth_hardness(self, cloth: int, other: int) -> float:
         """Contact pressure per depth of cloth on a body [Pa / m]: the larger one if both are soft."""
         finite = [float(self._hardness[number]) for number in (cloth, other)]
@@ -171,7 +179,7 @@ class VertexSearch:
             inside = _penetrating(context, found)
         parts = [inside, *(() if travel is None else self._approaching(travel, inside))]
         rows = VertexRows(*(np.concatenate(columns) for columns in zip(*parts)))
-        return self._constraints(rows) if len(rows.vertex) else no_constraints()
+        return vertex_constraints(self._context, rows) if len(rows.vertex) else no_constraints()
 
     def _approaching(self, travel: Travel, inside: VertexRows) -> list[VertexRows]:
         """Vertices that may enter a body before the next search; ``inside`` are those that have."""
@@ -198,34 +206,12 @@ class VertexSearch:
                 found.append(
                     VertexRows(
                         np.full(len(ids), inner), np.full(len(ids), outer), near.vertex[ids], area[ids],
-                        near.corners[ids], near.weights[ids], near.outward[ids], -near.distance[ids],
+                        near.face[ids], near.corners[ids], near.weights[ids], near.outward[ids], -near.distance[ids],
                     )
                 )  # fmt: skip
         scheduler.partial += scheduler.skipped  # their vertices inside are known
         scheduler.skipped = skipped
         return found
-
-    def _constraints(self, found: VertexRows) -> ContactConstraints:
-        context = self._context
-        inner, outer, vertex = found.inner, found.outer, found.vertex
-        of_a = inner < outer
-        sign, group, sides = np.where(of_a, 1.0, -1.0), vertex.copy(), []
-        for b in np.unique(inner).tolist():
-            rows = np.flatnonzero(inner == b)
-            group[rows] = context.bodies[b].coarse_group[vertex[rows]]
-            sides.append(ContactSide(context.bodies[b], rows, vertex[rows], sign[rows]))
-        weight = -sign[:, None] * found.weights
-        for b in np.unique(outer).tolist():
-            rows = np.flatnonzero(outer == b)
-            corners = found.corners[rows].reshape(-1)
-            sides.append(ContactSide(context.bodies[b], np.repeat(rows, 3), corners, weight[rows].reshape(-1)))
-        body_a, body_b = np.where(of_a, inner, outer), np.where(of_a, outer, inner)
-        each = point_constraints(
-            sides, normal=-sign[:, None] * found.outward, depth=found.depth,
-            stiffness=context.hardness(body_a, body_b) * found.area, relax=context.relax(body_a, body_b),
-            key=_vertex_keys(context.keys(inner), context.keys(outer), group), body_a=body_a, body_b=body_b,
-        )  # fmt: skip
-        return merge_constraints(each, context.coarse_count)
 
 
 class VertexRows(NamedTuple):
@@ -238,8 +224,10 @@ class VertexRows(NamedTuple):
     vertex: Ids
     area: Floats
     """Of the surface that each of them represents [m²]."""
+    face: Ids
+    """Triangle of the other surface that it touches."""
     corners: Ids
-    """Vertices of the triangle of the other surface that it touches, shape (k, 3)."""
+    """Vertices of that triangle, shape (k, 3)."""
     weights: Floats
     """Of the point of contact in that triangle, shape (k, 3)."""
     outward: Floats
@@ -250,8 +238,36 @@ class VertexRows(NamedTuple):
 
 def no_vertices() -> VertexRows:
     """Return an empty set."""
-    none, vectors = np.zeros(0, dtype=np.int64), np.zeros((0, 3))
-    return VertexRows(none, none, none, np.zeros(0), np.zeros((0, 3), dtype=np.int64), vectors, vectors, np.zeros(0))
+    none, corners, vectors = np.zeros(0, dtype=np.int64), np.zeros((0, 3), dtype=np.int64), np.zeros((0, 3))
+    return VertexRows(none, none, none, np.zeros(0), none, corners, vectors, vectors, np.zeros(0))
+
+
+def vertex_constraints(context: SearchContext, found: VertexRows) -> ContactConstraints:
+    """Return the constraints of vertices in or near other bodies, merged by coarse groups."""
+    inner, outer, vertex = found.inner, found.outer, found.vertex
+    of_a = inner < outer
+    sign, group, sides = np.where(of_a, 1.0, -1.0), vertex.copy(), []
+    for b in np.unique(inner).tolist():
+        rows = np.flatnonzero(inner == b)
+        group[rows] = context.bodies[b].coarse_group[vertex[rows]]
+        sides.append(ContactSide(context.bodies[b], rows, vertex[rows], sign[rows]))
+    weight = -sign[:, None] * found.weights
+    for b in np.unique(outer).tolist():
+        rows = np.flatnonzero(outer == b)
+        corners = found.corners[rows].reshape(-1)
+        sides.append(ContactSide(context.bodies[b], np.repeat(rows, 3), corners, weight[rows].reshape(-1)))
+    body_a, body_b = np.where(of_a, inner, outer), np.where(of_a, outer, inner)
+    touching = Touching(
+        np.where(of_a, ContactKind.VERTEX_A, ContactKind.VERTEX_B), np.where(of_a, vertex, found.face),
+        np.where(of_a, found.face, vertex), found.area,
+    )  # fmt: skip
+    each = point_constraints(
+        sides, normal=-sign[:, None] * found.outward, depth=found.depth,
+        stiffness=context.hardness(body_a, body_b) * found.area, relax=context.relax(body_a, body_b),
+        key=_vertex_keys(context.keys(inner), context.keys(outer), group), body_a=body_a, body_b=body_b,
+        touching=touching,
+    )  # fmt: skip
+    return merge_constraints(each, context.coarse_count)
 
 
 def _penetrating(context: SearchContext, found: Contacts) -> VertexRows:
@@ -277,7 +293,7 @@ def _penetrating(context: SearchContext, found: Contacts) -> VertexRows:
     weights = _barycentric(corner, found.point + found.depth[:, None] * outward)
     # Use the plane of the exit triangle: at sharp edges, forces act along face normals, not along their mean.
     direction, depth = _exit_through_plane(corner, found.point, outward)
-    return VertexRows(inner, outer, vertex, area, corners, weights, direction, depth)
+    return VertexRows(inner, outer, vertex, area, face, corners, weights, direction, depth)
 
 
 def _vertex_keys(inner: Any, outer: Any, group: Any) -> Any:
@@ -336,30 +352,51 @@ class VolumeSearch:
         count = len(cells.place)
         if not count:
             return None
-        from scipy.sparse import bsr_array, csr_array, eye_array, kron  # a slow import
-
-        coarse_coordinates = 3 * context.coarse_count
-        jacobian, slip = csr_array((count, coarse_coordinates)), csr_array((3 * count, coarse_coordinates))
-        rate, drive = np.zeros(count), np.zeros((count, 3))
-        for body, gradient, sign in zip(bodies, cells.gradients, (1.0, -1.0)):
-            vertex = np.unique(gradient.indices // 3).astype(np.int64)
-            each = np.arange(len(vertex))
-            rows, speed = relative_motion([ContactSide(body, each, vertex, np.ones(len(each)))], len(each))
-            moves = bsr_array((rows.weight, rows.vertex, rows.start), shape=(3 * len(each), coarse_coordinates)).tocsr()
-            own = gradient[:, (3 * vertex[:, None] + np.arange(3)).reshape(-1)]
-            jacobian, rate = jacobian + own @ moves, rate + own @ speed.reshape(-1)
-            mean = kron(sign * _mean_weights(own), eye_array(3), format="csr")
-            slip, drive = slip + mean @ moves, drive + (mean @ speed.reshape(-1)).reshape(-1, 3)
+        jacobian, slip, rate, drive, sides = gradient_jacobians(bodies, cells.gradients, context.coarse_count)
         key_a, key_b = (np.repeat(context.keys([number]), count) for number in (a, b))
         place = cells.place.astype(np.int32)
+        touching = Touching(ContactKind.VOLUME, np.full(count, NONE), np.full(count, NONE), cells.area)
         return ContactConstraints(
-            normal_jacobian=_sparse_rows(jacobian, 1), slip_jacobian=_sparse_rows(slip, 3), normal=cells.normal,
+            normal_jacobian=jacobian, slip_jacobian=slip, normal=cells.normal,
             depth=cells.volume, rate=rate, drive=drive, stiffness=context.hardness(a, b) / cells.area,
             relax=np.full(count, context.relax(a, b)), scale=cells.area, release=np.full(count, RELEASE),
             volumetric=np.ones(count, dtype=np.bool_),
             key=contact_ids(key_a, key_b, np.full(count, ContactKind.VOLUME, dtype=np.int8), place, place),
-            body_a=np.full(count, a), body_b=np.full(count, b),
+            body_a=np.full(count, a), body_b=np.full(count, b), wall=np.full(count, np.inf),
+            features=touching.features(sides),
         )  # fmt: skip
+
+
+def gradient_jacobians(
+    bodies: Sequence[SimulatedBody], gradients: Sequence[Any], coarse_count: int
+) -> tuple[SparseRows, SparseRows, Floats, Floats, list[ContactSide]]:
+    """Jacobians, ``rate`` and ``drive`` of contacts whose depths have these gradients by the vertices of two bodies.
+
+    Also their sides: the mean of vertices, weighted by the gradients.
+    """
+    from scipy.sparse import bsr_array, csr_array, eye_array, kron  # a slow import
+
+    count, coarse_coordinates = gradients[0].shape[0], 3 * coarse_count
+    jacobian, slip = csr_array((count, coarse_coordinates)), csr_array((3 * count, coarse_coordinates))
+    rate, drive, sides = np.zeros(count), np.zeros((count, 3)), list[ContactSide]()
+    for body, gradient, sign in zip(bodies, gradients, (1.0, -1.0)):
+        vertex = np.unique(gradient.indices // 3).astype(np.int64)
+        each = np.arange(len(vertex))
+        rows, speed = relative_motion([ContactSide(body, each, vertex, np.ones(len(each)))], len(each))
+        moves = bsr_array((rows.weight, rows.vertex, rows.start), shape=(3 * len(each), coarse_coordinates)).tocsr()
+        own = gradient[:, (3 * vertex[:, None] + np.arange(3)).reshape(-1)]
+        jacobian, rate = jacobian + own @ moves, rate + own @ speed.reshape(-1)
+        weights = sign * _mean_weights(own)
+        sides.append(ContactSide(body, *_entries(weights, vertex)))
+        mean = kron(weights, eye_array(3), format="csr")
+        slip, drive = slip + mean @ moves, drive + (mean @ speed.reshape(-1)).reshape(-1, 3)
+    return _sparse_rows(jacobian, 1), _sparse_rows(slip, 3), rate, drive, sides
+
+
+def _entries(weights: Any, vertex: Ids) -> tuple[Ids, Ids, Floats]:
+    """Row, vertex and weight of each entry of a sparse matrix whose columns are the vertices ``vertex``."""
+    entries = weights.tocoo()
+    return entries.row.astype(np.int64), vertex[entries.col], entries.data
 
 
 def _sparse_rows(matrix: Any, height: int) -> SparseRows:
@@ -374,7 +411,8 @@ def _mean_weights(gradient: Any) -> Any:
     from scipy.sparse import diags_array, eye_array, kron
 
     size = abs(gradient) @ kron(eye_array(gradient.shape[1] // 3), np.ones((3, 1)), format="csr")
-    return diags_array(1.0 / np.asarray(size.sum(axis=1)).reshape(-1)) @ size
+    total = np.asarray(size.sum(axis=1)).reshape(-1)
+    return diags_array(1.0 / np.where(total > 0.0, total, 1.0)) @ size
 
 
 class SphereSearch:
@@ -429,7 +467,9 @@ class SphereSearch:
         normal, depth, meets = _facing(patches, place)
         keep = np.flatnonzero(meets)
         keys = [builder.key[side[keep]] for builder, side in zip(builders, chosen)]
-        return self._patch_constraints((a, b), patches, [p[keep] for p in place], keys, normal[keep], depth[keep])
+        nodes = [builder.node_of(key) for builder, key in zip(builders, keys)]
+        places = [p[keep] for p in place]
+        return self._patch_constraints((a, b), patches, places, nodes, keys, normal[keep], depth[keep])
 
     def _inner(self, a: int, b: int, pair: Ids, normal: Floats, depth: Floats, x: list[Floats]) -> ContactConstraints:
         """Return contacts of spheres that the budget left unrefined, along lines of centres."""
@@ -437,10 +477,11 @@ class SphereSearch:
         pair, normal, depth = pair[meets], normal[meets], depth[meets]
         nodes, place = zip(*(np.unique(pair[:, k], return_inverse=True) for k in range(2)))
         patches = [self._builders[number].below(n, at) for number, n, at in zip((a, b), nodes, x)]
-        return self._patch_constraints((a, b), patches, place, [-1 - pair[:, 0], -1 - pair[:, 1]], normal, depth)
+        keys = [-1 - pair[:, 0], -1 - pair[:, 1]]
+        return self._patch_constraints((a, b), patches, place, list(pair.T), keys, normal, depth)
 
     def _patch_constraints(
-        self, numbers: tuple[int, int], patches: Any, place: Any, keys: Any, normal: Floats, depth: Floats
+        self, numbers: tuple[int, int], patches: Any, place: Any, nodes: Any, keys: Any, normal: Floats, depth: Floats
     ) -> ContactConstraints:
         context, count, (a, b) = self._context, len(depth), numbers
         bodies = context.bodies[a], context.bodies[b]
@@ -457,6 +498,7 @@ class SphereSearch:
             relax=np.full(count, context.relax(a, b)),
             key=contact_ids(key_a, key_b, kind, keys[0], keys[1]),
             body_a=np.full(count, a), body_b=np.full(count, b),
+            touching=Touching(ContactKind.SPHERES, nodes[0], nodes[1], share),
         )  # fmt: skip
 
 
@@ -500,11 +542,11 @@ def ground_constraints(context: SearchContext, normal: Floats, height: float, re
         near = np.flatnonzero(depth > -reach)
         if not len(near):
             continue
-        stiffness = context.hardness(body.number, body.number) * body.area[used[near]]
+        area = body.area[used[near]]
         if body.is_dense:
             group = body.coarse_group[used[near]]
-            ids, stiffness = representatives(group, depth[near], stiffness, FLAT_CONTACT * body.size)
-            near, stiffness = near[ids], stiffness[ids]
+            ids, area = representatives(group, depth[near], area, FLAT_CONTACT * body.size)
+            near, area = near[ids], area[ids]
             merges = True
         vertex, count = used[near], len(near)
         number = np.full(count, body.number)
@@ -514,11 +556,14 @@ def ground_constraints(context: SearchContext, normal: Floats, height: float, re
                 [ContactSide(body, np.arange(count), vertex, np.full(count, -1.0))],
                 normal=np.tile(normal, (count, 1)),
                 depth=depth[near],
-                stiffness=stiffness,
+                stiffness=context.hardness(body.number, body.number) * area,
                 relax=np.full(count, context.relax(body.number, body.number)),
                 key=_vertex_keys(context.keys(number), ground_keys, body.coarse_group[vertex]),
                 body_a=np.full(count, GROUND),
                 body_b=number,
+                touching=Touching(
+                    ContactKind.VERTEX_B, np.full(count, NONE), vertex, area, layer=0.5 * thickness(body)
+                ),
             )
         )
     each = concatenate([no_constraints(), *found])

@@ -73,6 +73,10 @@ class PatchBuilder:
         first = np.searchsorted(self.key, MAX_PATCHES * DIRECTIONS * nodes)
         return first, np.searchsorted(self.key, MAX_PATCHES * DIRECTIONS * (nodes + 1)) - first
 
+    def node_of(self, key: Ids) -> Ids:
+        """Return the leaf of each leaf patch, by its key."""
+        return key // (MAX_PATCHES * DIRECTIONS)
+
     def patches(self, ids: Ids, x: Floats) -> Patches:
         """Return leaf patches of the surface at positions ``x``."""
         row, place = _expand(self._first[ids], self._first[ids + 1] - self._first[ids])
