@@ -95,11 +95,14 @@ from impinge.queries import sphere_contacts as sphere_contacts
 from impinge.queries import triangle_pairs as triangle_pairs
 from impinge.respond.penalty import Penalty as Penalty
 from impinge.respond.penalty import penalty as penalty
+from impinge.respond.untangling import Untangled as Untangled
+from impinge.respond.untangling import untangle as untangle
 from impinge.scenes.scene_file import SceneFile as SceneFile
 from impinge.scenes.scene_file import read_scene as read_scene
 from impinge.simulate.particles import Particles as Particles
 from impinge.simulate.report import FrameReport as FrameReport
 from impinge.simulate.simulated_bodies import SimulationError as SimulationError
+from impinge.simulate.simulated_contacts import SimulatedContacts as SimulatedContacts
 from impinge.simulate.simulation import Simulation as Simulation
 from impinge.world.world import World as World
 from impinge.world.world import WorldPairs as WorldPairs

@@ -137,7 +137,8 @@ def simulate(folder: Path) -> SimulationRun:
         body = impinge.SoftBody.from_surface(ball, method="cubes", cells=4, material="jelly", embedding="barycentric")
         body.velocities = np.tile((-0.5 * side, 0.0, 0.0), (len(body.velocities), 1))
         world.add(body, name=name)
-    simulation = impinge.Simulation(world, gravity=(0.0, 0.0, 0.0))
+    # they are to penetrate each other, for the detectors to find
+    simulation = impinge.Simulation(world, gravity=(0.0, 0.0, 0.0), response="vertices")
     return run_simulation(simulation, SECONDS, job={"scene": "demo"}, out=folder)
 
 

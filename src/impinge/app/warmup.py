@@ -191,12 +191,34 @@ def _simulation() -> None:
     for height in (0.3, 0.7):
         ball = shapes.icosphere(3, radius=0.25, center=(0.0, 0.0, height))
         pile.add(impinge.SoftBody.from_surface(ball, method="cubes", cells=2, material="jelly"))
-    for response in ("vertices", "volume", "spheres"):
+    for response in ("contact", "vertices", "volume", "spheres"):
         impinge.Simulation(pile, ground=0.06, response=response).step(1e-3)
     mesh = shapes.tet_box(1, 1, 1, center=(0.0, 0.0, 0.49))
     world = impinge.World()
     world.add(impinge.SoftBody(mesh.surface, mesh, material="jelly", embedding="barycentric"))
     impinge.Simulation(world, ground=0.0).step(1e-3)
+    _contacts_that_hold()
+
+
+def _contacts_that_hold() -> None:
+    """Soft, rigid and scripted bodies and cloth that meet fast, cross at the start, and rest; their forces."""
+    world = impinge.World()
+    for name, x in (("left", 0.0), ("right", 0.25), ("crossing", 0.5), ("crossed", 0.55)):
+        tets = shapes.tet_box(3, 3, 3, size=(0.1, 0.1, 0.1), center=(x, 0.01 * x, 0.0502))
+        body = impinge.SoftBody(tets.surface, tets, material="jelly", embedding="barycentric")
+        body.velocities = np.tile([10.0 if name == "left" else 0.0, 0.0, 0.0], (len(body.velocities), 1))
+        world.add(body, name=name)
+    ball = impinge.RigidBody(shapes.icosphere(2, radius=0.03))
+    ball.pose = np.block([[np.eye(3), np.array([[0.25], [0.0], [0.2]])], [np.zeros((1, 3)), np.ones((1, 1))]])
+    ball.velocity = (0.0, 0.0, -5.0)
+    world.add(ball, name="ball")
+    world.add(impinge.Cloth(shapes.cloth_grid(6, 6, size=0.3, center=(0.0, 0.0, 0.13))), name="cloth")
+    world.add(shapes.box((0.1, 0.1, 0.02), center=(0.25, 0.0, -0.1)), name="pusher")
+    simulation = impinge.Simulation(world, ground=0.0, restitution=0.5)
+    simulation.script("pusher", lambda t: shapes.box((0.1, 0.1, 0.02), center=(0.25, 0.0, -0.1 + t)).vertices)
+    for report in simulation.run(0.2):
+        report.pressure.values()
+    impinge.untangle([shapes.box(1.0), shapes.box(1.0, center=(0.9, 0.1, 0.2))])
 
 
 _JOBS = (

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from impinge.checks import Floats
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.runs.reports import add_picture
 from impinge.runs.simulation_run import SimulationRun
 from impinge.view.labels import counted
-from impinge.view.picture import BODY_COLOURS, EDGES_BELOW, contact_items
+from impinge.view.picture import BODY_COLOURS, EDGES_BELOW, contact_items, surface_of
+from impinge.view.pressure import largest_pressure, pressure_items
 from impinge.view.rendering import DEFAULT_CAMERA, Camera, DrawItem, Pixels, render_views
 from impinge.view.report import Page
 from impinge.world.world import World
 
+Quantity: TypeAlias = Literal["force", "torque"]
+QUANTITIES: dict[Quantity, str] = {"force": "N", "torque": "N m"}
+"""What contacts do to each body, and its unit."""
+MOST_BODIES = 8
+"""Bodies whose forces and torques are drawn."""
 RECORDED = 48
 """Most pictures of a recording."""
 SIZE = (640, 480)
@@ -44,6 +51,7 @@ def found_in_words(run: SimulationRun) -> Rows:
         ("frames with contacts", int((table["contacts"] > 0).sum())),
         ("most contacts", f"{table['contacts'][most]:.0f}, in frame {most + 1}"),
         ("deepest", f"{table['deepest'].max():.3g} m"),
+        *_largest_forces(run, table),
         ("fastest at the end", f"{table['fastest'][-1]:.3g} m/s"),
     ]
     if not table["complete"].all():
@@ -60,6 +68,30 @@ def found_in_words(run: SimulationRun) -> Rows:
     return rows
 
 
+def _largest_forces(run: SimulationRun, table: dict[str, Floats]) -> Rows:
+    """The largest contact force on a body, and the force on the ground at the end."""
+    rows: Rows = []
+    sizes = sizes_of(run, table, "force")
+    of_bodies = {name: size for name, size in sizes.items() if name in run.names and size.any()}
+    if of_bodies:
+        name = max(of_bodies, key=lambda each: float(of_bodies[each].max()))
+        frame = int(of_bodies[name].argmax())
+        rows.append(("largest force", f"{of_bodies[name][frame]:.4g} N on {name}, in frame {frame + 1}"))
+    if run.has_ground:
+        down = [float(table[f"force_{axis}:ground"][-1]) for axis in "xyz"]
+        rows.append(("ground at the end", f"{np.linalg.norm(down):.4g} N"))
+    return rows
+
+
+def sizes_of(run: SimulationRun, table: dict[str, Floats], quantity: Quantity) -> dict[str, Floats]:
+    """Length of the force or torque on each body in each frame; of many bodies, of those with the largest."""
+    names = (*run.names, "ground") if quantity == "force" and run.has_ground else run.names
+    vectors = {name: np.stack([table[f"{quantity}_{axis}:{name}"] for axis in "xyz"]) for name in names}
+    sizes = {name: np.linalg.norm(vector, axis=0) for name, vector in vectors.items()}
+    largest = sorted(sizes, key=lambda name: -float(sizes[name].max(initial=0.0)))[:MOST_BODIES]
+    return {name: size for name, size in sizes.items() if name in largest}
+
+
 def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[str, Any]], command: str) -> Page:
     """A page with verdict, totals, recording, pictures and charts of a run."""
     table = run.table()
@@ -68,7 +100,8 @@ def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[
     met = "There were no contacts."
     if touched:
         met = f"The bodies were in contact in {touched:,} of {counted(run.frame_count, 'frame')}"
-        met += f", at most {table['deepest'].max():.3g} m deep."
+        deepest = table["deepest"].max()
+        met += f", at most {deepest:.3g} m deep." if deepest > 0.0 else ", without penetration."
     sure = f"The budget was exceeded in {counted(short, 'frame')}." if short else "All searches were complete."
     verdict = f"{met} {sure}" if run.frame_count else "Nothing was simulated: these are the initial bodies."
     page.verdict(verdict, "unsure" if short else "plain")
@@ -85,12 +118,21 @@ def simulation_report(run: SimulationRun, *, title: str, inputs: Sequence[tuple[
             world.add(TriMesh(x, faces, validate="trust"), name=name)
         contacts = world.contacts()
         found = counted(len(contacts), "vertex or pair of triangles", "vertices or pairs of triangles")
-        caption = f"{words}: frame {frame}, {found} in contact"
+        caption = f"{words}: frame {frame}, {found} inside another body or crossing it"
         add_picture(page, contact_items(contacts), caption, sides=frame == most and len(contacts) > 0)
+        pressures = run.pressure(frame)
+        if frame == most and largest_pressure(pressures) > 0.0:
+            surfaces = [surface_of(world.surface(name)) for name in run.names]
+            caption = f"contact pressure, at most {largest_pressure(pressures):.3g} Pa: frame {frame}"
+            add_picture(page, pressure_items(surfaces, pressures, run.names), caption, sides=True)
     if run.frame_count:
         page.section("Over time")
         for column, up in CHARTS:
             page.chart(table[column], at=table["frame"], across="frame", up=up)
+        for quantity, unit in QUANTITIES.items():
+            for name, size in sizes_of(run, table, quantity).items():
+                if size.any():
+                    page.chart(size, at=table["frame"], across="frame", up=f"contact {quantity} on {name} [{unit}]")
         page.chart(run.timings(), at=table["frame"], across="frame", up="time per frame [ms]")
     page.section("Command")
     page.command(command)

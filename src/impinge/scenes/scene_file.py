@@ -99,8 +99,9 @@ SHAPES: dict[str, tuple[Callable[..., TriMesh | TetMesh], dict[str, Value]]] = {
 
 _NEVER = Value("", lambda value: value == "never", lambda _: None)
 SIMULATION = {
-    "gravity": VECTOR, "dt": POSITIVE, "integrator": text(*INTEGRATORS), "response": text(*SEARCHES),
-    "stiffness": POSITIVE, "max_tests": count(1, 2**62),
+    "gravity": VECTOR, "dt": POSITIVE, "integrator": text(*INTEGRATORS), "response": text("contact", *SEARCHES),
+    "stiffness": POSITIVE, "contact_distance": POSITIVE, "restitution": number(least=0.0, most=1.0),
+    "max_tests": count(1, 2**62),
     "budget_ms": POSITIVE, "target_ms": POSITIVE, "damping": NOT_NEGATIVE, "modal_damping": NOT_NEGATIVE,
     "friction": NOT_NEGATIVE, "sleep_after": either(POSITIVE, _NEVER, f"{POSITIVE.expected}, or \"never\""),
 }  # fmt: skip

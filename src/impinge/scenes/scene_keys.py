@@ -59,12 +59,12 @@ def count(least: int, most: int) -> Value:
     return Value(expected, lambda value: type(value) is int and least <= value <= most)
 
 
-def number(*, above: float | None = None, least: float = -LARGEST) -> Value:
+def number(*, above: float | None = None, least: float = -LARGEST, most: float = LARGEST) -> Value:
     """A finite number, converted to float."""
     lowest = least if above is None else above + 1.0 / LARGEST
     limit = f" above {above:g}" if above is not None else f" from {least:g}" if least > -LARGEST else ""
-    expected = f"a number{limit}, of at most {LARGEST:g}"
-    return Value(expected, lambda value: type(value) in (int, float) and lowest <= value <= LARGEST, float)
+    expected = f"a number{limit}, of at most {most:g}"
+    return Value(expected, lambda value: type(value) in (int, float) and lowest <= value <= most, float)
 
 
 def several(length: int | None, value: Value, expected: str) -> Value:

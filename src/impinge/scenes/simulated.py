@@ -11,7 +11,7 @@ is periodic.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
@@ -51,12 +51,14 @@ class SimulationOptions(TypedDict, total=False):
     gravity: Any
     dt: float
     integrator: Integrator
-    response: Response
+    response: Response | None
     ground: Any
-    stiffness: float | None
+    stiffness: float | Mapping[str, float] | None
+    contact_distance: float | Mapping[str, float] | None
     damping: float
     modal_damping: float | None
     friction: float
+    restitution: float
     sleep_after: float | None
     budget_ms: float | None
     max_tests: int | None
@@ -319,6 +321,6 @@ def _turning_part(scale: float, options: SimulationOptions) -> Simulation:
     upright = _posed(upright, _turned(0.5 * math.pi, 0), _turned(0.5 * math.pi, 2), _shifted(0.092, 0.0, 0.075))
     soft = _soft(upright, scale, cells=12, material=TISSUE)
     soft.fix(soft.coarse.vertices[:, 2] < 0.01)
-    sim = _simulation({"turning": turning, "soft": soft}, options, response="volume")
+    sim = _simulation({"turning": turning, "soft": soft}, options)
     sim.script("turning", lambda t: _turned(0.5 * math.pi + 2.0 * t, 2))
     return sim

@@ -7,7 +7,7 @@ overlap, intersection curves, contact normals, and a sentence: the result and it
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
@@ -19,8 +19,10 @@ from impinge.checks import Floats, Ints, sorted_unique
 from impinge.contact.contacts import ContactKind, contacts_from_pairs, contacts_from_vertices, contacts_from_volume
 from impinge.detect.common.results import Result
 from impinge.errors import ImpingeError, OptionError
+from impinge.simulate.simulated_contacts import SimulatedContacts
 from impinge.view.labels import counted, pairs_label
 from impinge.view.picture import BodySurface, impact_features, impact_label, span_columns, surface_of
+from impinge.view.pressure import PRESSURE_COLOURS, largest_pressure, pressure_bands
 
 LAYERS = {
     "highlights": "colliding triangles",
@@ -29,8 +31,9 @@ LAYERS = {
     "curves": "intersection curves",
     "normals": "contact normals",
     "points": "points of impact",
+    "pressure": "contact pressure (simulations)",
 }
-"""Layers over the bodies, with their labels on the page."""
+"""Layers over the bodies, with their labels on the page; pressures replace the colliding triangles."""
 MOST_ARROWS = 90
 MOST_SPHERES = 150
 MOST_COLUMNS = 1500
@@ -68,6 +71,8 @@ class Drawing:
     """From contact points along normals, shape (n, 2, 3)."""
     points: Floats = field(default_factory=lambda: np.zeros((0, 4)))
     """Points of impact with the radius of their marker, shape (n, 4)."""
+    pressures: tuple[Floats, ...] = ()
+    """Contact pressure on the vertices of each body [Pa]; empty where it is not known."""
     notes: tuple[str, ...] = ()
     """What the drawing omits, though the result has it."""
 
@@ -76,6 +81,15 @@ class Drawing:
         surface = self.surfaces[k]
         hits = np.intersect1d(self.hits[k], surface.live) if len(self.hits) > k else surface.live[:0]
         return surface.corners(hits)
+
+    def pressed(self) -> list[Floats]:
+        """Corners of the triangles of each colour of ``PRESSURE_COLOURS``, shape (n, 3, 3) each."""
+        largest = largest_pressure(self.pressures)
+        by_body = [pressure_bands(each, pressure, largest) for each, pressure in zip(self.surfaces, self.pressures)]
+        return [
+            np.concatenate([np.zeros((0, 3, 3)), *(s.corners(own[k]) for s, own in zip(self.surfaces, by_body))])
+            for k in range(len(PRESSURE_COLOURS))
+        ]
 
     @property
     def bounds(self) -> Floats:
@@ -206,7 +220,16 @@ def _draw_contacts(result: impinge.Contacts, layers: Collection[str] = LAYERS) -
         crossed = [feature[(body == k) & (result.kind == ContactKind.CURVE)] for body, feature, _ in sides]
         hits.append(sorted_unique(np.concatenate([_triangles_at(surface, np.concatenate(vertices)), *crossed])))
     drawing = Drawing(surfaces, sentence, len(result), "contacts", result.complete, tuple(hits))
+    if isinstance(result, SimulatedContacts) and "pressure" in layers:
+        drawing = with_pressures(drawing, [result.pressure(number) for number in range(len(surfaces))])
     return _with_arrows(drawing, result) if "normals" in layers else drawing
+
+
+def with_pressures(drawing: Drawing, pressures: Sequence[Floats]) -> Drawing:
+    """Add contact pressures to a drawing, and the largest to its notes."""
+    largest = largest_pressure(pressures)
+    note = (f"contact pressure: at most {largest:.3g} Pa",) if largest > 0.0 else ()
+    return replace(drawing, pressures=tuple(pressures), notes=(*drawing.notes, *note))
 
 
 @drawing_of.register

@@ -23,6 +23,7 @@ from impinge.checks import Floats
 from impinge.deform.waves import Wave
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.scenes.registry import Scene
+from impinge.simulate.report import FrameReport
 from impinge.simulate.simulation import Simulation
 
 DRAG_S = 0.15
@@ -76,8 +77,8 @@ class SimulatedMotion:
         self.time = self._owed = 0.0
         self.step_ms = math.nan
         """Duration of the last step."""
-        self.contact_count = 0
-        """Active contacts of the last step."""
+        self.report: FrameReport | None = None
+        """Of the last step."""
         world = self.simulation.world
         self.surfaces: tuple[TriMesh, ...] = tuple(map(world.surface, world.names))
         soft = [k for k, name in enumerate(world.names) if isinstance(world[name], SoftBody)]
@@ -97,7 +98,7 @@ class SimulatedMotion:
                 velocities[free] += DRAG_SHARE * (wanted - velocities[free].mean(axis=0))
                 body.velocities = velocities
             report = self.simulation.step()  # may be shorter than dt to keep the frame rate
-            self.time, self.step_ms, self.contact_count = self.simulation.time, report.elapsed_ms, report.contacts
+            self.time, self.step_ms, self.report = self.simulation.time, report.elapsed_ms, report
             self._owed -= report.dt
             if perf_counter() - began > within_s:
                 self._owed = 0.0
@@ -105,6 +106,16 @@ class SimulatedMotion:
     def positions(self) -> tuple[Floats, ...]:
         """Current vertices of all surfaces."""
         return tuple(surface.vertices for surface in self.surfaces)
+
+    @property
+    def contact_count(self) -> int:
+        """Active contacts of the last step."""
+        return 0 if self.report is None else len(self.report.contacts)
+
+    @property
+    def pressures(self) -> tuple[Floats, ...]:
+        """Contact pressure on the vertices of all surfaces in the last step [Pa]; empty before the first."""
+        return () if self.report is None else tuple(self.report.pressure.values())
 
 
 MotionSource = ScriptedMotion | SimulatedMotion

@@ -300,7 +300,7 @@ def _marked_bodies(
     """Bodies in alternating colours, a marker at each point, and a line from each point to its end."""
     shown = [points]
     for k in range(len(BODY_COLOURS)):
-        listed = names[k::2] or [f"body {number}" for number in range(len(bodies))][k::2]
+        listed = names[k : len(bodies) : 2] or [f"body {number}" for number in range(len(bodies))][k::2]
         name = ", ".join(listed) if len(listed) <= MOST_NAMES else counted(len(listed), "body", "bodies")
         for item in _body(name, bodies[k::2], k, 0.35):
             shown.append(item.corners.reshape(-1, 3))

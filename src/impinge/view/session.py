@@ -29,7 +29,7 @@ from impinge.checks import Floats, Ints, as_choice
 from impinge.detect.depth.vertices_in_surfaces import vertices_in_surfaces
 from impinge.errors import ImpingeError, OptionError
 from impinge.scenes import simulated as simulations
-from impinge.view.drawing import LAYERS, Drawing, drawing_of
+from impinge.view.drawing import LAYERS, Drawing, drawing_of, with_pressures
 from impinge.view.labels import counted
 from impinge.view.motion_sources import MotionSource, ScriptedMotion, SimulatedMotion
 from impinge.view.picture import surface_of
@@ -76,7 +76,7 @@ class Settings:
     """Translation of the second body, relative to the scene size."""
     turn: Floats = field(default_factory=lambda: np.eye(3))
     """Rotation matrix of the second body about its centre."""
-    layers: frozenset[str] = frozenset(LAYERS)
+    layers: frozenset[str] = frozenset(LAYERS) - {"pressure"}
     between_frames: bool = False
     """Show the impacts between the last frame and this one instead of the query."""
 
@@ -129,7 +129,7 @@ class Session:
                 self.settings.deformation = motion.deformation
             self.settings.shift, self.settings.turn = np.zeros(3), np.eye(3)
             self.frame = 0
-            if len(motion.surfaces) != 2:
+            if len(motion.surfaces) != 2 or isinstance(motion, SimulatedMotion):
                 self.settings.method = "world"
             self.restore()
 
@@ -179,6 +179,8 @@ class Session:
                 step = "" if math.isnan(self.motion.step_ms) else f", {self.motion.step_ms:.1f} ms per step"
                 note = f"simulated {self.motion.time:.2f} s: {active}{step}"
                 drawing = replace(drawing, notes=(*drawing.notes, note))
+                if "pressure" in self.settings.layers:
+                    drawing = with_pressures(drawing, self.motion.pressures)
             self._last_hits = drawing.hits
             self.times.append(elapsed_ms)
             self.counts.append(drawing.count)
@@ -223,6 +225,9 @@ class Session:
         return replace(drawing_of(result, self.settings.layers), surfaces=surfaces), result.elapsed_ms
 
     def _query(self, method: str) -> Any:
+        """What a method finds now; "world" shows the contacts of a simulation's last step."""
+        if method == "world" and isinstance(self.motion, SimulatedMotion) and self.motion.report is not None:
+            return self.motion.report.contacts
         if method == "vertices_inside" and len(self.bodies) == 2:
             return vertices_in_surfaces(self.bodies, depth=True)
         if method != "world" and len(self.bodies) != 2:

@@ -21,6 +21,7 @@ from impinge.checks import Floats, Ints
 from impinge.errors import optional_module
 from impinge.mesh.shapes import icosphere
 from impinge.view.drawing import Drawing
+from impinge.view.pressure import PRESSURE_COLOURS
 
 ElementKind: TypeAlias = Literal["mesh", "lines", "arrows", "balls"]
 Colour: TypeAlias = tuple[int, int, int]
@@ -36,6 +37,10 @@ ELEMENTS: dict[str, tuple[ElementKind, Colour, float]] = {
     "curves": ("lines", (255, 240, 120), 1.0),
     "normals": ("arrows", (236, 242, 255), 1.0),
     "points": ("balls", (255, 240, 120), 0.95),
+    **{
+        f"pressure {k}": ("mesh", (int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:], 16)), 1.0)
+        for k, colour in enumerate(PRESSURE_COLOURS)
+    },
 }
 """Kind, colour and opacity of all elements of a drawing; highlighted triangles belong to their mesh."""
 HIGHLIGHT_COLOUR: Colour = (255, 45, 105)
@@ -45,9 +50,13 @@ LINE_PIXELS = 3.0
 
 
 def draw(viewer: ViserViewer, drawing: Drawing, layers: frozenset[str]) -> None:
-    """Send a drawing to a viewer, bodies in alternating colours; spans replace the triangles at their ends."""
+    """Send a drawing to a viewer, bodies in alternating colours.
+
+    Spans replace the triangles at their ends, colours of pressures those that collide.
+    """
     columns = drawing.columns if "spans" in layers else drawing.columns[:0]
-    has_highlights = "highlights" in layers and not len(columns)
+    has_pressures = "pressure" in layers and len(drawing.pressures) > 0
+    has_highlights = "highlights" in layers and not len(columns) and not has_pressures
     for k, name in enumerate(BODIES):
         group = drawing.surfaces[k::2]
         starts = np.cumsum([0, *(len(surface.vertices) for surface in group)])
@@ -58,10 +67,24 @@ def draw(viewer: ViserViewer, drawing: Drawing, layers: frozenset[str]) -> None:
         viewer.highlight(name, np.concatenate([np.zeros((0, 3, 3)), *hits]))
         balls = drawing.spheres[k] if len(drawing.spheres) > k and "spheres" in layers else np.zeros((0, 4))
         viewer.update(f"spheres {name}", balls)
+    lift = OFFSET * 0.5 * float(np.ptp(drawing.bounds, axis=0).max()) if has_pressures else 0.0
+    pressed = drawing.pressed() if has_pressures else [np.zeros((0, 3, 3))] * len(PRESSURE_COLOURS)
+    for k, triangles in enumerate(pressed):
+        corners = lifted(triangles, lift)
+        ids = np.arange(3 * len(corners), dtype=np.int32)
+        viewer.update(f"pressure {k}", corners.reshape(-1, 3), ids.reshape(-1, 3))
     viewer.update("spans", columns.reshape(-1, 3), np.arange(3 * len(columns), dtype=np.int32).reshape(-1, 3))
     viewer.update("curves", drawing.curves if "curves" in layers else drawing.curves[:0])
     viewer.update("normals", drawing.arrows if "normals" in layers else drawing.arrows[:0])
     viewer.update("points", drawing.points if "points" in layers else drawing.points[:0])
+
+
+def lifted(corners: Floats, offset: float) -> Floats:
+    """Triangles moved along their normals."""
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    length = np.linalg.norm(normal, axis=1, keepdims=True)
+    unit = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0.0)
+    return np.asarray(corners + offset * unit[:, None])
 
 
 def import_viser() -> Any:
@@ -152,11 +175,7 @@ class ViserViewer:
         handle = self._handles[f"{name} highlight"]
         handle.visible = bool(len(corners))
         if handle.visible:
-            drawn = self.to_drawing(corners)
-            normal = np.cross(drawn[:, 1] - drawn[:, 0], drawn[:, 2] - drawn[:, 0])
-            length = np.linalg.norm(normal, axis=1, keepdims=True)
-            unit = np.divide(normal, length, out=np.zeros_like(normal), where=length > 0.0)
-            handle.vertices = (drawn + OFFSET * unit[:, None]).reshape(-1, 3).astype(np.float32)
+            handle.vertices = lifted(self.to_drawing(corners), OFFSET).reshape(-1, 3).astype(np.float32)
             handle.faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
 
     def close(self) -> None:

@@ -146,7 +146,7 @@ def simulate(
         str | None, typer.Option(help="implicit, midpoint or explicit; by default that of the scene.")
     ] = None,
     response: Annotated[
-        str | None, typer.Option(help="vertices, volume or spheres; by default that of the scene.")
+        str | None, typer.Option(help="contact, vertices, volume or spheres; by default that of the scene.")
     ] = None,
     budget: Annotated[float | None, typer.Option(help="Milliseconds per search.")] = None,
     max_tests: Annotated[int | None, typer.Option(help="Tests per search: a budget that repeats bit for bit.")] = None,
