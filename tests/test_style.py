@@ -34,7 +34,7 @@ PUBLISHED = {"mesh", "deform"}
 TOP = {"__init__", "__main__"}
 WHOLE = {"view", "runs", "app"}
 """Rooms that may import the package as a whole: they print its version and use its public names."""
-BY_STRING = {"impinge.view.picture", "impinge.view.live"}
+BY_STRING = {"impinge.view.picture", "impinge.view.pressure", "impinge.view.live"}
 """Modules that ``.plot()`` and ``.show()`` import by string."""
 MOST_MODULES = 20
 RAW_ADDRESSES = ("detect.sphere_tree.search.",)

@@ -224,6 +224,20 @@ CASES = {
         world.add(impinge.SoftBody(mesh.surface, mesh, material="jelly", embedding="barycentric"), name="cube")
         impinge.Simulation(world, ground=0.0, friction=0.2).run(0.05)
     """,
+    "contact": """
+        world = impinge.World()
+        for k, x in enumerate((0.0, 0.2)):
+            tets = impinge.shapes.tet_box(4, 4, 4, size=(0.1,) * 3, center=(x, 0.0, 0.0501))
+            body = impinge.SoftBody(tets.surface, tets, material="liver", embedding="barycentric")
+            body.velocities = np.tile([5.0 - 10.0 * k, 0.0, 0.0], (len(body.velocities), 1))
+            world.add(body, name=f"soft {k}")
+        box = impinge.RigidBody(impinge.shapes.box((0.05, 0.05, 0.05), center=(0.0, 0.0, 0.2)))
+        world.add(box, name="rigid")
+        world.add(impinge.Cloth(impinge.shapes.cloth_grid(8, 8, size=0.3, center=(0.01, 0.0, 0.3))), name="cloth")
+        world.add(impinge.shapes.box(0.2, center=(0.5, 0.0, 0.1)), name="block", fixed=True)
+        reports = impinge.Simulation(world, ground=0.0, restitution=0.3).run(0.3)
+        reports[-1].contacts.to_dict(), reports[-1].pressure, reports[-1].torques
+    """,
     "other thread counts": """
         for count in (1, jit.thread_count()):
             impinge.set_threads(count); ask_all(*scene("bumpy_spheres_1k"))

@@ -21,6 +21,7 @@ from command_line import assert_refused, environment, run
 from impinge.app import cli
 from impinge.runs.simulation_run import SimulationRun, frames_in, run_simulation
 from impinge.scenes import simulated
+from impinge.simulate.simulated_contacts import COLUMNS
 from interruption import strike
 
 pytestmark = pytest.mark.usefixtures("short_orbits")
@@ -89,6 +90,13 @@ def test_frames_are_those_of_the_simulation(folder, whole):
     assert bodies["names"].tolist() == ["lower", "upper", "tool"]
     assert [float(row["kinetic"]) for row in rows] == [report.kinetic for report in reports]
     assert max(int(row["contacts"]) for row in rows) > 0
+    assert [int(row["contacts"]) for row in rows] == [len(report.contacts) for report in reports]
+    for name in (*simulation.world.names, "ground"):
+        for k, axis in enumerate("xyz"):
+            assert [float(row[f"force_{axis}:{name}"]) for row in rows] == [each.forces[name][k] for each in reports]
+            if name != "ground":
+                expected = [each.torques[name][k] for each in reports]
+                assert [float(row[f"torque_{axis}:{name}"]) for row in rows] == expected
     for k, name in enumerate(simulation.world.names):
         surface = simulation.world.surface(name)
         np.testing.assert_array_equal(last[f"x_{k}"], surface.vertices)
@@ -163,6 +171,28 @@ def test_a_run_is_made_longer(folder, whole, call, tmp_path):
     assert content_of(tmp_path / "run") == content_of(whole)
 
 
+def test_frames_hold_contacts_and_pressures(folder, whole):
+    """Write the contacts of every frame, and the pressure on bodies in contact."""
+    simulation = impinge.read_scene(folder / "scene.toml").simulation()
+    report = [simulation.step() for _ in range(FRAMES)][-1]
+    stored = run_simulation(
+        impinge.read_scene(folder / "scene.toml").simulation(), float(SECONDS),
+        job={"scene": impinge.read_scene(folder / "scene.toml").digest()}, out=whole,
+    )  # fmt: skip
+    arrays = stored.contacts(FRAMES)
+
+    assert len(report.contacts) > 3
+    assert set(arrays) == set(COLUMNS)
+    for name, column in arrays.items():
+        np.testing.assert_array_equal(column, getattr(report.contacts, name))
+    for name, pressure in zip(stored.names, stored.pressure(FRAMES)):
+        np.testing.assert_array_equal(pressure, report.pressure[name])
+        assert stored.table()[f"pressure:{name}"][-1] == pressure.max()
+    assert stored.contacts(0) == {}
+    assert not any(each.any() for each in stored.pressure(0))
+    assert "pressure_2" not in np.load(whole / "frames" / f"{FRAMES:06d}.npz")  # the tool touches nothing
+
+
 def test_report_and_json(folder, whole, call, tmp_path):
     """Write a report of an existing run, and print its numbers as JSON."""
     page = tmp_path / "report.html"
@@ -174,10 +204,12 @@ def test_report_and_json(folder, whole, call, tmp_path):
     assert "Two soft cubes, one on the other" in done.stdout
     assert str(page) in done.stdout
     assert (summary["frames"], summary["resumed"]) == (FRAMES, FRAMES)
-    assert text.count("image/webp") == 2
-    assert text.count("image/png") == 2 + 3
-    assert text.count("data:image/svg+xml;base64,") == 5
+    assert text.count("image/webp") == 1 + 1  # the recording, and the pressure from all sides
+    assert text.count("image/png") == 3 + 3
+    assert text.count("data:image/svg+xml;base64,") == 5 + 3 + 2  # forces with the ground, torques
     assert "impinge simulate scene.toml" in text
+    assert "contact pressure, at most" in text
+    assert "N on " in done.stdout
 
 
 def test_rate_is_held_by_shorter_frames(folder, call, tmp_path):

@@ -196,6 +196,7 @@ VALID: dict[str, Callable[[], Any]] = {
 """Valid arguments by the name of the parameter; for parameters without a default, and to damage."""
 
 OVERRIDES: dict[tuple[str, str], Callable[[], Any]] = {
+    **{(f"SimulatedContacts.{name}", "number"): lambda: 0 for name in ("vertex_forces", "vertex_areas", "pressure")},
     ("contacts_from_spheres", "found"): lambda: impinge.sphere_contacts(_box(), _other()),
     ("contacts_from_vertices", "found"): lambda: impinge.penetrating_vertices([_box(), _other()], depth=True),
     ("contacts_from_volume", "found"): lambda: impinge.volume_gradient(_box(), _other()),
@@ -303,6 +304,7 @@ RECEIVERS: dict[str, Callable[[], Any]] = {
     "SceneFile": lambda: impinge.read_scene(_files() / "scene.toml"),
     "Particles": lambda: impinge.Particles(_points()),
     "Simulation": lambda: impinge.Simulation(_soft_world()),
+    "SimulatedContacts": lambda: impinge.Simulation(_soft_world()).step().contacts,
     "World": _world,
     "WorldPairs": lambda: _world().pairs(),
     "Material": lambda: impinge.Material(1e5, 0.3, 1000.0),

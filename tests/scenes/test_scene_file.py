@@ -66,6 +66,8 @@ ignore = [["block", "table"]]
 gravity = [0, 0, -2]
 ground = { point = [0, 0, -1], normal = [0, 0, 2] }
 friction = 0.25
+restitution = 0.5
+contact_distance = 0.001
 dt = 0.01
 [[body]]
 name = "block"
@@ -102,6 +104,8 @@ position = [0, 0, -5]
     assert 0 < len(block.fixed) < len(block.velocities)
     assert block.velocities[:, 2].max() == 1.0
     assert (simulation.dt, simulation.friction, simulation.gravity[2]) == (0.01, 0.25, -2.0)
+    assert simulation.restitution == 0.5
+    assert set(simulation.contact_distance.values()) <= {0.001}
     assert simulation.ground[1] == -1.0
     np.testing.assert_array_equal(motion(0.5), np.eye(4))
     # after its second, the box has turned by 90 degrees about its own centre and moved by 1

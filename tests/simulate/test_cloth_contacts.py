@@ -89,7 +89,7 @@ def test_ignored_self_collision_has_no_contacts():
         world.add(cloth, name="cloth")
         if ignored:
             world.ignore("cloth", "cloth")
-        contacts.append(sum(Simulation(world).step().contacts for _ in range(3)))
+        contacts.append(sum(len(Simulation(world).step().contacts) for _ in range(3)))
 
     assert contacts[0] > 0
     assert contacts[1] == 0

@@ -57,6 +57,7 @@ def constraints_at(normals, depths, keys):
         normal=normal, depth=np.array(depths), rate=zero, drive=np.zeros((count, 3)), stiffness=np.full(count, 1e3),
         relax=zero, scale=np.ones(count), release=zero, volumetric=np.zeros(count, dtype=np.bool_),
         key=np.array(keys), body_a=np.zeros(count, dtype=np.int64), body_b=np.full(count, -1),
+        wall=np.full(count, np.inf),
     )  # fmt: skip
 
 

@@ -376,7 +376,8 @@ def test_a_simulation_with_a_model_without_second_derivatives_goes_explicit():
         ends.append(own.coarse.vertices.copy())
 
         assert [str(each.message) for each in caught] == (integrator == "implicit") * [
-            "the model of body 'own', a Own, has no second derivatives; all bodies are stepped explicitly"
+            "the model of body 'own', a Own, has no second derivatives; all bodies are stepped explicitly, and "
+            "respond as with response='vertices'"
         ]
     np.testing.assert_array_equal(*ends)
 
@@ -385,7 +386,7 @@ def test_a_simulation_with_a_model_without_second_derivatives_goes_explicit():
 def test_reports_name_what_a_frame_could_not_do(monkeypatch):
     """Name body, worst tet and remedy of a step that does not converge, and inverted tets, in the report."""
     step = ImplicitSystem.step
-    monkeypatch.setattr(ImplicitSystem, "step", lambda *a, **options: step(*a, **options, max_newton_steps=1))
+    monkeypatch.setattr(ImplicitSystem, "step", lambda *a, **options: step(*a, **options | {"max_newton_steps": 1}))
     bodies = {"crushed": bar("corotated", elastic(1e2)), "calm": bar(center=(0.0, 1.0, 0.0))}
     bodies["crushed"].velocities = -30.0 * bodies["crushed"].coarse.vertices
     sim = Simulation(world_of(**bodies), dt=0.05, integrator="implicit")
@@ -411,7 +412,7 @@ def test_bits_of_a_run_do_not_depend_on_threads(monkeypatch):
         sim = Simulation(world_of(**bodies), ground=0.0, integrator="implicit")
         with jit.launch_always(variant):
             reports = sim.run(5 * H)
-        assert reports[-1].contacts > 0
+        assert reports[-1].contacts
         ends.append({name: (body.coarse.vertices.copy(), body.velocities.copy()) for name, body in bodies.items()})
 
     for name, states in ends[0].items():

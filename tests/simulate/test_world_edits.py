@@ -76,7 +76,7 @@ def test_a_replaced_body_inherits_no_contacts():
 
     world = world_of(cube=soft_cube((0.0, 0.0, 0.08), cells=1, material=FIRM))
     sim = Simulation(world, ground=0.0)
-    assert sim.run(0.15)[-1].contacts > 0
+    assert sim.run(0.15)[-1].contacts
     world.remove("cube")
     world.add(lighter(), name="cube")
     fresh = Simulation(world_of(cube=lighter()), ground=0.0)
@@ -172,14 +172,14 @@ def test_a_grown_body_needs_its_motion_again():
     sim.step()
     more = box(0.05, center=(0.05, 0.0, 0.2))
     block.add_triangles(more.faces + len(block.vertices), vertices=more.vertices)
-    assert sim.run(0.1)[-1].contacts > 0
+    assert sim.run(0.1)[-1].contacts
     sim.script("block", lambda _: np.eye(4))
     sim.step()
     block.add_vertices([[0.0, 0.0, 1.0]])
     with pytest.raises(MeshError, match="body 'block' has 41 vertices, but 40 when its motion was set; call script"):
         sim.step()
     sim.script("block", lambda _: np.eye(4))
-    assert sim.step().contacts > 0
+    assert sim.step().contacts
 
 
 # sleeping bodies -----------------------------------------------------------------------------------------------
@@ -291,8 +291,12 @@ def test_time_advances_for_sleeping_bodies():
         ("ground", "floor", "ground is 'floor', expected a height"),
         ("friction", -1.0, "friction is -1.0, expected a number from 0"),
         ("damping", None, "damping is None, expected a number from 0"),
-        ("response", "magic", "response is 'magic', expected one of 'vertices', 'volume', 'spheres'"),
-        ("response", ["spheres"], "response is .*spheres.*, expected one of 'vertices', 'volume', 'spheres'"),
+        ("response", "magic", "response is 'magic', expected one of 'contact', 'vertices', 'volume', 'spheres'"),
+        (
+            "response",
+            ["spheres"],
+            "response is .*spheres.*, expected one of 'contact', 'vertices', 'volume', 'spheres'",
+        ),
     ],
 )
 def test_options_are_checked_on_assignment(name, value, message):
@@ -313,7 +317,7 @@ def test_options_can_be_assigned_during_a_run():
     sim.run(0.1)
     sim.response, sim.stiffness, sim.modal_damping = "volume", 1e6, 0.5
     sim.run(0.6)
-    assert cube.surface.vertices[:, 2].min() > -0.02 * EDGE
+    assert cube.surface.vertices[:, 2].min() > -0.03 * EDGE
     sim.gravity = [0.0, 0.0, 0.0]
     sim.ground = ((0.0, 0.0, 0.0), (0.0, 0.0, 2.0))
     report = sim.run(0.05)[-1]

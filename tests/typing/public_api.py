@@ -65,6 +65,9 @@ def queries(a: impinge.TriMesh, b: impinge.TriMesh, points: Floats) -> None:
     report: impinge.Report = impinge.check(a, b, depth=False)
     print(own, meets, inside, nearest.distance, gap.point_a, near.vertex_face, curves.segments, crossings.face)
     print(overlap.volume, spheres.complete, vertices.depth, vertices.edges, report.relation, report.pairs)
+    parted: impinge.Untangled = impinge.untangle([a, b], max_iterations=5, distance=0.01, fixed=[0], weights=[1.0, 2.0])
+    moved: list[Floats] = parted.positions
+    print(moved, parted.complete, parted.remaining[0, 1], parted.largest, parted.rms, parted.iterations, parted.reason)
     moving: impinge.Impacts = impinge.impacts(
         a, b, end_a=points, end_b=None, margin=0.1, first_only=True, at_start="skip", transform_b=(None, np.eye(4)),
         cancel=cancel, budget_ms=1.0, max_tests=None,
@@ -136,6 +139,7 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     )
     simulation = impinge.Simulation(world, gravity=(0.0, 0.0, -9.81))
     report: impinge.FrameReport = simulation.step(1 / 60)
+    pushed: impinge.SimulatedContacts = report.contacts
     scene: impinge.SceneFile = impinge.read_scene("scene.toml")
     particles = impinge.Particles
     names = impinge.scenes.names()
@@ -143,7 +147,7 @@ def worlds(a: impinge.TriMesh, vertices: Floats, tets: NDArray[np.int32]) -> Non
     print(model, other, third, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
     print(impacts.body_a, impacts.names, pose, rigid.velocity, rigid.angular_velocity, rigid.mass, rigid.inertia)
     print(model, other, links, weights, velocities, cloth, depth, found, kinds, makers, report, scene, particles)
-    print(names, runs)
+    print(names, runs, pushed.force, pushed.normal_force, pushed.sticking, pushed.pressure(0), report.torques)
 
 
 def machine() -> str:

@@ -13,6 +13,7 @@ from impinge import scenes, shapes
 from impinge.scenes import simulated as simulations
 from impinge.view.drawing import LAYERS, MOST_ARROWS, drawing_of
 from impinge.view.motion_sources import ScriptedMotion, SimulatedMotion
+from impinge.view.pressure import PRESSURE_COLOURS
 from impinge.view.session import METHODS, SHOWN_SCENES, SHOWN_SIMULATIONS, Session, first_hit
 from impinge.view.viewer import ELEMENTS, draw
 
@@ -404,6 +405,42 @@ def test_bodies_of_a_simulation_push_each_other(pushed):
     pushed.advance(0.0)
     for body, x in zip(pushed.bodies, rest):
         np.testing.assert_array_equal(body.vertices, x)
+
+
+def test_pressures_of_a_simulation_are_a_layer(pushed):
+    """Colour the triangles in contact by their pressure, on request, instead of those that collide."""
+    viewer, colours = RecordingViewer(), [f"pressure {k}" for k in range(len(PRESSURE_COLOURS))]
+    frame = next(frame for _ in range(20) if (frame := pushed.advance(0.01)) and pushed.motion.contact_count)
+    draw(viewer, frame.drawing, pushed.settings.layers)
+
+    assert "pressure" in LAYERS
+    assert sum(viewer.shown[name] for name in colours) == 0
+    pushed.settings.layers = frozenset(LAYERS)
+    drawing = pushed.advance(0.0).drawing
+    draw(viewer, drawing, pushed.settings.layers)
+    report = pushed.motion.report
+    largest = max(float(pressure.max()) for pressure in report.pressure.values())
+    assert largest > 0.0
+    assert f"contact pressure: at most {largest:.3g} Pa" in drawing.notes
+    assert sum(viewer.shown[name] for name in colours) > 2
+    assert max(viewer.highlighted.values()) == 0
+    pushed.restart()
+    drawing = pushed.advance(0.0).drawing
+    assert drawing.pressures == ()
+    draw(viewer, drawing, pushed.settings.layers)
+    assert sum(viewer.shown[name] for name in colours) == 0
+
+
+def test_simulated_contacts_are_drawn_with_pressures(pushed):
+    """Show the contacts of a report with the pressure on the bodies."""
+    report = next(report for _ in range(20) if (report := pushed.motion.simulation.step()).contacts)
+    drawing = drawing_of(report.contacts)
+
+    assert drawing.count == len(report.contacts)
+    assert sum(map(len, drawing.pressed())) > 2
+    for pressure, expected in zip(drawing.pressures, report.pressure.values()):
+        np.testing.assert_array_equal(pressure, expected)
+    assert drawing_of(report.contacts, ()).pressures == ()
 
 
 def test_slow_simulations_fall_behind(pushed):
