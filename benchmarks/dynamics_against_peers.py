@@ -47,7 +47,13 @@ from benchmarks.peers.pybullet import PyBullet
 from benchmarks.peers.soft_body import GRAVITY, Drop, SoftBodyPeer
 from impinge.bodies.soft_body import SoftBody
 from impinge.checks import Floats
-from impinge.deform.implicit.system import LINEAR_TOLERANCE, NEWTON_TOLERANCE, ContactTerms, ImplicitReport
+from impinge.deform.implicit.system import (
+    LINEAR_TOLERANCE,
+    MOST_NEWTON_STEPS,
+    NEWTON_TOLERANCE,
+    ContactTerms,
+    ImplicitReport,
+)
 from impinge.mesh import shapes
 from impinge.mesh.tet_mesh import TetMesh
 from impinge.scenes import simulated
@@ -118,6 +124,7 @@ class Ours(SoftBodyPeer):
         self._system, inner = steps._system, steps._system.step
         tolerances = {
             "tolerance": self.looseness * NEWTON_TOLERANCE, "linear_tolerance": self.looseness * LINEAR_TOLERANCE,
+            "max_newton_steps": MOST_NEWTON_STEPS,
         }  # fmt: skip
 
         def step(*state: Any, **options: Any) -> ImplicitReport:
@@ -348,7 +355,7 @@ def _timed_frames(simulation: Simulation, warm: int, frames: int) -> tuple[list[
         taken.append(timed(simulation.step))
     reports = [report for _, report in taken]
     searches = statistics.fmean(report.searches for report in reports)
-    contacts = statistics.fmean(report.contacts for report in reports)
+    contacts = statistics.fmean(len(report.contacts) for report in reports)
     warnings = sum(bool(report.warnings) for report in reports)
     warned = f"{warnings} of {len(taken)} frames with warnings, after {passed}"
     words = f"{searches:.1f} searches, {contacts:.0f} contacts, {warned}"
