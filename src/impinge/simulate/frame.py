@@ -268,7 +268,7 @@ class SimulationFrame:
                     self._check_finite(body, passed + h)
                 self.stages.done("move")
                 reached = self._dt if h == left else passed + h
-                hits = search.impacts(self._ends(reached), self.inputs.ground)[0]
+                hits = search.impacts(self._ends(reached), self.inputs.ground)
                 self.stages.done("verify")
                 if not hits.size:
                     if result is None or (result[0].relative_error <= NEWTON_TOLERANCE).all():
@@ -331,6 +331,8 @@ class SimulationFrame:
             met |= more
             for group in _groups(met):
                 bodies = [awake[number] for number in sorted(group & awake.keys())]
+                if not bodies:  # a scripted body and one that sleeps
+                    continue
                 rows = np.concatenate([np.arange(body.rows.start, body.rows.stop) for body in bodies])
                 mass = self.inputs.masses[rows, None]
                 is_free = group <= awake.keys() and not any(
@@ -340,7 +342,7 @@ class SimulationFrame:
                     change = end[rows] - start[rows]
                     mean = (mass * change).sum(axis=0) / mass.sum() if is_free else 0.0
                     now[rows] = start[rows] + mean + share * (change - mean)
-            hits = search.impacts(self._ends(reached), self.inputs.ground)[0]
+            hits = search.impacts(self._ends(reached), self.inputs.ground)
         self._held.update(awake[number].name for pair in met for number in pair if number in awake)
 
     def _longest_turn(self, pairs: Pairs, left: float) -> float:

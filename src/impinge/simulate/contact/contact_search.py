@@ -35,6 +35,7 @@ from impinge.simulate.contact import normals_kernels as kernels
 from impinge.simulate.contact.near_pairs import near_pairs, renewed
 from impinge.simulate.contact.pairs import SPLIT, Ids, Pairs, hashed, joined, no_pairs
 from impinge.simulate.contact.verification import Verification, ground_pairs
+from impinge.simulate.pair_scheduler import Pair
 from impinge.simulate.search.constraints import GROUND, ContactSide, no_constraints, point_constraints
 from impinge.simulate.search.searches import GROUND_KEY, SearchContext
 from impinge.simulate.simulated_bodies import DynamicBody
@@ -49,8 +50,6 @@ NEAR = 1.5
 SAME_DIRECTION = 0.7
 """Cosine of normals from which on two contacts of a group are one."""
 
-Pair = tuple[int, int]
-
 
 class ContactSearch:
     """Contacts of all bodies; positions are those of the world's surfaces."""
@@ -60,7 +59,7 @@ class ContactSearch:
         self._static: dict[Pair, BoxTree] = {}
         self._versions = [-1] * len(context.bodies)
         self.crossing: set[Pair] = set()
-        """Pairs of bodies that cross, i <= j; they are excepted from verification."""
+        """Pairs of bodies that cross, i <= j; impacts where they cross are excepted from verification."""
         self.last = no_pairs()
         """Contacts of the last step that carried a load; part of the state of a run."""
         self._layer = np.array([layers.get(number, np.inf) for number in range(len(context.bodies))])
@@ -107,7 +106,7 @@ class ContactSearch:
                 found.append(near_pairs(a, self.surfaces[a], b, self.surfaces[b], near, outside_only=is_crossing))
         if ground is not None:
             found += [self._above(n, *ground) for n in self._dynamic]
-        ahead = self.impacts(ends, ground)[0]
+        ahead = self.impacts(ends, ground)
         found.append(ahead.rows(ahead.kind != 2))
         pairs = joined(found)
         before = self._renewed(self.last.rows(~np.isin(self.last.key, pairs.key)))
@@ -273,8 +272,8 @@ class ContactSearch:
 
     # verification -------------------------------------------------------------------------------------
 
-    def impacts(self, ends: Sequence[Floats], ground: tuple[Floats, float] | None) -> tuple[Pairs, float]:
-        """Pairs that meet as surfaces move to ``ends``, and the time of the first, from 0 to 1; infinite if none do."""
+    def impacts(self, ends: Sequence[Floats], ground: tuple[Floats, float] | None) -> Pairs:
+        """Pairs that meet as surfaces move to ``ends``."""
         return self._verification.impacts(
             ends, ground, self._dynamic, lambda a, b: (a, b) not in self.excepted and self._allowed(a, b), self._new_of
         )

@@ -61,7 +61,7 @@ def near_pairs(
     group = _vertex_of(pairs)
     rows = np.flatnonzero(keep & (group >= 0))
     order = rows[np.lexsort((pairs.gap[rows], group[rows]))]
-    kernels.keep_directions(order, group, pairs.normal, SAME_DIRECTION, keep)
+    kernels.keep_nearest(order, group, pairs.normal, SAME_DIRECTION, pairs.area, keep, pairs.area.copy())
     return pairs.rows(np.flatnonzero(keep))
 
 

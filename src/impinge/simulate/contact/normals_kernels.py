@@ -254,21 +254,6 @@ def measure_rest(kind, vertices, x, distance):
 
 
 @compiled
-def keep_directions(order, group, normal, cosine, keep):
-    """Of the pairs of a group, in order, keep those whose normal differs from those kept."""
-    first = 0
-    for i in range(len(order)):
-        row = order[i]
-        if i > 0 and group[row] != group[order[i - 1]]:
-            first = i
-        for k in range(first, i):
-            other = order[k]
-            if keep[other] and dot(point(normal, row), point(normal, other)) > cosine:
-                keep[row] = False
-                break
-
-
-@compiled
 def keep_nearest(order, group, normal, cosine, area, keep, total):
     """Of the pairs of a group, in order, keep those whose normal differs from those kept, which get the area of all."""
     first = 0

@@ -34,6 +34,7 @@ from impinge.detect.common.results import TrianglePairs
 from impinge.mesh.tri_mesh import TriMesh
 from impinge.respond.contact_forces import ContactConstraints
 from impinge.respond.crossings import CrossingCurves, Exit, Exits, crossing_curves, touching_exits
+from impinge.simulate.pair_scheduler import Pair
 from impinge.simulate.search.constraints import Ids, concatenate, no_constraints
 from impinge.simulate.search.searches import (
     SearchContext,
@@ -51,8 +52,6 @@ RINGS = 4.0
 SPREAD = 0.1
 """Least rate of a curve by a motion in one direction that measures its depth, relative to that by the best motion of
 each end."""
-
-Pair = tuple[int, int]
 
 
 class Parting:

@@ -47,8 +47,8 @@ class Verification:
     def impacts(
         self, ends: Sequence[Floats], ground: Ground | None, dynamic: Sequence[int],
         allowed: Callable[[int, int], bool], counted: Callable[[int, int, Impacts], Impacts],
-    ) -> tuple[Pairs, float]:  # fmt: skip
-        """Pairs that meet as surfaces move to ``ends``, and the time of the first, from 0 to 1; infinite if none do.
+    ) -> Pairs:  # fmt: skip
+        """Pairs that meet as surfaces move to ``ends``.
 
         ``allowed`` says which bodies to test, ``counted`` selects the impacts of two bodies that count. Of the bodies
         in ``dynamic``, vertices that fall through the ground count too.
@@ -61,7 +61,7 @@ class Verification:
             if is_moved[n]:
                 kernels.box_around(end, self._used[n][1], both[n])
         low, high = np.minimum(boxes[:, 0], both[:, 0]), np.maximum(boxes[:, 1], both[:, 1])
-        found, first = list[Pairs](), np.inf
+        found = list[Pairs]()
         for a, b in [*overlapping_boxes(low, high).tolist(), *((n, n) for n in self._itself)]:
             if not (is_moved[a] or is_moved[b]) or not allowed(a, b):
                 continue
@@ -69,7 +69,6 @@ class Verification:
             hits = tracker.query(end_a=ends[a]) if a == b else tracker.query(end_a=ends[a], end_b=ends[b])
             hits = counted(a, b, hits) if len(hits) else hits
             if len(hits):
-                first = min(first, float(hits.time_lo.min()))
                 found.append(pairs_of_impacts(a, self._surfaces[a], b, self._surfaces[b], hits))
         if ground is not None:
             normal, height = ground
@@ -77,10 +76,8 @@ class Verification:
             size = np.maximum(abs(low), abs(high)).sum(axis=1) + abs(height)
             for n in dynamic:
                 if is_moved[n] and not least[n] > height + ROUNDING * size[n]:
-                    pairs, time = self._fallen(n, starts[n], ends[n], normal, height)
-                    first = min(first, time)
-                    found.append(pairs)
-        return joined(found), first
+                    found.append(self._fallen(n, starts[n], ends[n], normal, height))
+        return joined(found)
 
     def _boxes_of(self, starts: list[Floats]) -> Floats:
         """Boxes of all surfaces at their present positions, of their live vertices."""
@@ -93,14 +90,13 @@ class Verification:
                 self._seen[n] = state.mark, state.motion
         return self._boxes
 
-    def _fallen(self, number: int, start: Floats, end: Floats, normal: Floats, height: float) -> tuple[Pairs, float]:
-        """Vertices that fall through the ground, and the time of the first."""
+    def _fallen(self, number: int, start: Floats, end: Floats, normal: Floats, height: float) -> Pairs:
+        """Vertices that fall through the ground."""
         used = self._used[number][1]
         rows, gaps = np.zeros(len(used), dtype=np.int32), np.zeros((len(used), 2))
         count = kernels.find_fallen(start, end, used, normal, height, rows, gaps)
         before, after = gaps[:count].T.copy()
-        first = float((before / (before - after)).min(initial=np.inf))
-        return ground_pairs(number, rows[:count], before, after, normal), first
+        return ground_pairs(number, rows[:count], before, after, normal)
 
 
 def ground_pairs(number: int, vertices: Ints, gap: Floats, end_gap: Floats, normal: Floats) -> Pairs:
